@@ -1,0 +1,60 @@
+# Two commands need nothing but Python 3.11 or newer: `make demo` and `make test`.
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null),$(p))))
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all check format bench schemas lock clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "judgestream needs Python 3.11 or newer on the PATH (or: make PYTHON=/path/to/python ...)" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+install: $(VENV)/.runtime  ## the judgestream command in .venv
+
+demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worker, live view
+	@$(BIN)/judgestream demo $(ARGS)
+
+test: $(VENV)/.dev  ## the tests that need Python alone
+	$(BIN)/python -m pytest -m "not kafka" $(ARGS)
+
+test-all: $(VENV)/.dev  ## all tests, Apache Kafka included (needs Java 17 and Maven)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev  ## lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m schemas.json_schema --check
+
+format: $(VENV)/.dev  ## put the code in form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev  ## the benchmarks, one JSON object a line
+	$(BIN)/python -m benchmarks
+
+schemas: $(VENV)/.runtime  ## write the JSON Schemas anew from the models
+	$(BIN)/python -m schemas.json_schema --write
+
+lock:  ## resolve the pinned requirements anew (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --extra uvloop --extra compression -o requirements/runtime.txt
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --extra uvloop --extra compression --group dev -o requirements/dev.txt
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""One answer in, one verdict out. Knows nothing of Kafka, Faust or Prometheus."""

@@ -1,0 +1,1 @@
+"""What travels between the parts: one module a topic, frozen models, no behaviour."""
