@@ -1,1 +1,52 @@
 """What travels between the parts: one module a topic, frozen models, no behaviour."""
+
+from __future__ import annotations
+
+from schemas.alert import Alert, Estimate
+from schemas.base import Source
+from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
+from schemas.event import QAEvent
+from schemas.result import (
+    RESULT,
+    Correction,
+    Evaluator,
+    Failed,
+    FailedType,
+    JudgeCall,
+    Result,
+    Scored,
+    Times,
+    Unscored,
+    UnscoredReason,
+    Usage,
+    result_id,
+)
+from schemas.task import JudgeTask, Sampling
+from schemas.verdict import CoverageVerdict, RelevanceVerdict
+
+__all__ = [
+    "RESULT",
+    "Alert",
+    "Correction",
+    "CoverageVerdict",
+    "DeadLetter",
+    "DeadLetterReason",
+    "Estimate",
+    "Evaluator",
+    "Failed",
+    "FailedType",
+    "Header",
+    "JudgeCall",
+    "JudgeTask",
+    "QAEvent",
+    "RelevanceVerdict",
+    "Result",
+    "Sampling",
+    "Scored",
+    "Source",
+    "Times",
+    "Unscored",
+    "UnscoredReason",
+    "Usage",
+    "result_id",
+]

@@ -1,0 +1,75 @@
+"""The edge to a judge model: what is asked, what comes back, and the one protocol between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from schemas import Usage
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One turn of the conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseSchema:
+    """The JSON Schema that the reply must follow (strict mode: all keys required, no others)."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One call to the judge. The constant part comes first so that endpoints can cache the prefix."""
+
+    messages: tuple[ChatMessage, ...]
+    response_schema: ResponseSchema | None = None
+    """None asks for plain text."""
+    max_output_tokens: int = 4096
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What the judge answered."""
+
+    text: str
+    model: str
+    """The model that answered, by its own account."""
+    usage: Usage
+    seconds: float
+    """Wall-clock time of the call."""
+
+
+class ChatClient(Protocol):
+    """A judge endpoint. Implementations: `judge.openai_chat.OpenAIChat`, `judge.scripted.ScriptedChat`."""
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's configured name."""
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Ask once.
+
+        Raises:
+            JudgeUnavailableError: The endpoint cannot answer now.
+            JudgeConfigurationError: No call can succeed as configured.
+            EventError: The endpoint refuses this request, or its reply is cut or refused.
+        """
+
+    async def close(self) -> None:
+        """Release the connections."""

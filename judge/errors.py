@@ -1,0 +1,59 @@
+"""Everything that judging can raise.
+
+JudgeError
+├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
+├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
+├── EventError                 this event only: becomes a Failed result with its `error_type`
+│   └── InvalidVerdictError    the judge's reply does not hold
+└── PromptPackError            a prompt pack cannot be used as it is
+"""
+
+from __future__ import annotations
+
+from schemas import FailedType
+
+
+class JudgeError(Exception):
+    """Base of all errors of this package."""
+
+
+class JudgeUnavailableError(JudgeError):
+    """The endpoint cannot answer now; the same call may succeed later.
+
+    Args:
+        message: What happened, with endpoint and status.
+        retry_after_seconds: How long the endpoint asked to be left alone, if it did.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class JudgeConfigurationError(JudgeError):
+    """No call can succeed until somebody changes the configuration."""
+
+
+class EventError(JudgeError):
+    """The judge cannot judge this one event; another try would not mend it.
+
+    Args:
+        error_type: The `error_type` of the result that this becomes.
+        detail: What happened, in one or a few lines.
+    """
+
+    def __init__(self, error_type: FailedType, detail: str) -> None:
+        super().__init__(detail)
+        self.error_type: FailedType = error_type
+        self.detail = detail
+
+
+class InvalidVerdictError(EventError):
+    """The judge's reply is not a verdict that holds; the detail says what to mend."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("invalid_verdict", detail)
+
+
+class PromptPackError(JudgeError):
+    """A prompt pack cannot be read or does not say what it must."""

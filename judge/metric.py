@@ -1,0 +1,88 @@
+"""What a metric is to the rest of the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from judge.chat import ChatRequest
+from schemas import Correction, JudgeTask, QAEvent, UnscoredReason
+
+Mode = Literal["evidence", "verbatim"]
+"""evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The part of an event that a metric needs; everything else stays behind."""
+
+    question: str
+    answer: str
+    reference: str | None = None
+    context: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredOutcome:
+    """A verdict with its number."""
+
+    verdict: Mapping[str, Any]
+    score: int
+    score_exact: str | None = None
+    evidence: Any = None
+    corrections: tuple[Correction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnscoredOutcome:
+    """There is nothing to judge."""
+
+    reason: UnscoredReason
+    verdict: Mapping[str, Any] | None = None
+    evidence: Any = None
+    corrections: tuple[Correction, ...] = ()
+
+
+Outcome = ScoredOutcome | UnscoredOutcome
+
+
+class Metric(Protocol):
+    """One way to judge an answer. Pure: no I/O, no clock, no randomness."""
+
+    @property
+    def name(self) -> str:
+        """The metric's name, also the end of its task topic's name."""
+
+    @property
+    def score_range(self) -> tuple[int, int]:
+        """Lowest and highest score, both included."""
+
+    @property
+    def mode(self) -> Mode:
+        """How the judge is asked."""
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of the prompt templates, 12 hexadecimal digits."""
+
+    @property
+    def schema_hash(self) -> str:
+        """Hash of the response schema, 12 hexadecimal digits, or the word "none"."""
+
+    @property
+    def scoring_version(self) -> str:
+        """Version of the rules that turn a reply into a score, such as "coverage-1"."""
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Take from an event what this metric needs (for relevance the cited pages alone)."""
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the judge's request, or decide at once where no call is needed."""
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the judge's reply into a verdict that holds.
+
+        Raises:
+            InvalidVerdictError: The reply cannot be made into one; the detail tells the judge what to mend.
+        """

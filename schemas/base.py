@@ -1,0 +1,46 @@
+"""What every message has in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, StringConstraints
+
+MAX_LABELS = 32
+"""Labels an event may carry."""
+MAX_LABEL_NAME_CHARS = 64
+MAX_LABEL_VALUE_CHARS = 200
+
+EventId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+"""Identifies one answered question; 1 to 200 characters."""
+LabelName = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_NAME_CHARS)]
+LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARS)]
+MetricName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
+"""A metric's name is also the end of its task topic's name, hence the narrow alphabet."""
+
+
+def _bounded(labels: dict[str, str]) -> dict[str, str]:
+    if len(labels) > MAX_LABELS:
+        raise ValueError(f"labels must hold at most {MAX_LABELS} entries, got {len(labels)}; drop some")
+    return labels
+
+
+Labels = Annotated[dict[LabelName, LabelValue], AfterValidator(_bounded)]
+Timestamp = AwareDatetime
+"""A moment with its offset from UTC (RFC 3339)."""
+
+
+class Message(BaseModel):
+    """Frozen, and closed: what is not declared is refused."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True
+    )
+
+
+class Source(Message):
+    """The record that an event came in."""
+
+    topic: str
+    partition: int
+    offset: int

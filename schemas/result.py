@@ -1,0 +1,154 @@
+"""Result: what became of one sampled answer under one metric. Topic `qa.scores`.
+
+A result is `Scored`, `Unscored` (there is nothing to judge: no number) or `Failed` (judging went wrong: no number).
+A missing number is never written as NaN or 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
+from schemas.task import Sampling
+
+UnscoredReason = Literal["missing_input", "no_claims"]
+"""missing_input: a text the metric needs is missing or blank; no_claims: the answer claims nothing."""
+
+FailedType = Literal[
+    "invalid_verdict",  # the judge's reply does not hold after the repair attempts
+    "content_refused",  # a content filter or the judge itself refused this event
+    "context_too_long",  # the event does not fit the judge's context window
+    "reply_cut",  # the judge's reply ended at its length limit
+    "rejected_request",  # the endpoint refuses this request for another reason of its own
+    "internal_error",  # our own mistake, with its type in the detail
+]
+
+
+class Correction(Message):
+    """Something the judge claimed and code found otherwise."""
+
+    kind: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    detail: str
+
+
+class Evaluator(Message):
+    """What produced a number. A new fingerprint starts a new series: numbers of two must not be blended."""
+
+    fingerprint: str = Field(description="Hash of all the fields beside it and of what they name.")
+    prompt: str = Field(description="Hash of the prompt templates.")
+    schema_: str = Field(alias="schema", description="Hash of the response schema, or the mode without one.")
+    scoring: str = Field(description="Version of the rules that turn evidence into a score.")
+    model: str = Field(description="The model that was asked.")
+    parameters: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Sampling parameters of the call."
+    )
+
+
+class JudgeCall(Message):
+    """Which judge answered."""
+
+    endpoint: str
+    model_asked: str
+    model_answered: str
+    fallback: bool = False
+    cached: bool = False
+    tries: int = Field(default=1, ge=1, description="Calls made for this verdict, failed ones included.")
+
+
+class Usage(Message):
+    """Tokens, as the endpoint counts them, over all tries."""
+
+    input_tokens: int = Field(default=0, ge=0)
+    cached_tokens: int = Field(
+        default=0, ge=0, description="Those of the input that came from a prompt cache."
+    )
+    output_tokens: int = Field(default=0, ge=0)
+
+
+class Times(Message):
+    """When things happened (UTC), and how long the judge took."""
+
+    occurred_at: Timestamp
+    sampled_at: Timestamp
+    judged_at: Timestamp
+    judge_seconds: float | None = Field(default=None, ge=0, description="None where no call was made.")
+
+
+class ResultBase(Message):
+    """What every result carries."""
+
+    schema_version: Literal[1] = 1
+    result_id: str = Field(pattern=r"^[0-9a-f]{32}$")
+    event_id: EventId
+    replay_id: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    labels: Labels = Field(default_factory=dict)
+    metric: MetricName
+    source: Source
+    evaluator: Evaluator
+    judge: JudgeCall | None = Field(default=None, description="None where no call was made.")
+    usage: Usage = Field(default_factory=Usage)
+    cost_usd: float | None = Field(
+        default=None, ge=0, description="None where the model's price is not known."
+    )
+    sampling: Sampling
+    times: Times
+
+
+class Scored(ResultBase):
+    """The answer was judged."""
+
+    status: Literal["scored"] = "scored"
+    verdict: dict[str, JsonValue] = Field(description="Exactly as the metric publishes it.")
+    score: int
+    score_exact: str | None = Field(
+        default=None,
+        pattern=r"^-?\d+(\.\d+|/\d+)?$",
+        description="The score before rounding, as an exact decimal or fraction (coverage only).",
+    )
+    evidence: JsonValue = Field(default=None, description="What the judge listed and code verified.")
+    corrections: tuple[Correction, ...] = ()
+
+
+class Unscored(ResultBase):
+    """There was nothing to judge; no average counts this."""
+
+    status: Literal["unscored"] = "unscored"
+    reason: UnscoredReason
+    verdict: dict[str, JsonValue] | None = Field(
+        default=None, description="Where the metric prescribes one even so (coverage with missing input)."
+    )
+    evidence: JsonValue = None
+    corrections: tuple[Correction, ...] = ()
+
+
+class Failed(ResultBase):
+    """Judging this event went wrong in a way that another try would not mend."""
+
+    status: Literal["failed"] = "failed"
+    error_type: FailedType
+    detail: str = Field(description="What went wrong, cut to a bound; may quote the judge.")
+
+
+Result = Annotated[Scored | Unscored | Failed, Field(discriminator="status")]
+
+RESULT: TypeAdapter[Scored | Unscored | Failed] = TypeAdapter(Result)
+"""Reads a result from JSON bytes: `RESULT.validate_json(value)`."""
+
+
+def result_id(*, topic: str, event_id: str, metric: str, replay_id: str | None) -> str:
+    """The deterministic id of a result: 32 hexadecimal digits.
+
+    Args:
+        topic: The topic that the event came from.
+        event_id: The event's id.
+        metric: The metric's name.
+        replay_id: The replay that asked for the judging, or None for the live stream.
+    """
+    parts = json.dumps([topic, event_id, metric, replay_id], ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
