@@ -31,10 +31,16 @@ Timestamp = AwareDatetime
 
 
 class Message(BaseModel):
-    """Frozen, and closed: what is not declared is refused."""
+    """Frozen. Unknown fields are ignored, so that a newer writer does not stop an older reader."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True, validate_by_name=True
+        frozen=True,
+        extra="ignore",
+        allow_inf_nan=False,
+        serialize_by_alias=True,
+        validate_by_name=True,
+        # Every field is always written, so a reader of the published schema may rely on it.
+        json_schema_serialization_defaults_required=True,
     )
 
 
