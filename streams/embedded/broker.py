@@ -1,0 +1,162 @@
+"""The embedded broker as its users see it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+from typing import TYPE_CHECKING, Final
+
+from streams.embedded.coordinator import GroupCoordinator
+from streams.embedded.data_apis import DataApis
+from streams.embedded.errors import EmbeddedBrokerError
+from streams.embedded.group_apis import GroupApis
+from streams.embedded.server import ApiTable, Server
+from streams.embedded.topic_apis import TopicApis
+from streams.embedded.topics import Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+_log = logging.getLogger(__name__)
+
+# A request carries batches of several partitions, so it may be much larger than one message.
+_LEAST_MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
+
+
+class EmbeddedBroker:
+    """A single-node Kafka broker in this process's memory, reachable from this machine only.
+
+    A broker that was stopped can be started again: it keeps its port, its records and its groups, so that stop and start
+    are an outage for its clients.
+
+    Args:
+        host: A loopback address; anything else is refused, because there is neither encryption nor authentication.
+        port: 0 lets the system choose a free one.
+        topics: Topics to begin with, name to number of partitions.
+        default_partitions: Partitions of a topic that is created without a number.
+        auto_create_topics: Whether asking for an unknown topic creates it.
+        max_bytes_per_partition: Drop a partition's oldest records beyond this; None keeps all.
+        max_message_bytes: The largest record batch, unless the topic's `max.message.bytes` says otherwise.
+
+    Raises:
+        ValueError: The host is not loopback or a number is out of its range.
+        RefusedError: A topic's name or number of partitions is not allowed.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        topics: Mapping[str, int] | None = None,
+        default_partitions: int = 4,
+        auto_create_topics: bool = True,
+        max_bytes_per_partition: int | None = None,
+        max_message_bytes: int = 16 * 1024 * 1024,
+    ) -> None:
+        _require(name="default_partitions", value=default_partitions, least=1)
+        _require(name="max_message_bytes", value=max_message_bytes, least=1)
+        if max_bytes_per_partition is not None:
+            _require(name="max_bytes_per_partition", value=max_bytes_per_partition, least=1)
+        self._host = _loopback(host)
+        self._port = port
+        self._is_running = False
+        self._sessions: asyncio.Task[None] | None = None
+        self._topics = Topics(
+            default_partitions=default_partitions,
+            max_message_bytes=max_message_bytes,
+            max_bytes_per_partition=max_bytes_per_partition,
+        )
+        for name, partition_count in (topics or {}).items():
+            self._topics.create(name, partition_count)
+        self._coordinator = GroupCoordinator()
+        apis = ApiTable(
+            (
+                *DataApis(self._topics).table(),
+                *TopicApis(
+                    self._topics, self._coordinator, self._address, auto_create_topics=auto_create_topics
+                ).table(),
+                *GroupApis(self._coordinator, self._topics).table(),
+            )
+        )
+        self._server = Server(
+            apis, max_request_bytes=max(_LEAST_MAX_REQUEST_BYTES, max_message_bytes + 1024 * 1024)
+        )
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Host and port for clients.
+
+        Raises:
+            EmbeddedBrokerError: The broker was not started yet.
+        """
+        if self._port == 0:
+            raise EmbeddedBrokerError(
+                "bootstrap_servers is known once the broker is started: await start() first"
+            )
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._port}"
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        Raises:
+            EmbeddedBrokerError: It runs already.
+            OSError: The port is taken.
+        """
+        if self._is_running:
+            raise EmbeddedBrokerError("the broker runs already: await stop() before another start()")
+        self._port = await self._server.start(self._host, self._port)
+        self._is_running = True
+        self._sessions = asyncio.create_task(self._coordinator.watch_sessions())
+        _log.info("embedded Kafka broker at %s: in memory, loopback only", self.bootstrap_servers)
+
+    async def stop(self) -> None:
+        """Close all connections and the port; without effect on a broker that does not run."""
+        if self._sessions is not None:
+            self._sessions.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sessions
+            self._sessions = None
+        self._coordinator.close()
+        await self._server.stop()
+        self._is_running = False
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    def _address(self) -> tuple[str, int]:
+        return self._host, self._port
+
+
+def _loopback(host: str) -> str:
+    if host == "localhost":  # one address, so that one port is meant
+        return "127.0.0.1"
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise ValueError(
+            f"host must be a loopback address such as 127.0.0.1, got {host!r}: the embedded broker has neither encryption "
+            "nor authentication; use Apache Kafka for a broker on the network"
+        )
+    return host
+
+
+def _require(*, name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
