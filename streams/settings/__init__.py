@@ -1,0 +1,44 @@
+"""The settings: one frozen tree, from one YAML file and the environment, validated whole at start."""
+
+from __future__ import annotations
+
+from streams.settings.credentials import resolve_api_key, resolve_password, resolve_secret
+from streams.settings.intake import (
+    DEFAULT_STRATUM,
+    IngestSettings,
+    MetricConditions,
+    MetricSettings,
+    SamplingRule,
+    SamplingSettings,
+)
+from streams.settings.judge import EndpointSettings, JudgeSettings, PriceSettings, default_endpoints
+from streams.settings.kafka import KafkaSettings, SecuritySettings, TopicSettings
+from streams.settings.load import load_settings
+from streams.settings.show import mask, settings_schema
+from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings, TelemetrySettings
+
+__all__ = [
+    "BUILT_IN_METRICS",
+    "DEFAULT_STRATUM",
+    "EndpointSettings",
+    "IngestSettings",
+    "JudgeSettings",
+    "KafkaSettings",
+    "MetricConditions",
+    "MetricSettings",
+    "MonitorSettings",
+    "PriceSettings",
+    "SamplingRule",
+    "SamplingSettings",
+    "SecuritySettings",
+    "Settings",
+    "TelemetrySettings",
+    "TopicSettings",
+    "default_endpoints",
+    "load_settings",
+    "mask",
+    "resolve_api_key",
+    "resolve_password",
+    "resolve_secret",
+    "settings_schema",
+]

@@ -1,0 +1,48 @@
+"""What all sections of the settings have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+PROBLEMS = "judgestream_problems"
+"""Error type of checks over several fields; its context holds (path within the section, text) pairs."""
+
+
+class Section(BaseModel):
+    """Frozen, and closed: a misspelt name is an error."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True, hide_input_in_errors=True
+    )
+
+
+def refuse(problems: Sequence[tuple[str, str]]) -> None:
+    """Raise one validation error that carries several problems; do nothing without any.
+
+    Args:
+        problems: Pairs of a dotted path within the section ("" for the section itself) and what to say about it.
+    """
+    if problems:
+        text = "; ".join(f"{path}: {what}" if path else what for path, what in problems)
+        # The text travels in the context: as a template its braces would be read as place holders.
+        raise PydanticCustomError(PROBLEMS, "{text}", {"text": text, "problems": list(problems)})
+
+
+def _against_base(path: Path, info: ValidationInfo) -> Path:
+    base: Any = (info.context or {}).get("base") if isinstance(info.context, dict) else None
+    return path if base is None else Path(base) / path
+
+
+FilePath = Annotated[Path, AfterValidator(_against_base)]
+"""A file; a relative path counts from the folder of the settings file."""
+
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""Name of an environment variable (not its value)."""
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+"""A share, from 0 (none) to 1 (all)."""

@@ -1,0 +1,102 @@
+"""Fetches secrets from where the settings say they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from streams.errors import SettingsError
+from streams.settings.judge import EndpointSettings
+from streams.settings.kafka import SecuritySettings
+
+MAX_SECRET_BYTES = 65_536
+
+
+def resolve_secret(
+    path: str,
+    *,
+    value: SecretStr | None = None,
+    env_name: str | None = None,
+    file: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> SecretStr | None:
+    """Fetch one secret.
+
+    Args:
+        path: Dotted path of the setting without its ending, such as "judge.endpoints.0.api_key"; for messages.
+        value: The secret itself, where an environment variable overrode the setting.
+        env_name: Name of the environment variable that holds it.
+        file: File that holds it; white space around it is cut.
+        env: Environment variables; those of the process by default.
+
+    Returns:
+        The secret, or None where the settings name no place for it.
+
+    Raises:
+        SettingsError: The place is named, and there is nothing in it.
+    """
+    if value is not None:
+        text, place = value.get_secret_value(), f"{path}: "
+    elif env_name is not None:
+        env = os.environ if env is None else env
+        text, place = env.get(env_name, ""), f"{path}_env: the environment variable {env_name} "
+    elif file is not None:
+        text, place = _read(f"{path}_file", file), f"{path}_file: {file} "
+    else:
+        return None
+    text = text.strip()
+    if not text:
+        raise SettingsError([f"{place}is not set or empty; put the secret there"])
+    return SecretStr(text)
+
+
+def resolve_password(security: SecuritySettings, env: Mapping[str, str] | None = None) -> SecretStr | None:
+    """Fetch the broker's password; None where the protocol needs none.
+
+    Raises:
+        SettingsError: It is not where the settings say.
+    """
+    return resolve_secret(
+        "kafka.security.password",
+        value=security.password,
+        env_name=security.password_env,
+        file=security.password_file,
+        env=env,
+    )
+
+
+def resolve_api_key(endpoint: EndpointSettings, env: Mapping[str, str] | None = None) -> SecretStr | None:
+    """Fetch an endpoint's key; None where it needs none.
+
+    Raises:
+        SettingsError: It is not where the settings say.
+    """
+    return resolve_secret(
+        f"judge.endpoints ({endpoint.name}).api_key",
+        value=endpoint.api_key,
+        env_name=endpoint.api_key_env,
+        file=endpoint.api_key_file,
+        env=env,
+    )
+
+
+def _read(path: str, file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_SECRET_BYTES + 1)
+        if len(raw) > MAX_SECRET_BYTES:
+            raise SettingsError(
+                [f"{path}: {file} is larger than {MAX_SECRET_BYTES} bytes; name a file with the secret alone"]
+            )
+        return raw.decode()
+    except OSError as error:
+        raise SettingsError(
+            [f"{path}: {file} cannot be read ({error.strerror}); check path and rights"]
+        ) from None
+    except UnicodeDecodeError:
+        raise SettingsError(
+            [f"{path}: {file} is not UTF-8 text; name a file with the secret alone"]
+        ) from None

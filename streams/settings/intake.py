@@ -1,0 +1,136 @@
+"""Sections `ingest`, `sampling` and `metrics`: which records become which tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from schemas.base import LabelName, MetricName
+from streams.settings.base import FilePath, Rate, Section, refuse
+
+DEFAULT_STRATUM = "default"
+"""Stratum of the events that no rule fits."""
+
+
+def _as_texts(value: object) -> object:
+    # YAML reads `tier: 1` and `beta: true` as a number and a truth value; event labels are strings, and become
+    # strings in the same way when they are read.
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(
+        str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
+        for item in items
+    )
+
+
+LabelValues = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=200)], ...],
+    BeforeValidator(
+        _as_texts, json_schema_input_type=str | int | float | bool | list[str | int | float | bool]
+    ),
+    Field(min_length=1),
+]
+"""Values of which a label must have one; a single value may stand alone."""
+LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
+
+
+class IngestSettings(Section):
+    """How a record is read."""
+
+    max_event_bytes: int = Field(
+        default=4_194_304, ge=1_000, le=104_857_600, description="Larger records become dead letters."
+    )
+    mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
+        default_factory=dict,
+        description="Turns a JSON of another shape into an event: event field (or labels.<name>) to JMESPath.",
+    )
+
+
+class SamplingRule(Section):
+    """A stratum with a rate of its own."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
+        description="The stratum's name, as it appears in results."
+    )
+    when: LabelConditions = Field(
+        min_length=1, description="Labels the event must have: name to value or values."
+    )
+    rate: Rate = Field(description="Share of these events that is judged.")
+
+
+class SamplingSettings(Section):
+    """Which share of the events is judged. The first rule that fits decides."""
+
+    default_rate: Rate = Field(default=1.0, description="Share of the events that no rule fits.")
+    rules: tuple[SamplingRule, ...] = Field(default=(), max_length=100)
+    key: Literal["auto", "record_key"] = Field(
+        default="auto",
+        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of the "
+        "record's key, so that all events with one key stand or fall together.",
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        problems: list[tuple[str, str]] = []
+        for index, rule in enumerate(self.rules):
+            if rule.name == DEFAULT_STRATUM:
+                problems.append(
+                    (f"rules.{index}.name", f"{DEFAULT_STRATUM} names the events that no rule fits; rename")
+                )
+            elif rule.name in seen:
+                problems.append((f"rules.{index}.name", f"is used twice (got {rule.name!r}); rename one"))
+            seen.add(rule.name)
+        refuse(problems)
+        return self
+
+
+class MetricConditions(Section):
+    """Which events a metric judges; all conditions must hold."""
+
+    has: tuple[Literal["question", "answer", "reference", "context"], ...] = Field(
+        default=(), description="Fields that must not be blank."
+    )
+    labels: LabelConditions = Field(
+        default_factory=dict, description="Labels the event must have: name to value or values."
+    )
+
+
+class MetricSettings(Section):
+    """One metric."""
+
+    when: MetricConditions = Field(default_factory=MetricConditions)
+    rate: Rate = Field(default=1.0, description="Share of the sampled events that this metric judges.")
+    mode: Literal["evidence", "verbatim"] | None = Field(
+        default=None, description="How the judge is asked; None: evidence, or verbatim with a prompt pack."
+    )
+    prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
+    score_range: tuple[int, int] | None = Field(
+        default=None, description="Lowest and highest score (metrics of a prompt pack only)."
+    )
+
+    @model_validator(mode="after")
+    def _pack(self) -> Self:
+        problems: list[tuple[str, str]] = []
+        if self.score_range is not None and self.score_range[0] >= self.score_range[1]:
+            got = list(self.score_range)
+            problems.append(
+                ("score_range", f"must be [lowest, highest] with lowest < highest (got {got}); mend it")
+            )
+        if self.prompt_pack is not None and self.mode == "evidence":
+            problems.append(
+                ("mode", "must be verbatim with a prompt pack (got 'evidence'); remove mode or prompt_pack")
+            )
+        refuse(problems)
+        return self
+
+
+def default_metrics() -> Mapping[MetricName, MetricSettings]:
+    """The two built-in metrics, each for the events that have what it needs."""
+    reference: Any = {"has": ("reference",)}
+    context: Any = {"has": ("context",)}
+    return {
+        "coverage": MetricSettings(when=MetricConditions(**reference)),
+        "relevance": MetricSettings(when=MetricConditions(**context)),
+    }

@@ -1,0 +1,148 @@
+"""Section `judge`: the endpoints that judge, and how patiently they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
+
+from streams.errors import SettingsError
+from streams.settings.base import EnvName, FilePath, Section, refuse
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+OPENAI_MODEL = "gpt-4.1-mini"
+"""Asked at OpenAI's own address when OPENAI_MODEL is not set."""
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        legal = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
+    except ValueError:
+        legal = False
+    if not legal:
+        raise ValueError("must be an http or https address; write for example http://127.0.0.1:8000/v1")
+    if "@" in parts.netloc:
+        raise ValueError("must not hold a user or password; use api_key_env or api_key_file")
+    return text.rstrip("/")
+
+
+class PriceSettings(Section):
+    """What a model's tokens cost, in USD a million tokens."""
+
+    input: float = Field(ge=0, le=10_000)
+    cached: float | None = Field(
+        default=None, ge=0, le=10_000, description="Cached input; as input otherwise."
+    )
+    output: float = Field(ge=0, le=10_000)
+
+
+class EndpointSettings(Section):
+    """One judge: an OpenAI-compatible endpoint and a model."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = Field(
+        description="Appears in results and metrics."
+    )
+    base_url: Annotated[str, AfterValidator(_url)] = Field(
+        default=OPENAI_BASE_URL, description="Address up to and with /v1."
+    )
+    model: str = Field(min_length=1, max_length=200, description="The model to ask.")
+    api_key: SecretStr | None = Field(
+        default=None, description="Only within the variable JUDGESTREAM_JUDGE__ENDPOINTS, never in YAML."
+    )
+    api_key_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the key."
+    )
+    api_key_file: FilePath | None = Field(default=None, description="File that holds the key.")
+    parameters: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Sampling parameters as the endpoint names them (temperature, seed, ...).",
+    )
+    usd_per_million_tokens: PriceSettings | None = Field(
+        default=None, description="Prices; without them results carry no cost."
+    )
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Self:
+        keys = [
+            name for name in ("api_key", "api_key_env", "api_key_file") if getattr(self, name) is not None
+        ]
+        if len(keys) > 1:
+            refuse([("", f"{' and '.join(keys)} exclude each other; keep one")])
+        return self
+
+
+class JudgeSettings(Section):
+    """Who judges."""
+
+    endpoints: tuple[EndpointSettings, ...] = Field(
+        default=(),
+        max_length=20,
+        description="In order of preference; empty: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL give one.",
+    )
+    max_in_flight: int = Field(
+        default=64, ge=1, le=10_000, description="Judge calls at the same time, a worker."
+    )
+    timeout_seconds: float = Field(
+        default=30, gt=0, le=3600, description="Whole time of one judge call, tries included."
+    )
+    repair_attempts: int = Field(
+        default=1, ge=0, le=5, description="How often a judge may mend a reply that does not hold."
+    )
+    max_output_tokens: int = Field(
+        default=4096, ge=64, le=131_072, description="Longest reply that is paid for."
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        problems: list[tuple[str, str]] = []
+        for index, endpoint in enumerate(self.endpoints):
+            if endpoint.name in seen:
+                problems.append(
+                    (f"endpoints.{index}.name", f"is used twice (got {endpoint.name!r}); rename one")
+                )
+            seen.add(endpoint.name)
+        refuse(problems)
+        return self
+
+
+def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
+    """Give the endpoint that the usual OPENAI_* variables describe.
+
+    Args:
+        env: Environment variables. OPENAI_BASE_URL or OPENAI_API_KEY must be set for an endpoint; OPENAI_MODEL
+            names the model and may be left out at OpenAI's own address only.
+
+    Returns:
+        One endpoint named "openai", or none when neither variable is set.
+
+    Raises:
+        SettingsError: OPENAI_MODEL is missing, or OPENAI_BASE_URL is not an address.
+    """
+    base_url = env.get("OPENAI_BASE_URL", "").strip()
+    api_key = env.get("OPENAI_API_KEY", "").strip()
+    model = env.get("OPENAI_MODEL", "").strip()
+    if not (base_url or api_key):
+        return ()
+    if base_url:
+        try:
+            base_url = _url(base_url)
+        except ValueError as error:
+            raise SettingsError([f"OPENAI_BASE_URL: {error}"]) from None
+        if not model:
+            raise SettingsError(
+                ["OPENAI_MODEL: is required with OPENAI_BASE_URL; set it to a model served there"]
+            )
+    values: dict[str, Any] = {"api_key_env": "OPENAI_API_KEY"} if api_key else {}
+    return (
+        EndpointSettings(
+            name="openai", base_url=base_url or OPENAI_BASE_URL, model=model or OPENAI_MODEL, **values
+        ),
+    )

@@ -1,0 +1,145 @@
+"""Sections `kafka` and `topics`: the broker, how to get in, and where records lie."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
+
+from streams.settings.base import EnvName, FilePath, Section, refuse
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+def _legal_topic(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError("must not be . or ..; choose a name")
+    return name
+
+
+TopicName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_legal_topic)
+]
+"""What Kafka accepts as a topic's name."""
+TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$")]
+"""Beginning of a topic's name; leaves room for a metric's name of up to 64 characters."""
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+            raise ValueError(
+                'must be host:port, or several separated by commas; write for example "kafka:9092"'
+            )
+    return ",".join(server.strip() for server in text.split(","))
+
+
+class SecuritySettings(Section):
+    """How to get into the broker. The password comes from the environment or a file, never from YAML."""
+
+    protocol: Protocol = Field(default="PLAINTEXT", description="What the listener speaks.")
+    mechanism: Mechanism | None = Field(default=None, description="SASL mechanism (SASL protocols only).")
+    username: str | None = Field(default=None, min_length=1, description="SASL user (SASL protocols only).")
+    password: SecretStr | None = Field(
+        default=None, description="Only by the variable JUDGESTREAM_KAFKA__SECURITY__PASSWORD, never in YAML."
+    )
+    password_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the password."
+    )
+    password_file: FilePath | None = Field(default=None, description="File that holds the password.")
+    ca_file: FilePath | None = Field(
+        default=None, description="Certificate authorities (PEM); the system's otherwise."
+    )
+    certificate_file: FilePath | None = Field(default=None, description="Client certificate (PEM).")
+    key_file: FilePath | None = Field(
+        default=None, description="Private key of the client certificate (PEM)."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        problems: list[tuple[str, str]] = []
+        sasl = self.protocol.startswith("SASL_")
+        passwords = [
+            name for name in ("password", "password_env", "password_file") if getattr(self, name) is not None
+        ]
+        if sasl:
+            problems += [
+                (name, f"is required with protocol {self.protocol}; set it")
+                for name in ("mechanism", "username")
+                if getattr(self, name) is None
+            ]
+            if not passwords:
+                problems.append(
+                    ("password_env", f"is required with protocol {self.protocol}; set it or password_file")
+                )
+        else:
+            problems += [
+                (name, f"has no effect with protocol {self.protocol}; remove it or choose a SASL protocol")
+                for name in ("mechanism", "username", *passwords)
+                if getattr(self, name) is not None
+            ]
+        if len(passwords) > 1:
+            problems.append(("", f"{' and '.join(passwords)} exclude each other; keep one"))
+        if (self.certificate_file is None) != (self.key_file is None):
+            problems.append(("", "certificate_file and key_file belong together; set both or none"))
+        if not self.protocol.endswith("SSL"):
+            problems += [
+                (name, f"has no effect with protocol {self.protocol}; remove it or choose an SSL protocol")
+                for name in ("ca_file", "certificate_file", "key_file")
+                if getattr(self, name) is not None
+            ]
+        refuse(problems)
+        return self
+
+
+class KafkaSettings(Section):
+    """The broker and the worker's place in its consumer group."""
+
+    bootstrap_servers: Annotated[str, AfterValidator(_servers)] = Field(
+        default="127.0.0.1:9092", description="host:port, several separated by commas."
+    )
+    group_id: str = Field(default="judgestream", min_length=1, max_length=200, description="Consumer group.")
+    group_instance_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Static membership: rolling restarts rebalance nothing.",
+    )
+    security: SecuritySettings = Field(default_factory=SecuritySettings)
+    session_timeout_seconds: float = Field(
+        default=30, ge=1, le=1800, description="A silent worker is taken for dead after this long."
+    )
+    heartbeat_interval_seconds: float = Field(default=3, ge=0.1, le=600)
+    rebalance_timeout_seconds: float = Field(
+        default=60, ge=1, le=3600, description="How long a rebalance waits for work in flight."
+    )
+    commit_interval_seconds: float = Field(default=0.5, ge=0.05, le=60)
+    producer_timeout_seconds: float = Field(
+        default=40, ge=1, le=600, description="How long one produce request may take."
+    )
+
+    @model_validator(mode="after")
+    def _beats(self) -> Self:
+        if self.heartbeat_interval_seconds * 3 > self.session_timeout_seconds:
+            limit, got = f"{self.session_timeout_seconds:g}", f"{self.heartbeat_interval_seconds:g}"
+            what = f"must be at most a third of session_timeout_seconds ({limit}) (got {got}); lower it"
+            refuse([("heartbeat_interval_seconds", what)])
+        return self
+
+
+class TopicSettings(Section):
+    """Where records lie."""
+
+    events: TopicName = Field(default="qa.events", description="Answered questions (in).")
+    tasks_prefix: TopicPrefix = Field(
+        default="judge.tasks.", description="One task topic a metric: this prefix and the metric's name."
+    )
+    scores: TopicName = Field(default="qa.scores", description="Results (out).")
+    dead_letters: TopicName = Field(default="qa.dead-letters", description="What could not be processed.")
+    alerts: TopicName = Field(default="qa.alerts", description="Drops that the monitor called.")
+
+    def task_topic(self, metric: str) -> str:
+        """Name the task topic of a metric."""
+        return f"{self.tasks_prefix}{metric}"

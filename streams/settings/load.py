@@ -1,0 +1,191 @@
+"""Reads the settings: one YAML file, overridden by environment variables, validated whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import SecretStr, ValidationError
+
+from streams.errors import SettingsError
+from streams.settings.problems import annotation_at, describe, dotted, explain, names_at, suggest
+from streams.settings.tree import Settings
+
+ENV_PREFIX = "JUDGESTREAM_"
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice: the first would be lost without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # the base class says so, with its place
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key!r} is given twice; keep one", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
+    """Read and validate the settings.
+
+    A variable `JUDGESTREAM_<SECTION>__<FIELD>` (deeper fields with `__` again) overrides the file. Its value is taken
+    as it stands for text and read as YAML (hence also JSON) for everything else.
+
+    Args:
+        path: The YAML file; None for defaults and environment alone. Relative paths within it count from its folder.
+        env: Environment variables; those of the process by default.
+
+    Returns:
+        The settings.
+
+    Raises:
+        SettingsError: With every problem that was found.
+    """
+    env = os.environ if env is None else env
+    file = None if path is None else Path(path)
+    document = {} if file is None else _read(file)
+    problems = _literal_secrets(document)
+    problems += _override(document, env)
+    try:
+        settings = Settings.model_validate(
+            document, context={"base": Path.cwd() if file is None else file.parent}
+        )
+    except ValidationError as error:
+        raise SettingsError([*problems, *explain(error, Settings)]) from None
+    except RecursionError:
+        raise SettingsError([*problems, "settings: are nested too deeply; flatten them"]) from None
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError([f"{file}: cannot be read ({error.strerror}); check the path"]) from None
+    except UnicodeDecodeError as error:
+        raise SettingsError([f"{file}: is not UTF-8 (byte {error.start}); save it as UTF-8"]) from None
+    try:
+        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
+        raise SettingsError(
+            [f"{file}: is not valid YAML at {where}: {error.problem or error.context}"]
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        # ValueError: a date such as 2024-99-99.
+        raise SettingsError([f"{file}: is not valid YAML: {error}"]) from None
+    except RecursionError:
+        raise SettingsError([f"{file}: is nested too deeply; flatten it"]) from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise SettingsError(
+            [f"{file}: must be a mapping of sections (got {describe(document)}); see config schema"]
+        )
+    # Sections without anything under them stand for their defaults.
+    return {key: {} if value is None else value for key, value in document.items()}
+
+
+def _literal_secrets(document: Mapping[str, Any]) -> list[str]:
+    problems = []
+    for path, value in _places_of_secrets(document):
+        name = path[-1]
+        if isinstance(value, Mapping) and value.get(name) is not None:
+            problems.append(
+                f"{dotted(path)}: must not stand in the file; use {name}_env (an environment variable's name) "
+                f"or {name}_file, and consider this one known to others"
+            )
+            del value[name]  # type: ignore[attr-defined]  # our own copy of the document: plain dicts
+    return problems
+
+
+def _places_of_secrets(document: Mapping[str, Any]) -> list[tuple[list[str | int], Any]]:
+    kafka, judge = document.get("kafka"), document.get("judge")
+    security = kafka.get("security") if isinstance(kafka, Mapping) else None
+    endpoints = judge.get("endpoints") if isinstance(judge, Mapping) else None
+    places: list[tuple[list[str | int], Any]] = [(["kafka", "security", "password"], security)]
+    if isinstance(endpoints, list):
+        places += [(["judge", "endpoints", index, "api_key"], one) for index, one in enumerate(endpoints)]
+    return places
+
+
+def _override(document: dict[str, Any], env: Mapping[str, str]) -> list[str]:
+    problems = []
+    for name in sorted(env):
+        if not name.startswith(ENV_PREFIX):
+            continue
+        parts = name.removeprefix(ENV_PREFIX).lower().split("__")
+        annotation = annotation_at(Settings, parts)
+        if annotation is None:
+            problems.append(f"{name} is not a setting; {_suggest_variable(parts)}")
+            continue
+        try:
+            value = _parse(env[name], annotation)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            # Without the parser's words: they quote the value, which may hold a secret.
+            problems.append(f"{name}: is not valid YAML or JSON; check brackets and quotes")
+            continue
+        if not _put(document, parts, value):
+            problems.append(
+                f"{name}: its parent is no mapping in the file; mend the file or unset the variable"
+            )
+    return problems
+
+
+def _parse(text: str, annotation: Any) -> Any:
+    if annotation in {str, SecretStr, Path} or _is_text_choice(annotation):
+        return text
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+
+
+def _is_text_choice(annotation: Any) -> bool:
+    choices = getattr(annotation, "__args__", ())
+    return bool(choices) and all(isinstance(choice, str) for choice in choices)
+
+
+def _put(document: dict[str, Any], parts: list[str], value: Any) -> bool:
+    place: Any = document
+    for part in parts[:-1]:
+        if place.get(part) is None:
+            place[part] = {}
+        place = place[part]
+        if not isinstance(place, dict):
+            return False
+    place[parts[-1]] = value
+    return True
+
+
+def _suggest_variable(parts: list[str]) -> str:
+    known: list[str] = []
+    for depth in range(len(parts)):
+        names = names_at(Settings, parts[:depth])
+        if parts[depth] in names or (depth > 0 and not names):
+            known.append(parts[depth])
+            continue
+        return _as_variable(suggest(parts[depth], names), known, parts[depth + 1 :])
+    return "remove it"
+
+
+def _as_variable(suggestion: str, before: list[str], after: list[str]) -> str:
+    """Turn the suggestion of a name into that of a whole variable, where there is one."""
+    if not suggestion.startswith("did you mean "):
+        return f"under {ENV_PREFIX}{'__'.join(before).upper()} {suggestion}"
+    meant = suggestion.removeprefix("did you mean ").removesuffix("?")
+    path = [*before, meant, *after]
+    while len(path) > len(before) + 1 and annotation_at(Settings, path) is None:
+        path.pop()
+    return f"did you mean {ENV_PREFIX}{'__'.join(path).upper()}?"

@@ -1,0 +1,121 @@
+"""The whole tree of settings, and the checks that span sections."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from schemas.base import LabelName, MetricName
+from streams.settings.base import Section, refuse
+from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
+from streams.settings.judge import JudgeSettings
+from streams.settings.kafka import KafkaSettings, TopicSettings
+
+BUILT_IN_METRICS = ("coverage", "relevance")
+"""Metrics that need no prompt pack."""
+
+
+class MonitorSettings(Section):
+    """When a drop is called."""
+
+    labels: tuple[LabelName, ...] = Field(
+        default=(), max_length=8, description="Labels watched one by one, beside the whole traffic."
+    )
+    baseline_samples: int = Field(
+        default=100, ge=10, le=1_000_000, description="Judged samples that say what is normal."
+    )
+    samples_per_false_alarm: int = Field(
+        default=10_000,
+        ge=100,
+        le=1_000_000_000,
+        description="Judged samples for each false alarm that is allowed.",
+    )
+
+
+class TelemetrySettings(Section):
+    """What the worker tells about itself."""
+
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="Address of /metrics, /healthz, /readyz and /."
+    )
+    port: int = Field(default=8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
+    labels: tuple[LabelName, ...] = Field(
+        default=(), max_length=8, description="Event labels that become metric labels."
+    )
+    max_label_values: int = Field(
+        default=20, ge=1, le=1000, description='Values a label may have in metrics; the rest is "other".'
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="auto: text on a terminal, JSON elsewhere."
+    )
+
+
+class Settings(Section):
+    """All settings. Built once, by `load_settings`; plain values go inward from there."""
+
+    kafka: KafkaSettings = Field(default_factory=KafkaSettings)
+    topics: TopicSettings = Field(default_factory=TopicSettings)
+    ingest: IngestSettings = Field(default_factory=IngestSettings)
+    sampling: SamplingSettings = Field(default_factory=SamplingSettings)
+    metrics: Annotated[dict[MetricName, MetricSettings], Field(min_length=1, max_length=50)] = Field(
+        default_factory=lambda: dict(default_metrics())
+    )
+    judge: JudgeSettings = Field(default_factory=JudgeSettings)
+    monitor: MonitorSettings = Field(default_factory=MonitorSettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+
+    @model_validator(mode="after")
+    def _across(self) -> Self:
+        refuse([*_time_problems(self), *_metric_problems(self), *_topic_problems(self)])
+        return self
+
+
+def _time_problems(settings: Settings) -> list[tuple[str, str]]:
+    limit = settings.kafka.rebalance_timeout_seconds
+    if settings.judge.timeout_seconds < limit:
+        return []
+    what = (
+        f"must be less than kafka.rebalance_timeout_seconds ({limit:g}), or a rebalance would not wait for calls "
+        f"in flight (got {settings.judge.timeout_seconds:g}); lower it or raise the other"
+    )
+    return [("judge.timeout_seconds", what)]
+
+
+def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
+    problems = []
+    for name, metric in settings.metrics.items():
+        if metric.prompt_pack is not None:
+            continue
+        if name not in BUILT_IN_METRICS:
+            known = " and ".join(BUILT_IN_METRICS)
+            problems.append(
+                (
+                    f"metrics.{name}",
+                    f"is not a built-in metric (those are {known}); set prompt_pack or rename it",
+                )
+            )
+        elif metric.score_range is not None:
+            problems.append(
+                (f"metrics.{name}.score_range", f"is fixed for {name} without a prompt pack; remove it")
+            )
+    return problems
+
+
+def _topic_problems(settings: Settings) -> list[tuple[str, str]]:
+    topics = settings.topics
+    names = {
+        f"topics.{name}": getattr(topics, name) for name in ("events", "scores", "dead_letters", "alerts")
+    }
+    names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
+    owners: dict[str, str] = {}
+    problems = []
+    for path, topic in names.items():
+        # Kafka refuses two topics that differ in nothing but . and _ (they collide in its metrics).
+        owner = owners.setdefault(topic.replace(".", "_"), path)
+        if owner != path:
+            problems.append(
+                (path, f"must differ from {owner} in more than . and _ (got {topic!r}); rename one")
+            )
+    return problems
