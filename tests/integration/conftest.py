@@ -1,0 +1,73 @@
+"""Brokers for the integration tests: the embedded one, and Apache Kafka where the marker `kafka` is selected."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streams.embedded.threaded import broker_in_thread
+from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
+from tests.integration.wire_client import create_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A broker that answers.
+
+    Attributes:
+        kind: "embedded" or "apache".
+        bootstrap_servers: Host and port for clients.
+    """
+
+    kind: str
+    bootstrap_servers: str
+
+    def create_topic(self, name: str, partitions: int, **configs: str) -> None:
+        """Create a topic and wait until it can be used; `max_message_bytes="..."` sets `max.message.bytes`."""
+        create_topic(
+            self.bootstrap_servers,
+            name,
+            partitions,
+            configs={key.replace("_", "."): value for key, value in configs.items()},
+        )
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningBroker]:
+    """Each of the two brokers in turn, once for the whole run."""
+    if request.param == "embedded":
+        with broker_in_thread() as bootstrap_servers:
+            yield RunningBroker("embedded", bootstrap_servers)
+        return
+    kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    try:
+        kafka.start()
+    except KafkaUnavailableError as error:
+        pytest.fail(str(error), pytrace=False)
+    try:
+        yield RunningBroker("apache", kafka.bootstrap_servers)
+    finally:
+        kafka.stop()
+
+
+@pytest.fixture
+def bootstrap_servers(broker: RunningBroker) -> str:
+    """Host and port of the broker under test."""
+    return broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def topic_name() -> Callable[[str], str]:
+    """Makes topic and group names that no other test uses."""
+    run = uuid.uuid4().hex[:8]
+    numbers = itertools.count(1)
+    return lambda stem: f"{stem}-{run}-{next(numbers)}"

@@ -1,0 +1,248 @@
+"""Apache Kafka from its published artifacts: one node on free ports, its data in a directory of its own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import string
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from tests.integration.wire_client import WireClient, api_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RECIPE = Path(__file__).parent / "kafka-maven"
+_CACHE = Path(__file__).parents[2] / ".cache" / "kafka"
+_RESOLVE_SECONDS = 600.0
+_FORMAT_SECONDS = 60.0
+_START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+_START_ATTEMPTS = 3
+# Start fast and stay small: nothing here lives long enough for the optimising compiler to pay.
+_JAVA_OPTIONS = (
+    "-Xms96m",
+    "-Xmx320m",
+    "-Xss512k",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+    f"-Dlog4j2.configurationFile={_RECIPE / 'log4j2.properties'}",
+)
+
+
+class KafkaUnavailableError(Exception):
+    """Apache Kafka cannot be started here; the message says what is missing."""
+
+
+class ApacheKafka:
+    """One Apache Kafka node. It can be stopped or killed and started again: ports and data stay.
+
+    Args:
+        directory: An empty directory for settings, data and log.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._settings = directory / "server.properties"
+        self._log = directory / "kafka.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Host and port for clients, once it is started."""
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start and wait until it answers.
+
+        Raises:
+            KafkaUnavailableError: Java or Maven is missing, or it does not answer in time (with the end of its log).
+        """
+        java, jars = _java(), kafka_jars()
+        if self._port:
+            self._launch(java, jars)
+            return
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            self._prepare(java, jars)
+            try:
+                self._launch(java, jars)
+            except KafkaUnavailableError:  # somebody may have taken a port in the meantime
+                if attempt == _START_ATTEMPTS or "Address already in use" not in self.log_tail():
+                    raise
+            else:
+                return
+
+    def stop(self) -> None:
+        """Ask it to end, and end it if it does not."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The end of its log."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _prepare(self, java: str, jars: Path) -> None:
+        self._port, controller_port = _free_ports(2)
+        data = self._directory / "data"
+        shutil.rmtree(data, ignore_errors=True)
+        template = string.Template((_RECIPE / "server.properties.template").read_text())
+        self._settings.write_text(
+            template.substitute(
+                broker_port=self._port, controller_port=controller_port, log_directory=data.as_posix()
+            )
+        )
+        formatted = subprocess.run(
+            [
+                *_command(java, jars, "kafka.tools.StorageTool"),
+                "format",
+                f"--cluster-id={_cluster_id()}",
+                "--config",
+                str(self._settings),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=_FORMAT_SECONDS,
+            check=False,
+        )
+        if formatted.returncode != 0:
+            raise KafkaUnavailableError(
+                f"formatting Kafka's storage failed:\n{formatted.stdout}{formatted.stderr}"
+            )
+
+    def _launch(self, java: str, jars: Path) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_command(java, jars, "kafka.Kafka"), str(self._settings)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # an interrupt of the test run ends it through the fixture, not twice
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            ended = self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                self.kill()
+                what = "ended" if ended else f"did not answer within {_START_SECONDS:.0f} s"
+                raise KafkaUnavailableError(f"Apache Kafka {what}; the end of its log:\n{self.log_tail()}")
+            time.sleep(0.05)  # between two looks
+
+    def _answers(self) -> bool:
+        with (
+            contextlib.suppress(OSError),
+            WireClient(self.bootstrap_servers, timeout_seconds=5.0) as client,
+        ):
+            return bool(api_versions(client))
+        return False
+
+    def _end(self, first_signal: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, first_signal)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(_STOP_SECONDS)
+
+
+def kafka_jars() -> Path:
+    """The directory with Kafka's jars, which Maven fills the first time.
+
+    Raises:
+        KafkaUnavailableError: Maven is missing or fails.
+    """
+    recipe = _RECIPE / "pom.xml"
+    # Another recipe is another directory, so a changed version is fetched anew.
+    jars = _CACHE / uuid.uuid5(uuid.NAMESPACE_OID, recipe.read_text()).hex
+    if jars.is_dir():
+        return jars
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailableError(_missing("Maven (mvn)"))
+    with _lock(_CACHE / "lock"):
+        if jars.is_dir():  # another test run was faster
+            return jars
+        with tempfile.TemporaryDirectory(dir=_CACHE) as incomplete:
+            resolved = subprocess.run(
+                [
+                    maven,
+                    "--batch-mode",
+                    "--quiet",
+                    "--file",
+                    str(recipe),
+                    "dependency:copy-dependencies",
+                    "-DincludeScope=runtime",
+                    f"-DoutputDirectory={incomplete}/jars",
+                ],
+                capture_output=True,
+                text=True,
+                timeout=_RESOLVE_SECONDS,
+                check=False,
+            )
+            if resolved.returncode != 0:
+                raise KafkaUnavailableError(
+                    f"Maven could not fetch Kafka:\n{resolved.stdout[-4000:]}{resolved.stderr[-4000:]}"
+                )
+            Path(incomplete, "jars").rename(jars)
+    return jars
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[IO[str]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield held
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    if java is None:
+        raise KafkaUnavailableError(_missing("Java 17 or newer (java)"))
+    return java
+
+
+def _missing(what: str) -> str:
+    return (
+        f"the tests against Apache Kafka need {what} on the PATH and it is not there; "
+        'install it, or leave these tests out with -m "not kafka" (as `make test` does)'
+    )
+
+
+def _command(java: str, jars: Path, main_class: str) -> list[str]:
+    return [java, *_JAVA_OPTIONS, "-classpath", f"{jars}/*", main_class]
+
+
+def _cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that are free now; all are held until all are known, so that they differ."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

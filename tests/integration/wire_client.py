@@ -1,0 +1,149 @@
+"""A client that speaks the protocol request by request, for what a full client library hides."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, Self
+
+from streams.embedded.protocol import ApiKey, ErrorCode
+from streams.embedded.wire import Reader, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CLIENT_ID = "wire-client"
+
+
+class WireClient:
+    """One connection to a broker, without any retry.
+
+    Args:
+        bootstrap_servers: Host and port.
+        timeout_seconds: For connecting and for each answer.
+    """
+
+    def __init__(self, bootstrap_servers: str, *, timeout_seconds: float = 15.0) -> None:
+        host, port = bootstrap_servers.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, api: ApiKey, version: int, body: Writer) -> None:
+        """Send a request and do not wait for its answer."""
+        self._correlation_id += 1
+        header = Writer()
+        header.int16(api)
+        header.int16(version)
+        header.int32(self._correlation_id)
+        header.string(_CLIENT_ID)
+        message = b"".join((*header.chunks(), *body.chunks()))
+        self.socket.sendall(struct.pack(">i", len(message)) + message)
+
+    def receive(self) -> Reader:
+        """Wait for the next answer."""
+        (size,) = struct.unpack(">i", self._exactly(4))
+        answer = Reader(self._exactly(size))
+        answer.int32()  # the correlation id: one request at a time
+        return answer
+
+    def call(self, api: ApiKey, version: int, body: Writer) -> Reader:
+        """Send a request and wait for its answer."""
+        self.send(api, version, body)
+        return self.receive()
+
+    def _exactly(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            part = self.socket.recv(size - len(received))
+            if not part:
+                raise ConnectionError(
+                    f"the broker closed the connection after {len(received)} of {size} bytes"
+                )
+            received += part
+        return bytes(received)
+
+
+def api_versions(client: WireClient) -> dict[int, tuple[int, int]]:
+    """The oldest and newest version of each request type."""
+    answer = client.call(ApiKey.API_VERSIONS, 0, Writer())
+    assert answer.int16() == ErrorCode.NONE
+    return dict(answer.array(lambda: (answer.int16(), (answer.int16(), answer.int16()))))
+
+
+def partition_leaders(client: WireClient, topic: str, *, may_create: bool = False) -> tuple[int, list[int]]:
+    """The topic's error code and the leader of each of its partitions (-1: none yet)."""
+    body = Writer()
+    body.array((topic,), body.string)
+    body.boolean(may_create)
+    answer = client.call(ApiKey.METADATA, 4, body)
+    answer.int32()
+    answer.array(lambda: (answer.int32(), answer.string(), answer.int32(), answer.nullable_string()))
+    answer.nullable_string()
+    answer.int32()
+
+    def read_partition() -> int:
+        answer.int16()
+        answer.int32()
+        leader = answer.int32()
+        answer.array(answer.int32)
+        answer.array(answer.int32)
+        return leader
+
+    ((error, leaders),) = answer.array(
+        lambda: (answer.int16(), (answer.string(), answer.boolean(), answer.array(read_partition))[2])
+    )
+    return error, leaders
+
+
+def create_topic(
+    bootstrap_servers: str,
+    topic: str,
+    partitions: int,
+    *,
+    configs: Mapping[str, str] | None = None,
+    deadline_seconds: float = 15.0,
+) -> None:
+    """Create a topic and wait until each partition has a leader.
+
+    Raises:
+        AssertionError: It is refused, or has no leaders by the deadline.
+    """
+    body = Writer()
+
+    def write_config(item: tuple[str, str]) -> None:
+        body.string(item[0])
+        body.string(item[1])
+
+    def write_topic(name: str) -> None:
+        body.string(name)
+        body.int32(partitions)
+        body.int16(1)
+        body.array((), body.int32)
+        body.array((configs or {}).items(), write_config)
+
+    body.array((topic,), write_topic)
+    body.int32(int(deadline_seconds * 1000))
+    body.boolean(value=False)
+    with WireClient(bootstrap_servers) as client:
+        answer = client.call(ApiKey.CREATE_TOPICS, 2, body)
+        answer.int32()
+        ((_, error, message),) = answer.array(
+            lambda: (answer.string(), answer.int16(), answer.nullable_string())
+        )
+        assert error == ErrorCode.NONE, f"creating {topic!r}: error {error}, {message}"
+        deadline = time.monotonic() + deadline_seconds
+        while True:
+            error, leaders = partition_leaders(client, topic)
+            if error == ErrorCode.NONE and len(leaders) == partitions and min(leaders) >= 0:
+                return
+            assert time.monotonic() < deadline, (
+                f"{topic!r} has no leaders after {deadline_seconds} s: {leaders}"
+            )
+            time.sleep(0.02)  # between two looks
