@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import orjson
 
 from judge.errors import InvalidVerdictError
+from judge.surrogates import without_lone_surrogates
 
 MAX_DEPTH = 32
 """Levels of nesting that a verdict may have; no metric needs more than five."""
@@ -100,7 +101,7 @@ def _cleaned(value: Any, depth: int) -> Any:
     if depth == 0:
         raise InvalidVerdictError(f"the verdict is nested deeper than {MAX_DEPTH} levels; make it flat")
     if isinstance(value, str):
-        return _without_lone_surrogates(value)
+        return without_lone_surrogates(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidVerdictError("a number in the verdict is too large; give a finite number")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -108,21 +109,13 @@ def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_cleaned(item, depth - 1) for item in value]
     if isinstance(value, dict):
-        return {_without_lone_surrogates(name): _cleaned(item, depth - 1) for name, item in value.items()}
+        return {without_lone_surrogates(name): _cleaned(item, depth - 1) for name, item in value.items()}
     return value
-
-
-def _without_lone_surrogates(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def _quoted(text: str) -> str:
     """The reply's end, where verdicts stand, on one line."""
-    line = " ".join(_without_lone_surrogates(text[-2 * _QUOTE_CHARS :]).split())
+    line = " ".join(without_lone_surrogates(text[-2 * _QUOTE_CHARS :]).split())
     if not line:
         return "nothing"
     return f'"{line}"' if len(line) <= _QUOTE_CHARS else f'"…{line[-_QUOTE_CHARS:]}"'

@@ -1,0 +1,392 @@
+"""A judge behind an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
+
+The `openai` SDK does the connecting, authenticating and proxying. Its typed layer is passed by, for it costs more CPU
+than all the rest of a judged event: the request goes out as bytes that orjson wrote and comes back as the raw reply.
+Retries are nobody's business here: one call is one try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+import msgspec
+import openai
+import orjson
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
+from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.openai_errors import error_for_status
+from judge.surrogates import without_lone_surrogates
+from schemas import Usage
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+MAX_REPLY_BYTES = 4 * 1024 * 1024
+"""A verdict needs a few kilobytes; more than this is not one."""
+MAX_ENCODED_REPLY_BYTES = 64 * 1024
+"""The bound on a reply that comes compressed although none was asked for: deflate unpacks to a thousandfold."""
+
+_CONNECT_SECONDS = 10.0
+# Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request sent into
+# a connection that is just being closed is lost.
+_KEEPALIVE_SECONDS = 4.0
+_RESERVED = frozenset(
+    {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
+)
+_CACHED_SCHEMAS = 64
+
+
+class _Message(msgspec.Struct):
+    content: Any = None
+    refusal: Any = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+    model: str | None = None
+    usage: Any = None
+
+
+_COMPLETION = msgspec.json.Decoder(_Completion)
+
+
+class OpenAIChat:
+    """One model at one endpoint.
+
+    To be created in a running event loop, and used and closed in that same one.
+
+    Args:
+        endpoint: The endpoint's configured name, for results and messages.
+        model: The model to ask.
+        base_url: Where the API is, up to and with `/v1`; OpenAI's own by default.
+        api_key: Sent as the bearer token. Never taken from the environment here, so that one service's key does not
+            travel to another; an endpoint that needs none gets a placeholder.
+        timeout_seconds: Bound on one whole call, from the wait for a connection to the last byte; above 0.
+        max_connections: Connections to the endpoint at most; no less than the calls in flight. At least 1.
+        max_reply_bytes: A larger reply body is not read to its end.
+
+    Raises:
+        JudgeConfigurationError: An argument cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        model: str,
+        base_url: str = OPENAI_BASE_URL,
+        api_key: str = "",
+        timeout_seconds: float = 30.0,
+        max_connections: int = 256,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        host = _host(endpoint, base_url)
+        if timeout_seconds <= 0:
+            raise JudgeConfigurationError(
+                f"timeout_seconds of judge endpoint {endpoint} must be above 0, got {timeout_seconds}"
+            )
+        if max_connections < 1:
+            raise JudgeConfigurationError(
+                f"max_connections of judge endpoint {endpoint} must be at least 1, got {max_connections}"
+            )
+        key = api_key.strip()
+        if not (key.isascii() and key.isprintable()):
+            raise JudgeConfigurationError(
+                f"the API key of judge endpoint {endpoint} holds characters that no HTTP header can carry: "
+                "look for line breaks or quotes in the secret"
+            )
+        self._endpoint = endpoint
+        self._model = model
+        self._key = key
+        self._timeout_seconds = timeout_seconds
+        self._max_reply_bytes = max_reply_bytes
+        self._length_parameter = _length_parameter(host)
+        self._formats: dict[int, tuple[ResponseSchema, orjson.Fragment]] = {}
+        http_client = DefaultAioHttpClient(
+            limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
+            # The whole call has its own bound; only an address that nobody answers is given up sooner.
+            timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
+            # A redirected POST would arrive as a GET, and with the key at a place nobody named.
+            follow_redirects=False,
+            # No proxy of the environment leads to this machine itself.
+            trust_env=not _is_loopback(host),
+            event_hooks={"response": [self._bound]},
+        )
+        self._client = AsyncOpenAI(
+            api_key=key or "none-needed",
+            base_url=base_url,
+            max_retries=0,
+            http_client=http_client,
+            default_headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
+        )
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's configured name."""
+        return self._endpoint
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._model
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Ask once.
+
+        Raises:
+            JudgeUnavailableError: Connection, time or size limit, a temporary status, or a reply that is no chat
+                completion (a proxy's page is an outage of what stands behind it).
+            JudgeConfigurationError: Key, address, model or parameters cannot work.
+            EventError: The endpoint refuses this request, or its reply is cut or refused.
+        """
+        content = self._body(request)
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                response = await self._client.post(
+                    "/chat/completions",
+                    cast_to=httpx2.Response,
+                    content=content,
+                    options={"security": {"bearer_auth": True}},
+                )
+        except TimeoutError as error:
+            raise JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s"
+            ) from error
+        except openai.APIStatusError as error:
+            raise error_for_status(
+                endpoint=self._endpoint,
+                status=error.status_code,
+                body=error.body,
+                headers=error.response.headers,
+                now=datetime.now(UTC),
+                schema_sent=request.response_schema is not None,
+                secret=self._key,
+            ) from error
+        except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
+            raise JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
+            ) from error
+        return self._reply(response, request, time.perf_counter() - started)
+
+    async def close(self) -> None:
+        """Release the connections."""
+        await self._client.close()
+
+    def _body(self, request: ChatRequest) -> bytes:
+        clash = _RESERVED.intersection(request.parameters)
+        if clash:
+            raise JudgeConfigurationError(
+                f"parameters of judge endpoint {self._endpoint} must not hold {', '.join(sorted(clash))}: "
+                "the judge sets these itself"
+            )
+        body: dict[str, Any] = {"model": self._model, "messages": request.messages}
+        if request.response_schema is not None:
+            body["response_format"] = self._format(request.response_schema)
+        if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
+            body[self._length_parameter] = request.max_output_tokens
+        body.update(request.parameters)
+        try:
+            return orjson.dumps(body)
+        except TypeError:
+            # Lone surrogates in a text; rare enough to pay for only when it happens.
+            body["messages"] = tuple(
+                ChatMessage(message.role, without_lone_surrogates(message.content))
+                for message in request.messages
+            )
+        try:
+            return orjson.dumps(body)
+        except TypeError as error:
+            raise JudgeConfigurationError(
+                f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
+            ) from error
+
+    def _format(self, schema: ResponseSchema) -> orjson.Fragment:
+        """The `response_format`, written once for each schema (the entry keeps the schema, so its id stays its own)."""
+        known = self._formats.get(id(schema))
+        if known is not None:
+            return known[1]
+        if len(self._formats) >= _CACHED_SCHEMAS:
+            self._formats.clear()
+        named = {"name": schema.name, "strict": True, "schema": dict(schema.schema)}
+        fragment = orjson.Fragment(orjson.dumps({"type": "json_schema", "json_schema": named}))
+        self._formats[id(schema)] = (schema, fragment)
+        return fragment
+
+    def _reply(self, response: httpx2.Response, request: ChatRequest, seconds: float) -> ChatReply:
+        completion = self._completion(response, request)
+        choice = completion.choices[0]
+        if choice.message.refusal:
+            raise EventError(
+                "content_refused", f"judge {self._model} refused: {_text(choice.message.refusal)[:500]}"
+            )
+        if choice.finish_reason == "content_filter":
+            raise EventError(
+                "content_refused", f"the content filter of {self._endpoint} stopped {self._model}"
+            )
+        if choice.finish_reason == "length":
+            raise EventError(
+                "reply_cut",
+                f"the reply of {self._model} ended at its length limit ({request.max_output_tokens} tokens asked for)",
+            )
+        return ChatReply(
+            text=_text(choice.message.content),
+            model=completion.model or self._model,
+            usage=_usage(completion.usage),
+            seconds=seconds,
+        )
+
+    def _completion(self, response: httpx2.Response, request: ChatRequest) -> _Completion:
+        raw = response.content
+        try:
+            completion = _COMPLETION.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            completion = None
+        if completion is None:
+            body = _lenient_json(raw)
+            if isinstance(body, dict) and body.get("error"):
+                # Some gateways answer 200 and put the status of what stands behind them into the error.
+                error = body["error"]
+                code = error.get("code") if isinstance(error, dict) else None
+                raise error_for_status(
+                    endpoint=self._endpoint,
+                    status=code if isinstance(code, int) and 400 <= code < 600 else 502,
+                    body=body,
+                    headers=response.headers,
+                    now=datetime.now(UTC),
+                    schema_sent=request.response_schema is not None,
+                    secret=self._key,
+                )
+            try:
+                completion = msgspec.convert(body, _Completion)
+            except msgspec.ValidationError:
+                completion = None
+        if completion is None or not completion.choices:
+            start = without_lone_surrogates(" ".join(raw[:200].decode("utf-8", "replace").split()))
+            raise JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} answered {response.status_code} with a body that is no chat "
+                f"completion ({response.headers.get('content-type', 'no content type')}): {start!r}"
+            )
+        return completion
+
+    async def _bound(self, response: httpx2.Response) -> None:
+        encoded = response.headers.get("content-encoding", "identity").lower() != "identity"
+        limit = min(self._max_reply_bytes, MAX_ENCODED_REPLY_BYTES) if encoded else self._max_reply_bytes
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            response.stream = _BoundedStream(stream, limit, response.request)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """A body that breaks off when it grows over its limit."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, request: httpx2.Request) -> None:
+        self._inner = inner
+        self._limit = limit
+        self._request = request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._inner:
+            size += len(chunk)
+            if size > self._limit:
+                raise httpx2.ReadError(
+                    f"the reply is larger than {self._limit} bytes, which no verdict is",
+                    request=self._request,
+                )
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _host(endpoint: str, base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in {"http", "https"}:
+        raise JudgeConfigurationError(
+            f"base_url of judge endpoint {endpoint} must be an http:// or https:// address, got {base_url!r}"
+        )
+    return host
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _length_parameter(host: str) -> str:
+    """How the bound on the reply is called.
+
+    OpenAI itself has deprecated `max_tokens`, and its newer models refuse it. Nearly everything else that speaks this
+    protocol knows `max_tokens`, and some of it knows nothing else. Either may be set among the parameters and is then
+    sent alone.
+    """
+    is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
+    return "max_completion_tokens" if is_openai else "max_tokens"
+
+
+def _lenient_json(raw: bytes) -> Any:
+    try:
+        # Unlike the fast readers, this one takes lone surrogates in a text.
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(content: Any) -> str:
+    """A message's text; some servers give it in parts."""
+    if isinstance(content, str):
+        return without_lone_surrogates(content)
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        return without_lone_surrogates("".join(part for part in parts if isinstance(part, str)))
+    return ""
+
+
+def _usage(usage: Any) -> Usage:
+    """Token counts; what a server leaves out or garbles counts 0, for no verdict is worth losing over it."""
+    if not isinstance(usage, dict):
+        return Usage()
+    details = usage.get("prompt_tokens_details")
+    input_tokens = _count(usage.get("prompt_tokens"))
+    return Usage(
+        input_tokens=input_tokens,
+        cached_tokens=min(input_tokens, _count(details.get("cached_tokens")))
+        if isinstance(details, dict)
+        else 0,
+        output_tokens=_count(usage.get("completion_tokens")),
+    )
+
+
+def _count(value: Any) -> int:
+    return max(0, value) if isinstance(value, int) else 0
+
+
+def _root(error: BaseException) -> str:
+    """The first cause's own words: what stands above it only says that there was one."""
+    seen = error
+    while seen.__cause__ is not None:
+        seen = seen.__cause__
+    return f"{type(seen).__name__}: {seen}" if str(seen) else type(seen).__name__

@@ -1,0 +1,106 @@
+"""A second OpenAI-compatible server, which answers what a test tells it to: status, headers, body, delay, hang, drip."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+
+def completion(
+    content: Any = '{"score": 5}',
+    *,
+    model: str = "fake-1",
+    finish_reason: str | None = "stop",
+    refusal: str | None = None,
+    usage: Any = None,
+) -> bytes:
+    """The body of a chat completion."""
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": model,
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": finish_reason,
+                    "message": {"role": "assistant", "content": content, "refusal": refusal},
+                }
+            ],
+            "usage": usage,
+        }
+    ).encode()
+
+
+@dataclass(slots=True)
+class Answer:
+    """One scripted reply."""
+
+    body: bytes = field(default_factory=completion)
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+    hang: bool = False
+    """Accept the request and never answer."""
+    drip_seconds: float = 0.0
+    """Send the body byte by byte with this pause."""
+    drop: bool = False
+    """Close the connection without an answer."""
+
+
+@dataclass(slots=True)
+class FakeOpenAI:
+    """What was asked, and what is answered next (the last answer repeats)."""
+
+    answers: list[Answer] = field(default_factory=lambda: [Answer()])
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with the first request."""
+    url: str = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Record and answer."""
+        self.requests.append(json.loads(await request.read()))
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        self.asked.set()
+        answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+        if answer.drop:
+            assert request.transport is not None
+            request.transport.abort()
+        if answer.hang:
+            await asyncio.Event().wait()
+        if not answer.drip_seconds:
+            return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        await response.prepare(request)
+        for byte in answer.body:
+            await response.write(bytes([byte]))
+            await asyncio.sleep(answer.drip_seconds)
+        return response
+
+
+@asynccontextmanager
+async def fake_openai(*answers: Answer) -> AsyncIterator[FakeOpenAI]:
+    """Run the server on a free loopback port."""
+    fake = FakeOpenAI()
+    if answers:
+        fake.answers = list(answers)
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/v1/chat/completions", fake.handle)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    fake.url = f"http://{host}:{port}/v1"
+    try:
+        yield fake
+    finally:
+        await runner.cleanup()
