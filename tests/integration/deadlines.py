@@ -1,0 +1,53 @@
+"""Waiting for a condition: looked at again and again, with a deadline instead of a fixed sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiokafka import AIOKafkaConsumer, ConsumerRecord
+
+_LOOK_AGAIN_SECONDS = 0.02
+
+
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = 20.0
+) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        AssertionError: It does not hold by the deadline; the message says what was waited for.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + deadline_seconds
+    while True:
+        holds = condition()
+        if inspect.isawaitable(holds):
+            holds = await holds
+        if holds:
+            return
+        assert loop.time() < deadline, f"not within {deadline_seconds} s: {what}"
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+async def take(
+    consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = 20.0
+) -> list[ConsumerRecord]:
+    """The next records of a consumer, at least so many.
+
+    Raises:
+        AssertionError: There are not so many by the deadline.
+    """
+    records: list[ConsumerRecord] = []
+
+    async def enough() -> bool:
+        for batch in (await consumer.getmany(timeout_ms=200)).values():
+            records.extend(batch)
+        return len(records) >= count
+
+    await until(enough, f"{count} records", deadline_seconds=deadline_seconds)
+    return records

@@ -1,0 +1,352 @@
+"""What a broker must do with records and topics, shown on the embedded broker and on Apache Kafka alike."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.admin.records_to_delete import RecordsToDelete
+from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
+
+from streams.embedded.protocol import ErrorCode
+from tests.integration.deadlines import take, until
+from tests.integration.wire_client import WireClient, partition_leaders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.integration.conftest import RunningBroker
+
+pytestmark = pytest.mark.timeout(60)
+
+
+async def _send(bootstrap_servers: str, topic: str, values: list[bytes], **options: object) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, **options) as producer:
+        sent = [await producer.send(topic, value, partition=0) for value in values]
+        await asyncio.gather(*sent)
+
+
+async def test_each_partition_keeps_its_order(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """Records come back in the order they were written, partition by partition, with offsets from 0."""
+    topic = topic_name("order")
+    broker.create_topic(topic, 3)
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, max_batch_size=2000) as producer:
+        sent = [await producer.send(topic, b"%d" % number, partition=number % 3) for number in range(600)]
+        await asyncio.gather(*sent)
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        records = await take(consumer, 600)
+    for partition in range(3):
+        found = [(record.offset, int(record.value)) for record in records if record.partition == partition]
+        # The partition's n-th record is number 3n + partition.
+        assert found == [(offset, 3 * offset + partition) for offset in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers"),
+    [
+        (b"key", b"value", [("trace", b"\x00\xff"), ("trace", b"again")]),
+        (None, b"no key", []),
+        (b"", b"", [("empty", b"")]),
+        (b"tombstone", None, []),
+    ],
+)
+async def test_a_record_comes_back_whole(
+    broker: RunningBroker,
+    topic_name: Callable[[str], str],
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes]],
+) -> None:
+    """Key, value, headers (doubled names too) and the producer's timestamp survive."""
+    topic = topic_name("whole")
+    broker.create_topic(topic, 1)
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        sent = await producer.send_and_wait(
+            topic, value, key=key, headers=headers, timestamp_ms=1_700_000_000_123
+        )
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        (record,) = await take(consumer, 1)
+    assert (sent.offset, sent.partition) == (0, 0)
+    assert (record.key, record.value, list(record.headers)) == (key, value, headers)
+    assert (record.timestamp, record.timestamp_type) == (1_700_000_000_123, 0)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+async def test_compressed_batches_pass_through(
+    broker: RunningBroker, topic_name: Callable[[str], str], compression: str
+) -> None:
+    """The broker hands compressed batches on; a reader may start in the middle of one."""
+    topic = topic_name(compression)
+    broker.create_topic(topic, 1)
+    values = [b"%04d " % number * 20 for number in range(100)]
+    await _send(broker.bootstrap_servers, topic, values, compression_type=compression, linger_ms=50)
+    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek(partition, 37)
+        records = await take(consumer, 63)
+    assert [record.value for record in records] == values[37:]
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+async def test_acknowledgement_modes(
+    broker: RunningBroker, topic_name: Callable[[str], str], acks: int | str
+) -> None:
+    """Records arrive whether the producer waits for an answer or not."""
+    topic = topic_name("acks")
+    broker.create_topic(topic, 1)
+    await _send(broker.bootstrap_servers, topic, [b"one", b"two"], acks=acks)
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        assert [record.value for record in await take(consumer, 2)] == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+async def test_offsets_by_time(
+    broker: RunningBroker, topic_name: Callable[[str], str], compression: str | None
+) -> None:
+    """The first record at or after a time is found, also inside a batch; after the last there is none."""
+    topic = topic_name("time")
+    broker.create_topic(topic, 1)
+    partition = TopicPartition(topic, 0)
+    async with AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, compression_type=compression, linger_ms=50
+    ) as producer:
+        # One batch with offsets 0..4 at 1000, 2000 ... 5000 ms.
+        sent = [
+            await producer.send(topic, b"x" * 50, partition=0, timestamp_ms=1000 * number)
+            for number in range(1, 6)
+        ]
+        await asyncio.gather(*sent)
+    async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+        for asked, expected in [(0, (0, 1000)), (2000, (1, 2000)), (2001, (2, 3000)), (5000, (4, 5000))]:
+            found = (await consumer.offsets_for_times({partition: asked}))[partition]
+            assert (found.offset, found.timestamp) == expected
+        assert (await consumer.offsets_for_times({partition: 5001}))[partition] is None
+        assert await consumer.beginning_offsets([partition]) == {partition: 0}
+        assert await consumer.end_offsets([partition]) == {partition: 5}
+
+
+async def test_a_waiting_reader_is_woken_by_a_record(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """A fetch that may wait a minute is answered as soon as there is a record."""
+    topic = topic_name("poll")
+    broker.create_topic(topic, 2)
+    async with (
+        AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=60_000,
+            request_timeout_ms=90_000,
+        ) as consumer,
+        AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
+    ):
+        for number in range(6):  # by the second record at the latest, the reader is waiting
+            waiting = asyncio.create_task(consumer.getone())
+            await producer.send_and_wait(topic, b"%d" % number, partition=0)
+            record = await asyncio.wait_for(waiting, 10)
+            assert record.value == b"%d" % number
+
+
+async def test_a_group_goes_on_where_it_committed(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """The next member of a group begins at the committed offset, and reads its note."""
+    topic, group = topic_name("commit"), topic_name("group")
+    broker.create_topic(topic, 1)
+    partition = TopicPartition(topic, 0)
+    await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
+
+    def member() -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+
+    async with member() as first:
+        await take(first, 10)
+        assert await first.committed(partition) is None
+        await first.commit({partition: (4, "a note")})
+    async with member() as second:
+        records = await take(second, 6)
+        assert await second.committed(partition) == 4
+    assert [record.offset for record in records] == [4, 5, 6, 7, 8, 9]
+
+
+async def test_an_offset_out_of_range(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """A reader beyond the end starts over where its policy says, or is told."""
+    topic = topic_name("range")
+    broker.create_topic(topic, 1)
+    partition = TopicPartition(topic, 0)
+    await _send(broker.bootstrap_servers, topic, [b"first", b"second"])
+    async with AIOKafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 1000)
+        assert [record.value for record in await take(consumer, 2)] == [b"first", b"second"]
+    async with AIOKafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="none"
+    ) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, 1000)
+        with pytest.raises(OffsetOutOfRangeError):
+            await asyncio.wait_for(consumer.getone(), 10)
+
+
+async def test_topics_are_created_extended_configured_and_deleted(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """The life of a topic through the admin client, with the refusals on the way."""
+    topic = topic_name("life")
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    await admin.start()
+    try:
+        created = await admin.create_topics([NewTopic(topic, 2, 1, topic_configs={"retention.ms": "5000"})])
+        assert [error for _, error, _ in created.topic_errors] == [ErrorCode.NONE]
+        again = await admin.create_topics([NewTopic(topic, 2, 1)])
+        assert [error for _, error, _ in again.topic_errors] == [ErrorCode.TOPIC_ALREADY_EXISTS]
+        refused = await admin.create_topics([NewTopic("no spaces please", 1, 1)])
+        assert [error for _, error, _ in refused.topic_errors] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+        async def has(partitions: int) -> bool:
+            with WireClient(broker.bootstrap_servers) as client:
+                error, leaders = partition_leaders(client, topic)
+            return error == ErrorCode.NONE and len(leaders) == partitions and min(leaders) >= 0
+
+        await until(lambda: has(2), "two partitions")
+        await admin.create_partitions({topic: NewPartitions(5)})
+        await until(lambda: has(5), "five partitions")
+
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        (described,) = await admin.describe_configs([resource])
+        values = {config[0]: config[1] for config in described.resources[0][4]}
+        assert values["retention.ms"] == "5000"
+        await admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, topic, configs={"max.message.bytes": "2000"})]
+        )
+        (described,) = await admin.describe_configs([resource])
+        values = {config[0]: config[1] for config in described.resources[0][4]}
+        assert values["max.message.bytes"] == "2000"
+
+        assert topic in await admin.list_topics()
+        await admin.delete_topics([topic])
+
+        def is_gone() -> bool:
+            with WireClient(broker.bootstrap_servers) as client:
+                return partition_leaders(client, topic) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+
+        await until(is_gone, "the topic is gone")
+    finally:
+        await admin.close()
+
+
+def test_asking_for_an_unknown_topic(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """It is created if the client allows it, with the default number of partitions; else it is unknown."""
+    unknown = topic_name("unknown")
+    with WireClient(broker.bootstrap_servers) as client:
+        for _ in range(2):
+            assert partition_leaders(client, unknown) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+
+
+async def test_a_topic_is_created_by_the_first_record(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """A producer may write to a topic that was not created; it gets the default of 4 partitions."""
+    topic = topic_name("auto")
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        await producer.send_and_wait(topic, b"first")
+        assert await producer.partitions_for(topic) == {0, 1, 2, 3}
+
+
+async def test_a_large_message(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """5 MB pass where the topic allows it, also to a reader who asks for 1 MB at a time; more is refused."""
+    large, small = topic_name("large"), topic_name("small")
+    broker.create_topic(large, 1, max_message_bytes="6000000")
+    broker.create_topic(small, 1, max_message_bytes="100000")
+    message = b"m" * 5_000_000
+    async with AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, max_request_size=10_000_000
+    ) as producer:
+        await producer.send_and_wait(large, b"before")
+        await producer.send_and_wait(large, message)
+        await producer.send_and_wait(large, b"after")
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send_and_wait(small, b"m" * 100_000)
+        await producer.send_and_wait(small, b"m" * 90_000)
+    async with AIOKafkaConsumer(
+        large,
+        bootstrap_servers=broker.bootstrap_servers,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=1_000_000,
+    ) as consumer:
+        records = await take(consumer, 3)
+    assert [record.value for record in records] == [b"before", message, b"after"]
+
+
+async def test_many_partitions(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """A record in each of 60 partitions is found."""
+    topic = topic_name("many")
+    broker.create_topic(topic, 60)
+    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        sent = [await producer.send(topic, b"%d" % number, partition=number) for number in range(60)]
+        await asyncio.gather(*sent)
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        records = await take(consumer, 60)
+    assert {(record.partition, int(record.value)) for record in records} == {(n, n) for n in range(60)}
+
+
+async def test_lag_can_be_computed(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """What was written minus what was read: the high watermark comes with each fetch."""
+    topic = topic_name("lag")
+    broker.create_topic(topic, 1)
+    partition = TopicPartition(topic, 0)
+    await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
+    async with AIOKafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign([partition])
+        for _ in range(3):
+            await asyncio.wait_for(consumer.getone(), 10)
+        # 10 written, 3 read.
+        assert consumer.highwater(partition) - await consumer.position(partition) == 7
+
+
+async def test_deleting_records_moves_the_start(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """Records before an offset can be deleted; a reader from the start begins after them."""
+    topic = topic_name("purge")
+    broker.create_topic(topic, 1)
+    partition = TopicPartition(topic, 0)
+    await _send(broker.bootstrap_servers, topic, [b"%d" % number for number in range(10)])
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.delete_records({partition: RecordsToDelete(before_offset=6)})
+    finally:
+        await admin.close()
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        records = await take(consumer, 4)
+        assert await consumer.beginning_offsets([partition]) == {partition: 6}
+    assert [record.offset for record in records] == [6, 7, 8, 9]
