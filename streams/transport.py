@@ -38,7 +38,7 @@ from faust.types.tuples import ConsumerMessage
 from mode import Service
 from mode.utils.futures import notify
 
-from streams.offsets import OffsetBook
+from streams.offsets import OffsetBook, PartitionState
 
 Predicate = Callable[[Any], bool]
 """Takes a raw aiokafka record, says whether it is delivered."""
@@ -94,19 +94,6 @@ class Delivered(ConsumerMessage):
     book: OffsetBook
     load: _Load
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """One assigned partition as it stands."""
-
-    topic: str
-    partition: int
-    lag_records: int | None
-    """Records between the committable offset and the end; None before the first fetch."""
-    oldest_timestamp: float | None
-    """Timestamp of the first unfinished record, in seconds since the epoch."""
-    unfinished: int
 
 
 @dataclass(slots=True)
