@@ -1,0 +1,231 @@
+"""Writes records and returns when the broker has confirmed them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+import structlog
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
+from faust.exceptions import ProducerSendError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
+
+from schemas import Alert, DeadLetter, DeadLetterReason, Failed, Header, JudgeTask, Scored, Unscored
+from streams.metrics import Metrics
+
+_log = structlog.stdlib.get_logger(__name__)
+
+FIRST_WAIT_SECONDS: Final = 0.2
+LONGEST_WAIT_SECONDS: Final = 15.0
+CUT_VALUE_BYTES: Final = 256 * 1024
+"""What is kept of a dead letter's value when the whole does not fit."""
+MAX_DETAIL_CHARS: Final = 2_000
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+class TooLargeError(Exception):
+    """The record is larger than the broker or the producer takes; sending it again would not help."""
+
+
+class Sender(Protocol):
+    """What sends: Faust's producer, or a fake."""
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp: float | None,
+        headers: Any,
+    ) -> Awaitable[Any]:
+        """Hand a record to the producer; what is returned ends when the broker has confirmed it."""
+
+
+class Incoming(Protocol):
+    """A record as it was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: float | None
+    key: bytes | None
+    value: bytes | None
+    headers: Any
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What Kafka said: Faust wraps what is found out before a record leaves."""
+    return error.__cause__ if isinstance(error, ProducerSendError) and error.__cause__ is not None else error
+
+
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, KafkaError | ProducerSendError) and not isinstance(
+        _cause(error), MessageSizeTooLargeError | RecordTooLargeError
+    )
+
+
+class Output:
+    """The worker's way out. A write that fails is tried again, with growing pauses, for as long as it takes.
+
+    Args:
+        sender: What sends.
+        metrics: Counts what was written.
+        scores, dead_letters, alerts: Names of the topics.
+        task_topic: Names the task topic of a metric.
+    """
+
+    def __init__(
+        self,
+        sender: Callable[[], Sender],
+        metrics: Metrics,
+        *,
+        scores: str,
+        dead_letters: str,
+        alerts: str,
+        task_topic: Callable[[str], str],
+    ) -> None:
+        self._sender = sender
+        self._metrics = metrics
+        self._scores = scores
+        self._dead_letters = dead_letters
+        self._alerts = alerts
+        self._task_topic = task_topic
+        self._failing: dict[str, float] = {}
+
+    @property
+    def failing_seconds(self) -> float:
+        """For how long the longest of the current write failures has lasted; 0 where all is well."""
+        return max((time.monotonic() - since for since in self._failing.values()), default=0.0)
+
+    async def write(self, topic: str, *, key: bytes | None, value: bytes, headers: Headers = ()) -> None:
+        """Write one record and wait until the broker has confirmed it.
+
+        Raises:
+            TooLargeError: It is too large for the topic or the producer.
+        """
+        retrying = AsyncRetrying(
+            wait=wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS),
+            retry=retry_if_exception(_may_pass),
+            before_sleep=lambda state: self._note_failure(topic, state),
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    sent = await self._sender().send(topic, key, value, None, None, list(headers))
+                    await sent
+        except (ProducerSendError, MessageSizeTooLargeError, RecordTooLargeError) as error:
+            raise TooLargeError(
+                f"record of {len(value)} bytes is too large for topic {topic} ({_cause(error)!r}); "
+                "raise its max.message.bytes or lower ingest.max_event_bytes"
+            ) from error
+        if self._failing.pop(topic, None) is not None:
+            _log.info("writing works again", topic=topic)
+
+    def _note_failure(self, topic: str, state: RetryCallState) -> None:
+        if topic in self._failing:
+            return
+        self._failing[topic] = time.monotonic()
+        error = state.outcome.exception() if state.outcome is not None else None
+        _log.error("writing fails and is tried again until it works", topic=topic, error=repr(error))
+
+    async def task(self, task: JudgeTask) -> None:
+        """Hand an event to its metric.
+
+        Raises:
+            TooLargeError: It is too large for the task topic.
+        """
+        await self.write(
+            self._task_topic(task.metric),
+            key=task.event_id.encode(),
+            value=task.model_dump_json().encode(),
+            headers=[("result_id", task.result_id.encode())],
+        )
+
+    async def result(self, result: Scored | Unscored | Failed) -> None:
+        """Publish a result; one that is too large goes without its evidence."""
+        key = result.event_id.encode()
+        headers = [
+            ("result_id", result.result_id.encode()),
+            ("metric", result.metric.encode()),
+            ("status", result.status.encode()),
+        ]
+        try:
+            await self.write(self._scores, key=key, value=result.model_dump_json().encode(), headers=headers)
+        except TooLargeError:
+            smaller = shrink(result)
+            await self.write(self._scores, key=key, value=smaller.model_dump_json().encode(), headers=headers)
+        self._metrics.observe_result(result)
+
+    async def alert(self, alert: Alert) -> None:
+        """Publish an alert."""
+        await self.write(self._alerts, key=alert.metric.encode(), value=alert.model_dump_json().encode())
+
+    async def dead_letter(
+        self, record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None = None
+    ) -> None:
+        """Set a record aside, whole if it fits, else with its value cut."""
+        letter = dead_letter(record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))
+        for smaller in (letter, cut(letter, CUT_VALUE_BYTES), cut(letter, 0)):
+            try:
+                await self.write(self._dead_letters, key=record.key, value=smaller.model_dump_json().encode())
+            except TooLargeError as error:
+                problem = error
+                continue
+            self._metrics.count_dead_letter(reason)
+            return
+        raise problem
+
+
+def dead_letter(
+    record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
+) -> DeadLetter:
+    """Build the dead letter of a record."""
+    timestamp = record.timestamp
+    return DeadLetter(
+        reason=reason,
+        detail=_text(detail)[:MAX_DETAIL_CHARS],
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        # -1 is Kafka's word for "none".
+        timestamp=datetime.fromtimestamp(timestamp, UTC)
+        if timestamp is not None and timestamp >= 0
+        else None,
+        key=record.key,
+        value=record.value,
+        value_bytes=len(record.value or b""),
+        headers=tuple(Header(name=_text(name), value=value) for name, value in record.headers or ()),
+        event_id=event_id,
+        failed_at=failed_at,
+    )
+
+
+def cut(letter: DeadLetter, keep_bytes: int) -> DeadLetter:
+    """Keep the first bytes of a dead letter's value, and for none at all neither key nor headers."""
+    changes: dict[str, Any] = {"value": (letter.value or b"")[:keep_bytes], "truncated": True}
+    if keep_bytes == 0:
+        changes |= {"key": (letter.key or b"")[:1024] or None, "headers": ()}
+    return letter.model_copy(update=changes)
+
+
+def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
+    """Take from a result what can be missed: evidence, and the details of corrections."""
+    if isinstance(result, Failed):
+        return result.model_copy(update={"detail": result.detail[:MAX_DETAIL_CHARS]})
+    corrections = tuple(
+        correction.model_copy(update={"detail": correction.detail[:100]})
+        for correction in result.corrections[:50]
+    )
+    return result.model_copy(update={"evidence": {"truncated": True}, "corrections": corrections})
+
+
+def _text(text: str) -> str:
+    """Text that can be written as UTF-8."""
+    return text.encode("utf-8", "replace").decode()
