@@ -1,0 +1,190 @@
+"""Evidence tags: which claims an answer makes, and which pages it names for each.
+
+Read are `[Page 7]`, `[Page-7]`, `[Page 2] [Page 3]`, `[Pages 2, 3]`, `[Pages 2-4]`, `[Page 2, Page 3]`, `[Page 2 and 3]`
+and their like, in any case, with any dash, with half- or full-width brackets, with `Evidence:` before them or not.
+
+What a hostile answer could blow up is bounded: a range names at most its first 1,000 pages, a number of more than nine
+digits is read as 999,999,999 (no such page), and an answer's ranges together name at most 20,000 pages; beyond that
+each range is read as its first page alone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+MAX_RANGE_PAGES = 1000
+"""A wider range is cut to its first pages."""
+MAX_ANSWER_PAGES = 20_000
+"""Pages that all ranges of one answer may name together."""
+MAX_PAGE = 999_999_999
+"""What a longer number is read as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A stretch of an answer and the pages it cites.
+
+    `text` is `answer[start:end]`, without its tags and list mark. `pages` is in order of mention, without repetition;
+    empty where nothing is cited.
+    """
+
+    text: str
+    start: int
+    end: int
+    pages: tuple[int, ...]
+
+
+_OPEN, _CLOSE = "[\uff3b\u3010", "]\uff3d\u3011"
+_BRACKETED = re.compile(rf"[{re.escape(_OPEN)}]([^{re.escape(_OPEN + _CLOSE)}\n]*)[{re.escape(_CLOSE)}]")
+_PAGE = r"pages?\.?[ ]?[-:#]?[ ]?"
+_FIRST = re.compile(rf"[ ]?{_PAGE}(?:no\.?[ ]?)?(?P<number>\d+)\b")
+_RANGE_END = re.compile(rf"[ ]?(?:-|to\b|until\b|through\b)[ ]?(?:{_PAGE})?(?P<number>\d+)\b")
+_NEXT = re.compile(rf"[ ]?(?:[,;/&+]|and\b|or\b)[ ]?(?:(?:and\b|&)[ ]?)?(?:{_PAGE})?(?P<number>\d+)\b")
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
+# What may stand between tags of one group, and between a claim and its tags, without being a text of its own.
+_BETWEEN = re.compile(
+    r"(?:[\s,;&.:(){}\u3001\uff0c\uff1a*_-]|\band\b|\bevidence\b|\bsources?\b)*", re.IGNORECASE
+)
+_LEAD_IN = re.compile(
+    r"(?:[(*_]*\b(?:evidence|sources?)\s?[*_]*[:\uff1a]|\(\s?(?:evidence|sources?))[*_\s]*\Z", re.IGNORECASE
+)
+_LEAD_IN_CHARS = 24
+_LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
+_KEY = re.compile(r"\W*(?:page|p|pg)?[\W_]*(\d+)\W*", re.IGNORECASE)
+
+
+def page_key(page: int) -> str:
+    """The canonical name of a page: `Page-7`."""
+    return f"Page-{page}"
+
+
+def page_number(key: str) -> int | None:
+    """The number in a page's name as producers write it: `Page-7`, `page 7`, `Page_7`, `p. 7`, `7`.
+
+    Returns:
+        The number, or None where the name is not a page's. More than nine digits are no page's.
+    """
+    match = _KEY.fullmatch(key.strip()[:64])
+    if match is None:
+        return None
+    number = _number(match[1])
+    return None if number == MAX_PAGE else number
+
+
+def tagged_claims(answer: str) -> tuple[Claim, ...]:
+    """The claims of an answer that end with an evidence tag, in order.
+
+    A tag ends the claim before it, so that a line may hold several claims. A line that is only a tag belongs to the text
+    line before it, and so does a tag that begins a line in which another tag follows; where none follows, a
+    tag at the beginning belongs to its line. A tag with no text to belong to is left out.
+    """
+    return tuple(claim for claim in _segments(answer) if claim.pages)
+
+
+def untagged_segments(answer: str) -> tuple[Claim, ...]:
+    """The stretches of an answer without a tag, line by line; whether they claim anything is not said here."""
+    return tuple(claim for claim in _segments(answer) if not claim.pages)
+
+
+def cited_pages(answer: str) -> tuple[int, ...]:
+    """All pages that the answer's claims cite, in order of mention, without repetition."""
+    return tuple(dict.fromkeys(page for claim in tagged_claims(answer) for page in claim.pages))
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """A tag, or a claim to be."""
+
+    start: int
+    end: int
+    pages: dict[int, None]
+    """A dictionary for its order and its look-up: many tags that join one another cost no more than their number."""
+
+
+def _segments(answer: str) -> list[Claim]:
+    found: list[_Stretch] = []
+    budget = MAX_ANSWER_PAGES
+    offset = 0
+    for line in answer.split("\n"):
+        tags: list[_Stretch] = []
+        for match in _BRACKETED.finditer(line):
+            pages = _pages(match[1], budget)
+            if pages:
+                budget -= len(pages) - 1
+                _append_tag(tags, line, _Stretch(match.start(), match.end(), pages))
+        _read_line(found, answer, offset, line, tags)
+        offset += len(line) + 1
+    return [Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found]
+
+
+def _append_tag(tags: list[_Stretch], line: str, tag: _Stretch) -> None:
+    """Add a tag; one that follows another at once joins it."""
+    if tags and _BETWEEN.fullmatch(line, tags[-1].end, tag.start):
+        tags[-1].end = tag.end
+        tags[-1].pages.update(tag.pages)
+    else:
+        tags.append(tag)
+
+
+def _read_line(found: list[_Stretch], answer: str, offset: int, line: str, tags: list[_Stretch]) -> None:
+    position = 0
+    for tag in tags:
+        claim = _claim(answer, offset + position, offset + tag.start, tag.pages)
+        position = tag.end
+        if claim is None and len(tags) == 1:
+            claim = _claim(answer, offset + position, offset + len(line), tag.pages)
+            position = len(line) if claim is not None else position
+        if claim is not None:
+            found.append(claim)
+        elif found:
+            found[-1].pages.update(tag.pages)
+    rest = _claim(answer, offset + position, offset + len(line), {})
+    if rest is not None:
+        found.append(rest)
+
+
+def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretch | None:
+    """The text between two offsets without white space, list mark and the tag's lead-in; None where no word is left."""
+    lead_in = _LEAD_IN.search(answer, max(start, end - _LEAD_IN_CHARS), end) if pages else None
+    if lead_in is not None:
+        end = lead_in.start()
+    start = _skip(answer, start, end)
+    mark = _LIST_MARK.match(answer, start, end)
+    if mark is not None:
+        start = mark.end()
+    while end > start and (answer[end - 1].isspace() or answer[end - 1] in _OPEN + "({"):
+        end -= 1
+    if not any(char.isalnum() for char in answer[start:end]):
+        return None
+    return _Stretch(start, end, pages)
+
+
+def _skip(answer: str, start: int, end: int) -> int:
+    """Past white space and what is left over from the tag before: its closing brackets and stops."""
+    while start < end and (answer[start].isspace() or answer[start] in _CLOSE + ")}.,;:!?\u3002\uff0c"):
+        start += 1
+    return start
+
+
+def _pages(inside: str, budget: int) -> dict[int, None]:
+    """The pages that the text between two brackets names; none where it is not a tag."""
+    text = " ".join(unicodedata.normalize("NFKC", inside).translate(_DASHES).lower().split())
+    match = _FIRST.match(text)
+    pages: dict[int, None] = {}
+    while match is not None:
+        first = last = _number(match["number"])
+        end = _RANGE_END.match(text, match.end())
+        if end is not None:
+            first, last = sorted((first, _number(end["number"])))
+            match = end
+        width = max(1, min(last - first + 1, MAX_RANGE_PAGES, budget - len(pages)))
+        pages.update(dict.fromkeys(range(first, min(first + width, MAX_PAGE + 1))))
+        match = _NEXT.match(text, match.end())
+    return pages
+
+
+def _number(digits: str) -> int:
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= 9 else MAX_PAGE
