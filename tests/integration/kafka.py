@@ -17,7 +17,8 @@ import uuid
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from tests.integration.wire_client import WireClient, api_versions
+from streams.embedded.protocol import ErrorCode
+from tests.integration.wire_client import WireClient, init_producer_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,8 @@ class ApacheKafka:
             contextlib.suppress(OSError),
             WireClient(self.bootstrap_servers, timeout_seconds=5.0) as client,
         ):
-            return bool(api_versions(client))
+            error, _ = init_producer_id(client)  # the last thing to work after a start
+            return error == ErrorCode.NONE
         return False
 
     def _end(self, first_signal: signal.Signals) -> None:

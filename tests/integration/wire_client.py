@@ -70,11 +70,14 @@ class WireClient:
         return bytes(received)
 
 
-def api_versions(client: WireClient) -> dict[int, tuple[int, int]]:
-    """The oldest and newest version of each request type."""
-    answer = client.call(ApiKey.API_VERSIONS, 0, Writer())
-    assert answer.int16() == ErrorCode.NONE
-    return dict(answer.array(lambda: (answer.int16(), (answer.int16(), answer.int16()))))
+def init_producer_id(client: WireClient, transactional_id: str | None = None) -> tuple[int, int]:
+    """Error code, and an id for an idempotent producer."""
+    body = Writer()
+    body.string(transactional_id)
+    body.int32(60_000)
+    answer = client.call(ApiKey.INIT_PRODUCER_ID, 0, body)
+    answer.int32()
+    return answer.int16(), answer.int64()
 
 
 def partition_leaders(client: WireClient, topic: str, *, may_create: bool = False) -> tuple[int, list[int]]:
@@ -147,3 +150,24 @@ def create_topic(
                 f"{topic!r} has no leaders after {deadline_seconds} s: {leaders}"
             )
             time.sleep(0.02)  # between two looks
+
+
+def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float = 20.0) -> None:
+    """Wait until the broker serves a group: one that just started first makes room for offsets.
+
+    Raises:
+        AssertionError: It does not by the deadline.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    find, look = Writer(), Writer()
+    find.string(group)
+    look.array((group,), look.string)
+    while True:
+        found = client.call(ApiKey.FIND_COORDINATOR, 0, find).int16()
+        described = client.call(ApiKey.DESCRIBE_GROUPS, 0, look)
+        described.int32()  # one group
+        error = described.int16()
+        if found == error == ErrorCode.NONE:
+            return
+        assert time.monotonic() < deadline, f"no coordinator for {group!r}: errors {found}, {error}"
+        time.sleep(0.02)  # between two looks

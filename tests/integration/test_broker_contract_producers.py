@@ -1,0 +1,193 @@
+"""What a broker must do for idempotent producers, shown on the embedded broker and on Apache Kafka alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from streams.embedded.protocol import ApiKey, ErrorCode
+from streams.embedded.wire import Writer
+from tests.integration.deadlines import take
+from tests.integration.wire_client import WireClient, init_producer_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.integration.conftest import RunningBroker
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
+    """A record batch as an idempotent producer writes it."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        batch_size=1_000_000,
+    )
+    for offset, value in enumerate(values):
+        assert builder.append(offset, timestamp=1000, key=None, value=value, headers=[])
+    return bytes(builder.build())
+
+
+def produce_request(topic: str, data: bytes) -> Writer:
+    """A produce request (version 7, acks=all) for partition 0."""
+    body = Writer()
+
+    def write_partition(index: int) -> None:
+        body.int32(index)
+        body.byte_string(data)
+
+    def write_topic(name: str) -> None:
+        body.string(name)
+        body.array((0,), write_partition)
+
+    body.string(None)
+    body.int16(-1)
+    body.int32(10_000)
+    body.array((topic,), write_topic)
+    return body
+
+
+def produce(client: WireClient, topic: str, data: bytes) -> tuple[int, int]:
+    """Write a batch to partition 0: the error and the first offset."""
+    answer = client.call(ApiKey.PRODUCE, 7, produce_request(topic, data))
+
+    def read_partition() -> tuple[int, int]:
+        answer.int32()
+        outcome = answer.int16(), answer.int64()
+        answer.int64()
+        answer.int64()
+        return outcome
+
+    ((_, (outcome,)),) = answer.array(lambda: (answer.string(), answer.array(read_partition)))
+    return outcome
+
+
+def end_offset(client: WireClient, topic: str) -> int:
+    """Where partition 0 ends."""
+    body = Writer()
+
+    def write_partition(index: int) -> None:
+        body.int32(index)
+        body.int64(-1)
+
+    def write_topic(name: str) -> None:
+        body.string(name)
+        body.array((0,), write_partition)
+
+    body.int32(-1)
+    body.array((topic,), write_topic)
+    answer = client.call(ApiKey.LIST_OFFSETS, 1, body)
+
+    def read_partition() -> int:
+        answer.int32()
+        answer.int16()
+        answer.int64()
+        return answer.int64()
+
+    ((_, (offset,)),) = answer.array(lambda: (answer.string(), answer.array(read_partition)))
+    return offset
+
+
+def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """The retry of any of the last five batches is answered with the offset it has; the log stays as it is."""
+    topic = topic_name("retry")
+    broker.create_topic(topic, 1)
+    with WireClient(broker.bootstrap_servers) as client:
+        _, producer = init_producer_id(client)
+        # Two records a batch: batch n has sequences and offsets 2n and 2n + 1.
+        batches = [batch(producer, 0, 2 * number, b"a", b"b") for number in range(6)]
+        for number, data in enumerate(batches):
+            assert produce(client, topic, data) == (ErrorCode.NONE, 2 * number)
+        for number in range(1, 6):
+            assert produce(client, topic, batches[number]) == (ErrorCode.NONE, 2 * number)
+        # The first is not among the last five any more: it is neither stored again nor confirmed.
+        error, _ = produce(client, topic, batches[0])
+        assert error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert end_offset(client, topic) == 12
+
+
+def test_a_gap_is_noticed(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """A batch after a missing one is refused, so that order holds; the missing one is still welcome."""
+    topic = topic_name("gap")
+    broker.create_topic(topic, 1)
+    with WireClient(broker.bootstrap_servers) as client:
+        _, producer = init_producer_id(client)
+        assert produce(client, topic, batch(producer, 0, 0, b"0")) == (ErrorCode.NONE, 0)
+        assert produce(client, topic, batch(producer, 0, 2, b"2"))[0] == (
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        )
+        assert produce(client, topic, batch(producer, 0, 1, b"1")) == (ErrorCode.NONE, 1)
+        assert produce(client, topic, batch(producer, 0, 2, b"2")) == (ErrorCode.NONE, 2)
+
+
+def test_an_older_epoch_is_fenced(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """After a batch of a newer epoch, which begins at sequence 0, the older epoch is refused."""
+    topic = topic_name("epoch")
+    broker.create_topic(topic, 1)
+    with WireClient(broker.bootstrap_servers) as client:
+        _, producer = init_producer_id(client)
+        assert produce(client, topic, batch(producer, 0, 0, b"0")) == (ErrorCode.NONE, 0)
+        assert produce(client, topic, batch(producer, 1, 7, b"1"))[0] == (
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        )
+        assert produce(client, topic, batch(producer, 1, 0, b"1")) == (ErrorCode.NONE, 1)
+        assert produce(client, topic, batch(producer, 0, 1, b"2"))[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert end_offset(client, topic) == 2
+
+
+def test_a_connection_lost_before_the_answer(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    """The producer never reads the answer and sends the batch again over another connection: one copy."""
+    topic = topic_name("lost")
+    broker.create_topic(topic, 1)
+    with WireClient(broker.bootstrap_servers) as second:
+        _, producer = init_producer_id(second)
+        data = batch(producer, 0, 0, b"once")
+        with WireClient(broker.bootstrap_servers) as first:
+            first.send(ApiKey.PRODUCE, 7, produce_request(topic, data))
+            first.socket.recv(1)  # it was answered, so it was stored
+        assert produce(second, topic, data) == (ErrorCode.NONE, 0)
+        assert end_offset(second, topic) == 1
+
+
+async def test_a_client_library_that_loses_answers_makes_no_duplicates(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """Every third answer to an idempotent aiokafka producer is lost; all records arrive, once and in order."""
+    topic = topic_name("lossy")
+    broker.create_topic(topic, 1)
+    async with AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=10
+    ) as producer:
+        deliver = producer.client.send
+        requests = lost = 0
+
+        async def send(node_id: int, request: Any, **options: Any) -> Any:
+            nonlocal requests, lost
+            answer = await deliver(node_id, request, **options)
+            if isinstance(request, ProduceRequest):
+                requests += 1
+                if requests % 3 == 0:
+                    lost += 1
+                    raise KafkaConnectionError("the answer was lost")
+            return answer
+
+        producer.client.send = send
+        for number in range(30):
+            await producer.send_and_wait(topic, b"%d" % number, partition=0)
+    assert lost >= 10
+    async with AIOKafkaConsumer(
+        topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        records = await take(consumer, 30)
+    assert [int(record.value) for record in records] == list(range(30))
