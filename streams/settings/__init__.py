@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from streams.settings.credentials import resolve_api_key, resolve_password, resolve_secret
 from streams.settings.intake import (
-    DEFAULT_STRATUM,
     IngestSettings,
     MetricConditions,
     MetricSettings,
@@ -19,7 +18,6 @@ from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings, T
 
 __all__ = [
     "BUILT_IN_METRICS",
-    "DEFAULT_STRATUM",
     "EndpointSettings",
     "IngestSettings",
     "JudgeSettings",

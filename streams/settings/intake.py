@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.base import LabelName, MetricName
+from streams.conditions import EventCondition, EventField, LabelsCondition
+from streams.routing import Route
+from streams.sampling import DEFAULT_STRATUM, Rule, SamplingKey, SamplingPolicy
 from streams.settings.base import FilePath, Rate, Section, refuse
-
-DEFAULT_STRATUM = "default"
-"""Stratum of the events that no rule fits."""
 
 
 def _as_texts(value: object) -> object:
@@ -64,7 +64,7 @@ class SamplingSettings(Section):
 
     default_rate: Rate = Field(default=1.0, description="Share of the events that no rule fits.")
     rules: tuple[SamplingRule, ...] = Field(default=(), max_length=100)
-    key: Literal["auto", "record_key"] = Field(
+    key: SamplingKey = Field(
         default="auto",
         description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of the "
         "record's key, so that all events with one key stand or fall together.",
@@ -85,13 +85,18 @@ class SamplingSettings(Section):
         refuse(problems)
         return self
 
+    def policy(self) -> SamplingPolicy:
+        """Build the policy that decides."""
+        rules = [
+            Rule(name=rule.name, when=LabelsCondition.of(rule.when), rate=rule.rate) for rule in self.rules
+        ]
+        return SamplingPolicy(default_rate=self.default_rate, rules=rules, key=self.key)
+
 
 class MetricConditions(Section):
     """Which events a metric judges; all conditions must hold."""
 
-    has: tuple[Literal["question", "answer", "reference", "context"], ...] = Field(
-        default=(), description="Fields that must not be blank."
-    )
+    has: tuple[EventField, ...] = Field(default=(), description="Fields that must not be blank.")
     labels: LabelConditions = Field(
         default_factory=dict, description="Labels the event must have: name to value or values."
     )
@@ -124,6 +129,11 @@ class MetricSettings(Section):
             )
         refuse(problems)
         return self
+
+    def route(self, name: str) -> Route:
+        """Build the route that leads events to the metric of this name."""
+        when = EventCondition(has=self.when.has, labels=LabelsCondition.of(self.when.labels))
+        return Route(metric=name, when=when, rate=self.rate)
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from schemas.base import LabelName, MetricName
+from streams.routing import Route
 from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
 from streams.settings.judge import JudgeSettings
@@ -70,6 +71,10 @@ class Settings(Section):
     def _across(self) -> Self:
         refuse([*_time_problems(self), *_metric_problems(self), *_topic_problems(self)])
         return self
+
+    def routes(self) -> tuple[Route, ...]:
+        """Build the routes of all metrics."""
+        return tuple(metric.route(name) for name, metric in self.metrics.items())
 
 
 def _time_problems(settings: Settings) -> list[tuple[str, str]]:
