@@ -135,12 +135,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             self.thread_loop.call_soon_threadsafe(self._wake.set)
 
     async def fetch(
-        self, wanted: Callable[[], set[TP]], epoch: int, timeout_seconds: float
+        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
     ) -> tuple[Mapping[TP, list[Any]], dict[TP, int]]:
         """Take what has arrived for the wanted partitions, waiting for the first of it.
 
         Args:
-            wanted: Gives the partitions that have room now.
+            wanted: Gives the partitions that have room now, or None when the caller has something better to do.
             epoch: The epoch of the caller; in another nothing is taken.
             timeout_seconds: How long to wait at most.
 
@@ -153,7 +153,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return result
 
     async def _fetch(
-        self, wanted: Callable[[], set[TP]], epoch: int, timeout_seconds: float
+        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
     ) -> tuple[Mapping[TP, list[Any]], dict[TP, int]]:
         """Runs in the thread. Taking is one step without a pause, so that a flow stop or a seek cannot fall into it."""
         consumer = self._ensure_consumer()
@@ -168,6 +168,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                     return {}, {}
                 self._wake.clear()
                 partitions = wanted()
+                if partitions is None:
+                    return {}, {}
                 if partitions and not subscriptions.reassignment_in_progress:
                     records = await fetcher.fetched_records(partitions, timeout=0)
                     if records:
@@ -293,9 +295,15 @@ class Consumer(driver.Consumer):
             load = self._loads[topic] = _Load(self.plan.rooms.get(topic, self.plan.default_room))
         return load
 
-    def _wanted(self) -> set[TP]:
-        """Partitions with room and nothing parked. Also called from the thread: it only reads."""
-        return {tp for tp in tuple(self._books) if tp.topic not in self._held and tp not in self._parked}
+    def _wanted(self) -> set[TP] | None:
+        """Partitions with room and nothing parked, or None when something parked can go on.
+
+        Also called from the thread: it only reads.
+        """
+        held, parked = self._held, self._parked
+        if any(tp.topic not in held for tp in tuple(parked)):
+            return None
+        return {tp for tp in tuple(self._books) if tp.topic not in held and tp not in parked}
 
     # Acknowledgements
 

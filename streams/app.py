@@ -1,0 +1,109 @@
+"""The Faust application, set up so that nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import faust
+import faust.streams
+from yarl import URL
+
+from streams.connection import faust_credentials
+from streams.errors import StreamsError
+from streams.settings import KafkaSettings
+from streams.transport import Plan, Transport
+
+MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
+"""Longer than any outage of a judge that somebody leaves alone: a worker that waits stays in its group."""
+MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
+"""Largest record the producer hands on; the broker's own limit is the one that counts."""
+STREAM_BUFFER_RECORDS: Final = 1_000_000
+"""Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery."""
+REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
+
+
+class UnsupportedFaustError(StreamsError):
+    """Faust's compiled parts are missing."""
+
+
+class App(faust.App):
+    """A Faust application that leaves no directory behind."""
+
+    def _create_directories(self) -> None:
+        """Do nothing: there are no tables, so there is nothing to keep in files."""
+
+
+def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
+    """Build the application; several may live in one process, one after the other or at once.
+
+    Args:
+        kafka: Where the broker is, and the worker's place in its group.
+        group_id: The consumer group.
+        plan: What the transport shall do.
+
+    Raises:
+        UnsupportedFaustError: Faust runs without its compiled parts.
+        SettingsError: A secret or certificate is not where the settings say.
+    """
+    if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
+        raise UnsupportedFaustError(
+            "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a C compiler) "
+            "and unset NO_CYTHON: its pure Python twin acknowledges differently"
+        )
+    urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
+    session = kafka.session_timeout_seconds
+    app = App(
+        group_id,
+        broker=urls,
+        broker_credentials=faust_credentials(kafka),
+        broker_client_id="judgestream",
+        broker_commit_interval=kafka.commit_interval_seconds,
+        broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
+        broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
+        broker_rebalance_timeout=kafka.rebalance_timeout_seconds,
+        # A join waits for the slowest member, so the answer to it may take the whole rebalance.
+        broker_request_timeout=max(session, kafka.rebalance_timeout_seconds) + REQUEST_TIMEOUT_MARGIN_SECONDS,
+        broker_session_timeout=session,
+        consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=kafka.group_instance_id,
+        producer_acks=-1,
+        producer_max_request_size=MAX_REQUEST_BYTES,
+        producer_request_timeout=kafka.producer_timeout_seconds,
+        processing_guarantee="at_least_once",
+        agent_supervisor="mode.CrashingSupervisor",
+        stream_buffer_maxsize=STREAM_BUFFER_RECORDS,
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        table_standby_replicas=0,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        key_serializer="raw",
+        value_serializer="raw",
+        store="memory://",
+        web_enabled=False,
+        autodiscover=False,
+    )
+    transport = Transport(urls, app, plan=plan)
+    app.transport = transport
+    app.producer_transport = transport
+    return app
+
+
+def add_agent(app: App, topic: str, name: str, run: Callable[[Any], Awaitable[None]]) -> None:
+    """Have `run` read a topic.
+
+    Args:
+        app: The application.
+        topic: The topic's name; it must exist.
+        name: The agent's name, distinct.
+        run: Gets the stream and reads it for ever, acknowledging records itself.
+    """
+    channel = app.topic(
+        topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", internal=False
+    )
+
+    async def agent(stream: Any) -> None:
+        await run(stream)
+
+    app.agent(channel, name=name)(agent)
