@@ -147,9 +147,14 @@ class Group:
         Args:
             now: The time of the event loop's clock.
         """
-        for member in list(self.members.values()):
-            if not member.is_waiting and now - member.last_seen > member.session_timeout_seconds:
-                self._remove(member.member_id)
+        # Listed first: taking one out answers the others, who then wait no longer.
+        silent = [
+            member.member_id
+            for member in self.members.values()
+            if not member.is_waiting and now - member.last_seen > member.session_timeout_seconds
+        ]
+        for member_id in silent:
+            self._remove(member_id)
         overdue = [member_id for member_id, until in self._promised_ids.items() if until < now]
         for member_id in overdue:
             del self._promised_ids[member_id]
@@ -264,6 +269,8 @@ class Group:
         """Begin to gather members, unless that is under way; go on at once if all are here."""
         if self.state is not GroupState.PREPARING:
             for member in self.members.values():
+                if member.syncing is not None:
+                    member.last_seen = _now()
                 member.answer_sync(SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
             self.state = GroupState.PREPARING
             self._set_timer(self._longest_rebalance_timeout_seconds())

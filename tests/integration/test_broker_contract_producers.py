@@ -8,12 +8,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.produce import ProduceRequest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from streams.embedded.protocol import ApiKey, ErrorCode
 from streams.embedded.wire import Writer
 from tests.integration.deadlines import take
 from tests.integration.wire_client import WireClient, init_producer_id
+from tests.streams.embedded.record_batches import record_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,18 +25,7 @@ pytestmark = pytest.mark.timeout(60)
 
 def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
     """A record batch as an idempotent producer writes it."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-        batch_size=1_000_000,
-    )
-    for offset, value in enumerate(values):
-        assert builder.append(offset, timestamp=1000, key=None, value=value, headers=[])
-    return bytes(builder.build())
+    return record_batch(*values, producer_id=producer_id, epoch=epoch, sequence=sequence)
 
 
 def produce_request(topic: str, data: bytes) -> Writer:

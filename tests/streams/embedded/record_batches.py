@@ -1,0 +1,38 @@
+"""Record batches for tests, made by a client library rather than by the code under test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GZIP = 1
+LZ4 = 3
+
+
+def record_batch(
+    *values: bytes,
+    timestamps_ms: Sequence[int] | None = None,
+    compression: int = 0,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    is_transactional: bool = False,
+) -> bytes:
+    """A batch with one record a value; without timestamps all are of 1000 ms."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=compression,
+        is_transactional=is_transactional,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        batch_size=100_000_000,
+    )
+    times = timestamps_ms or [1000] * len(values)
+    for offset, (value, timestamp_ms) in enumerate(zip(values, times, strict=True)):
+        assert builder.append(offset, timestamp=timestamp_ms, key=None, value=value, headers=[])
+    return bytes(builder.build())

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streams.embedded.broker import EmbeddedBroker
+from streams.embedded.errors import EmbeddedBrokerError, RefusedError
+from streams.embedded.protocol import ErrorCode
+from streams.embedded.threaded import ThreadedBroker, broker_in_thread
+from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org", ""])  # noqa: S104 - must be refused
+def test_a_host_on_the_network_is_refused(host: str) -> None:
+    """The message says why, and what to use instead."""
+    with pytest.raises(ValueError, match=r"loopback address such as 127\.0\.0\.1.*use Apache Kafka"):
+        EmbeddedBroker(host=host)
+
+
+@pytest.mark.parametrize("name", ["default_partitions", "max_message_bytes", "max_bytes_per_partition"])
+def test_numbers_out_of_range_are_refused(name: str) -> None:
+    """Field, limit and value are named."""
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        ThreadedBroker(**{name: 0})
+
+
+def test_topics_are_checked_when_they_are_given() -> None:
+    """Not first when a client asks for them."""
+    with pytest.raises(RefusedError, match="no spaces"):
+        EmbeddedBroker(topics={"no spaces": 1})
+
+
+async def test_the_address_is_known_once_it_is_started() -> None:
+    """Before, the port is not chosen yet; `localhost` means one address."""
+    broker = EmbeddedBroker(host="localhost")
+    with pytest.raises(EmbeddedBrokerError, match="start"):
+        _ = broker.bootstrap_servers
+    async with broker:
+        host, port = broker.bootstrap_servers.split(":")
+        assert host == "127.0.0.1"
+        assert int(port) > 0
+        with pytest.raises(EmbeddedBrokerError, match="runs already"):
+            await broker.start()
+    await broker.stop()
+
+
+async def test_a_port_that_is_taken_is_an_error() -> None:
+    """And the broker can be tried again."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        broker = EmbeddedBroker(port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            await broker.start()
+    async with broker:
+        assert broker.bootstrap_servers
+
+
+def test_it_needs_the_standard_library_alone() -> None:
+    """A demo starts it before anything heavy is imported."""
+    program = (
+        "import sys, streams.embedded.threaded; "
+        "print(sorted(sys.modules.keys() & {'faust', 'aiokafka', 'openai', 'pydantic', 'prometheus_client'}))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
+    """Even if the client would like it created."""
+    with broker_in_thread(auto_create_topics=False) as servers, WireClient(servers) as client:
+        for _ in range(2):
+            assert partition_leaders(client, "new", may_create=True) == (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                [],
+            )
+
+
+def test_transactions_are_refused() -> None:
+    """With the error that clients treat as final, instead of waiting for ever."""
+    with broker_in_thread() as servers, WireClient(servers) as client:
+        error, _ = init_producer_id(client, "my-transactions")
+        assert error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+async def test_an_outage_loses_nothing() -> None:
+    """Stopped and started again, the broker has its address, its records, and its clients back."""
+    broker = EmbeddedBroker(topics={"t": 1})
+    await broker.start()
+    servers = broker.bootstrap_servers
+    options = {"bootstrap_servers": servers, "retry_backoff_ms": 20, "metadata_max_age_ms": 1000}
+    async with (
+        AIOKafkaProducer(enable_idempotence=True, **options) as producer,
+        AIOKafkaConsumer("t", group_id="g", auto_offset_reset="earliest", **options) as consumer,
+    ):
+        await producer.send_and_wait("t", b"before")
+        assert (await asyncio.wait_for(consumer.getone(), 10)).value == b"before"
+        await consumer.commit()
+        await broker.stop()
+        sending = await producer.send("t", b"during")
+        await broker.start()
+        assert broker.bootstrap_servers == servers
+        await asyncio.wait_for(sending, 20)
+        assert (await asyncio.wait_for(consumer.getone(), 20)).value == b"during"
+        assert await consumer.end_offsets([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 2}
+    await broker.stop()
+
+
+async def test_a_long_run_stays_bounded() -> None:
+    """With a bound a partition, old records go, and a reader from the start begins with what is left."""
+    partition = TopicPartition("t", 0)
+    async with EmbeddedBroker(topics={"t": 1}, max_bytes_per_partition=20_000) as broker:
+        async with AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, max_batch_size=2000
+        ) as producer:
+            for _ in range(100):
+                await producer.send("t", b"x" * 1000)
+        async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+            start = (await consumer.beginning_offsets([partition]))[partition]
+            # 20,000 bytes hold at most 19 records of 1,000 bytes and their framing.
+            assert 81 <= start <= 99
+
+
+def test_two_brokers_know_nothing_of_each_other() -> None:
+    """No state is shared in the process."""
+    with broker_in_thread(topics={"only-here": 2}) as one, broker_in_thread() as other:
+        with WireClient(one) as client:
+            assert partition_leaders(client, "only-here") == (ErrorCode.NONE, [0, 0])
+        with WireClient(other) as client:
+            assert partition_leaders(client, "only-here")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_threaded_broker_can_be_stopped_and_started() -> None:
+    """An outage for synchronous tests; closing twice does no harm."""
+    broker = ThreadedBroker(topics={"t": 3})
+    with broker:
+        servers = broker.bootstrap_servers
+        broker.stop()
+        with pytest.raises(OSError, match="refused"):
+            WireClient(servers)
+        broker.start()
+        with WireClient(servers) as client:
+            assert partition_leaders(client, "t") == (ErrorCode.NONE, [0, 0, 0])
+    broker.close()
