@@ -1,0 +1,169 @@
+"""The templates of a prompt pack: where their parts begin, and where an event's texts go in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from judge.chat import Role
+from judge.errors import PromptPackError
+
+InputName = Literal["question", "answer", "reference", "context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a template: words as they stand, or the name of a text to put in."""
+
+    text: str
+    name: InputName | None = None
+
+    @property
+    def is_input(self) -> bool:
+        """Whether a text of the event goes here."""
+        return self.name is not None
+
+
+Template = tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How placeholders are written: `pattern` finds them, its last group is the name within."""
+
+    pattern: re.Pattern[str]
+    names: Mapping[str, InputName]
+    form: str
+
+    def spelling(self, name: InputName) -> str:
+        """The placeholder for a text."""
+        return self.form % next(written for written, meant in self.names.items() if meant == name)
+
+    @property
+    def listed(self) -> str:
+        """All placeholders, for messages."""
+        return ", ".join(self.form % written for written in self.names if not written.startswith("sample."))
+
+    def hint(self, parts: Iterable[tuple[Role, str]]) -> str:
+        """What to do about a file without placeholders."""
+        other = YAML if self is MARKDOWN else MARKDOWN
+        text = "\n".join(part for _, part in parts)
+        found = next((match for match in other.pattern.finditer(text) if match[1] in other.names), None)
+        if found is None:
+            return f"put at least {self.spelling('answer')} into it"
+        return f"{found[0]} is the other dialect's: write {self.spelling(other.names[found[1]])} here"
+
+
+MARKDOWN = Dialect(
+    # The group takes whatever name stands there, so that unknown ones can be pointed out.
+    pattern=re.compile(r"\{\{[ \t]*((?:item|sample)\.[A-Za-z_][\w.]*)[ \t]*\}\}"),
+    names={
+        "item.input": "question",
+        "item.output_text": "answer",
+        "item.reference": "reference",
+        "item.context": "context",
+        "sample.output_text": "answer",
+    },
+    form="{{ %s }}",
+)
+YAML = Dialect(
+    # Doubled braces first: there the author shields them from being filled in.
+    pattern=re.compile(
+        r"\{\{(?:question|answer|reference|context)\}\}|\{(question|answer|reference|context)\}"
+    ),
+    names={"question": "question", "answer": "answer", "reference": "reference", "context": "context"},
+    form="{%s}",
+)
+
+_FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
+_ROLE_LINE = re.compile(
+    r"[ ]{0,3}(?:(?P<heading>\#{1,6})[ \t]*|(?P<strong>\*\*|__))?"
+    r"(?P<role>system|user)(?:[ \t]+(?:prompt|message|template|part))?[ \t]*(?P<colon>:)?[ \t]*(?:\*\*|__|\#+)?(?P<late>:)?[ \t]*",
+    re.IGNORECASE,
+)
+_TITLE = re.compile(r"\s*(?:#{1,6}[^\n]*)?\s*")
+
+
+def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
+    """Take a template apart. Only known names become inputs; all other braces stay as they are."""
+    pieces: list[Piece] = []
+    end = 0
+    for match in dialect.pattern.finditer(text):
+        written = match[1]
+        name = None if written is None else dialect.names.get(written)
+        if name is None:
+            warnings.append(
+                f"{match[0]} is left as it is; known are {dialect.listed}"
+                if written is not None
+                else f"{match[0]} is left as it is, because its braces are doubled; write {match[0][1:-1]} to fill it in"
+            )
+            continue
+        if match.start() > end:
+            pieces.append(Piece(text[end : match.start()]))
+        pieces.append(Piece(name, name))
+        end = match.end()
+    if end < len(text):
+        pieces.append(Piece(text[end:]))
+    return tuple(pieces)
+
+
+def split_front_matter(text: str) -> tuple[str | None, str]:
+    """Split a Markdown file into its front matter, if it begins with one, and the rest."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != "---":
+        return None, text
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() in {"---", "..."}:
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    raise PromptPackError("the front matter that begins in line 1 has no end; close it with a line ---")
+
+
+def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
+    """Split a Markdown file at the lines that say `System` or `User`.
+
+    Raises:
+        PromptPackError: A part stands there twice or is empty.
+    """
+    before: list[str] = []
+    parts: dict[Role, list[str]] = {}
+    current = before
+    for line, fenced in _with_fences(text):
+        role = None if fenced else _role(line)
+        if role is None:
+            current.append(line)
+        elif role in parts:
+            raise PromptPackError(f"it has two {role} parts; keep one line that says {line.strip()!r}")
+        else:
+            current = parts[role] = []
+    if not parts:
+        return [("user", text.strip())]
+    if not _TITLE.fullmatch("\n".join(before)):
+        warnings.append("what stands before the first System or User line is not sent")
+    for role, lines in parts.items():
+        if not "".join(lines).strip():
+            raise PromptPackError(f"its {role} part is empty; write one or leave its line out")
+    # Instructions first, whatever the file's order.
+    return [(role, "\n".join(parts[role]).strip()) for role in sorted(parts)]
+
+
+def _with_fences(text: str) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it belongs to a code fence."""
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        yield line, bool(fence or mark)
+        if mark is None:
+            continue
+        if not fence:
+            fence = mark[1]
+        elif mark[1].startswith(fence):
+            fence = ""
+
+
+def _role(line: str) -> Role | None:
+    match = _ROLE_LINE.fullmatch(line)
+    if match is None or not (match["heading"] or match["strong"] or match["colon"] or match["late"]):
+        return None
+    return "system" if match["role"].lower() == "system" else "user"

@@ -1,0 +1,71 @@
+"""A judge that says what it was told to say: for tests, and for trying a metric without an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from judge.chat import ChatReply, ChatRequest
+from schemas import Usage
+
+Line = str | ChatReply | Exception
+
+
+class ScriptedChat:
+    """Gives its lines in order and keeps what it was asked.
+
+    Args:
+        lines: Each a reply's text, a whole reply, or an error to raise; or a function that gives one for a request.
+        endpoint: The endpoint's name.
+        model: The model's name.
+    """
+
+    def __init__(
+        self,
+        lines: Iterable[Line] | Callable[[ChatRequest], Line],
+        *,
+        endpoint: str = "scripted",
+        model: str = "scripted-1",
+    ) -> None:
+        self._say = lines if callable(lines) else None
+        self._lines = iter(()) if callable(lines) else iter(lines)
+        self._endpoint = endpoint
+        self._model = model
+        self.requests: list[ChatRequest] = []
+        self.closed = False
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's name."""
+        return self._endpoint
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._model
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Give the next line.
+
+        Raises:
+            Exception: The line, where it is one.
+            LookupError: The script is over.
+        """
+        self.requests.append(request)
+        if self._say is not None:
+            line = self._say(request)
+        else:
+            try:
+                line = next(self._lines)
+            except StopIteration:
+                raise LookupError(
+                    f"the script of {self._endpoint} has no line {len(self.requests)}"
+                ) from None
+        if isinstance(line, Exception):
+            raise line
+        if isinstance(line, ChatReply):
+            return line
+        return ChatReply(text=line, model=self._model, usage=Usage(), seconds=0.0)
+
+    async def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
