@@ -1,0 +1,141 @@
+"""The demo's events: a made-up product that answers questions, first well and then worse. Pure.
+
+Everything about event number n follows from n: two runs serve the same answers to the same tenants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import Any
+
+MODELS: Mapping[str, float] = {"atlas-large": 0.65, "atlas-small": 0.8, "borealis-mini": 0.95}
+"""The product's models, and how many of their answers are bad ones after the bad deployment."""
+TENANTS: Mapping[str, float] = {"gold": 0.1, "silver": 0.3, "bronze": 0.6}
+"""The product's customers, and their share of the traffic."""
+GOOD_PROMPT_VERSION = "v7"
+WORSE_PROMPT_VERSION = "v8"
+
+EVERY = 100
+"""Of this many events one is undecodable and one unroutable, as in any real stream."""
+UNDECODABLE_AT = 37
+UNROUTABLE_AT = 73
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with answers of known quality."""
+
+    question_id: str
+    app: str
+    question: str
+    reference: str
+    context: Mapping[str, str]
+    good: tuple[str, ...]
+    bad: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRecord:
+    """What goes on the events topic."""
+
+    key: bytes | None
+    value: bytes
+
+
+def load_questions() -> tuple[Question, ...]:
+    """Read the packaged questions."""
+    text = resources.files("streams.demo").joinpath("questions.jsonl").read_text(encoding="utf-8")
+    return tuple(_question(json.loads(line)) for line in text.splitlines() if line.strip())
+
+
+def _question(item: Mapping[str, Any]) -> Question:
+    return Question(
+        question_id=item["id"],
+        app=item["app"],
+        question=item["question"],
+        reference=item["reference"],
+        context=item["context"],
+        good=tuple(item["good"]),
+        bad=tuple(item["bad"]),
+    )
+
+
+def make_record(
+    questions: Sequence[Question], index: int, *, worse: bool, occurred_at: datetime
+) -> DemoRecord:
+    """Make event number `index`.
+
+    Args:
+        questions: What is asked; each comes up once before one comes up again.
+        index: From 0.
+        worse: Whether the bad deployment is live: most answers are then bad ones.
+        occurred_at: When the answer is given, with its offset from UTC.
+    """
+    event_id = f"demo-{index:06d}"
+    if index % EVERY == UNDECODABLE_AT:
+        return _undecodable(index, event_id)
+    event = _event(questions, index, event_id, worse=worse, occurred_at=occurred_at)
+    if index % EVERY == UNROUTABLE_AT:
+        # A chat without a reference and without pages: no metric can say anything about it.
+        del event["reference"], event["context"]
+    return DemoRecord(event_id.encode(), _json(event))
+
+
+def _event(
+    questions: Sequence[Question], index: int, event_id: str, *, worse: bool, occurred_at: datetime
+) -> dict[str, Any]:
+    lap, place = divmod(index, len(questions))
+    order = sorted(range(len(questions)), key=lambda number: _share(f"order {lap} {number}"))
+    question = questions[order[place]]
+    model = list(MODELS)[int(_share(f"model {index}") * len(MODELS))]
+    bad = worse and _share(f"bad {index}") < MODELS[model]
+    answers = question.bad if bad else question.good
+    return {
+        "event_id": event_id,
+        "occurred_at": occurred_at.isoformat(),
+        "question": question.question,
+        "answer": answers[int(_share(f"answer {index}") * len(answers))],
+        "reference": question.reference,
+        "context": dict(question.context),
+        "trace_id": hashlib.sha256(event_id.encode()).hexdigest()[:32],
+        "span_id": hashlib.sha256(event_id.encode()).hexdigest()[32:48],
+        "labels": {
+            "app": question.app,
+            "tenant": _tenant(_share(f"tenant {index}")),
+            "model": model,
+            "prompt_version": WORSE_PROMPT_VERSION if worse else GOOD_PROMPT_VERSION,
+        },
+    }
+
+
+def _undecodable(index: int, event_id: str) -> DemoRecord:
+    values = (
+        b'{"event_id": "'
+        + event_id.encode()
+        + b'", "question": "cut off in the mid',  # a producer was killed
+        _json({"event_id": event_id, "query": "a field of another name"}),
+        b"\x80\x04\x95 not JSON at all \xff",
+    )
+    return DemoRecord(None, values[index // EVERY % len(values)])
+
+
+def _tenant(share: float) -> str:
+    for tenant, part in TENANTS.items():
+        share -= part
+        if share < 0:
+            return tenant
+    return next(iter(TENANTS))
+
+
+def _share(what: str) -> float:
+    """A number in [0, 1) that follows from a text alone."""
+    return int.from_bytes(hashlib.sha256(what.encode()).digest()[:7]) / 2**56
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()

@@ -1,0 +1,64 @@
+"""Reads all topics with eyes of its own and keeps accounts and board."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas import RESULT, Alert, DeadLetter, JudgeTask
+from streams.demo.accounting import Accounts
+from streams.demo.board import Board
+from streams.demo.feed import POSITION_HEADER
+from streams.settings import TopicSettings
+
+_log = logging.getLogger(__name__)
+
+
+class Observer:
+    """Takes records from wherever they lie.
+
+    Args:
+        topics: Says what lies where.
+        accounts: Counts exactly.
+        board: Shows.
+        seconds: Tells the time since the start.
+    """
+
+    def __init__(
+        self, topics: TopicSettings, accounts: Accounts, board: Board, seconds: Callable[[], float]
+    ) -> None:
+        self._topics = topics
+        self._accounts = accounts
+        self._board = board
+        self._seconds = seconds
+
+    async def run(self, consumer: Any) -> None:
+        """Read for ever.
+
+        Args:
+            consumer: A started aiokafka consumer that is subscribed to all the demo's topics.
+        """
+        async for record in consumer:
+            self.take(record)
+
+    def take(self, record: Any) -> None:
+        """Take one record."""
+        topic = record.topic
+        try:
+            if topic == self._topics.events:
+                position = int(dict(record.headers).get(POSITION_HEADER, b"0"))
+                self._accounts.add_event(record.partition, record.offset, position)
+            elif topic == self._topics.scores:
+                self._board.add_result(RESULT.validate_json(record.value), self._seconds())
+            elif topic == self._topics.dead_letters:
+                self._accounts.add_dead_letter(DeadLetter.model_validate_json(record.value))
+            elif topic == self._topics.alerts:
+                self._accounts.add_alert(Alert.model_validate_json(record.value))
+            else:
+                self._accounts.add_task(JudgeTask.model_validate_json(record.value))
+        except ValidationError:
+            # What cannot be read counts for nothing, and so the identity does not hold: the fault shows there.
+            _log.exception("%s %s@%s is not what belongs there", topic, record.partition, record.offset)

@@ -1,0 +1,141 @@
+"""What the demo says at its end, as JSON and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from streams.demo.accounting import Balance
+from streams.demo.board import Board
+from streams.estimators import WeightedSums
+from streams.printable import printable
+
+
+def summary(
+    board: Board,
+    balance: Balance,
+    *,
+    half_way: float,
+    ranges: Mapping[str, tuple[int, int]],
+    judge: str,
+    seconds: float,
+) -> dict[str, Any]:
+    """Put the numbers together.
+
+    Args:
+        board: What was seen.
+        balance: What became of it.
+        half_way: The position from which an event counts as after.
+        ranges: Lowest and highest score, by metric.
+        judge: The judge's name.
+        seconds: How long it took.
+    """
+    accounts = board.accounts
+    means = accounts.means(half_way)
+    sides = {
+        metric: {"before": means[metric].before, "after": means[metric].after}
+        if metric in means
+        else {"before": WeightedSums(), "after": WeightedSums()}
+        for metric in ranges
+    }
+    return {
+        "events": {
+            "read": balance.read,
+            "undecodable": balance.undecodable,
+            "unroutable": balance.unroutable,
+            "skipped": balance.skipped,
+            "sampled": balance.sampled,
+        },
+        "results": {"scored": balance.scored, "unscored": balance.unscored, "failed": balance.failed},
+        "dead_letters": accounts.dead_letters,
+        "identity_holds": balance.holds,
+        "means": {
+            metric: {side: _rounded(sums.mean) for side, sums in pair.items()}
+            for metric, pair in sides.items()
+        },
+        "alerts": accounts.drops,
+        "tokens": board.input_tokens + board.output_tokens,
+        "cost_usd": board.cost_usd,
+        "seconds": round(seconds, 3),
+        "tasks": {
+            "total": balance.tasks,
+            "dead_letters": balance.task_dead_letters,
+            "in_flight": balance.in_flight,
+        },
+        "usage": {
+            "input_tokens": board.input_tokens,
+            "cached_tokens": board.cached_tokens,
+            "output_tokens": board.output_tokens,
+        },
+        "estimates": {
+            metric: {side: _estimate(sums, ranges[metric]) for side, sums in pair.items()}
+            for metric, pair in sides.items()
+        },
+        "first_verdict_seconds": _rounded(board.first_verdict_seconds),
+        "judge": judge,
+    }
+
+
+def as_tables(values: Mapping[str, Any]) -> RenderableType:
+    """Show a summary to people."""
+    flow = Table(title="what became of the events", title_justify="left", box=None, show_header=False)
+    flow.add_column(style="dim")
+    flow.add_column(justify="right")
+    for name, count in values["events"].items():
+        flow.add_row(name, str(count))
+    for name, count in values["results"].items():
+        flow.add_row(f"results {name}", str(count))
+    flow.add_row("dead letters", str(values["dead_letters"]))
+    means = Table(
+        title="means, weighted by 1 / probability", title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
+    means.add_column("metric")
+    for side in ("before", "after"):
+        means.add_column(side, justify="right")
+        means.add_column("95% interval", justify="right", style="dim")
+    for metric, sides in values["estimates"].items():
+        cells: list[str] = []
+        for side in ("before", "after"):
+            one = sides[side]
+            cells += (
+                ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
+            )
+        means.add_row(metric, *cells)
+    cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
+    verdict = (
+        Text("accounted for: every event and every task ended as exactly one thing", style="green")
+        if values["identity_holds"]
+        else Text("NOT accounted for: see the numbers above", style="bold red")
+    )
+    return Group(
+        flow,
+        Text(),
+        means,
+        Text(),
+        Text(
+            f"{values['alerts']} alerts of a drop, {values['tokens']:,} tokens, {cost}, {values['seconds']:.1f} s, "
+            f"judged by {printable(values['judge'])}"
+        ),
+        verdict,
+    )
+
+
+def _estimate(sums: WeightedSums, scale: tuple[int, int]) -> dict[str, float | int] | None:
+    ends = sums.interval(lowest=scale[0], highest=scale[1])
+    if sums.mean is None or ends is None:
+        return None
+    return {
+        "mean": round(sums.mean, 4),
+        "low": round(ends[0], 4),
+        "high": round(ends[1], 4),
+        "count": sums.count,
+        "effective_count": round(sums.effective_count, 1),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

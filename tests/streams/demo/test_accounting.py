@@ -1,0 +1,176 @@
+"""What became of every event, from the topics alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from schemas import (
+    Alert,
+    DeadLetter,
+    DeadLetterReason,
+    Estimate,
+    Evaluator,
+    Failed,
+    JudgeTask,
+    Sampling,
+    Scored,
+    Source,
+    Times,
+    Unscored,
+    result_id,
+)
+from streams.demo.accounting import Accounts
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def common(offset: int, metric: str, probability: float) -> dict[str, Any]:
+    event_id = f"e{offset}"
+    return {
+        "result_id": result_id(topic="qa.events", event_id=event_id, metric=metric, replay_id=None),
+        "event_id": event_id,
+        "metric": metric,
+        "source": Source(topic="qa.events", partition=0, offset=offset),
+        "sampling": Sampling(probability=probability, stratum="default", policy="p"),
+    }
+
+
+def task(offset: int, metric: str = "relevance", probability: float = 1.0) -> JudgeTask:
+    return JudgeTask(
+        question="q", answer="a", occurred_at=NOON, sampled_at=NOON, **common(offset, metric, probability)
+    )
+
+
+def result_fields(offset: int, metric: str, probability: float) -> dict[str, Any]:
+    return common(offset, metric, probability) | {
+        "evaluator": Evaluator(fingerprint="f", prompt="p", schema_="s", scoring="1", model="m"),
+        "times": Times(occurred_at=NOON, sampled_at=NOON, judged_at=NOON),
+    }
+
+
+def scored(offset: int, score: int, metric: str = "relevance", probability: float = 1.0) -> Scored:
+    return Scored(verdict={"score": score}, score=score, **result_fields(offset, metric, probability))
+
+
+def letter(offset: int, reason: DeadLetterReason, topic: str = "qa.events") -> DeadLetter:
+    return DeadLetter(
+        reason=reason,
+        detail="d",
+        topic=topic,
+        partition=0,
+        offset=offset,
+        key=None,
+        value=b"",
+        value_bytes=0,
+        failed_at=NOON,
+    )
+
+
+def whole() -> Accounts:
+    """Six events: one undecodable, one unroutable, one skipped, three sampled with five tasks."""
+    accounts = Accounts("qa.events")
+    for offset in range(6):
+        accounts.add_event(0, offset, offset)
+    accounts.add_dead_letter(letter(0, "undecodable"))
+    accounts.add_dead_letter(letter(1, "unroutable"))
+    for one in (task(3), task(3, "coverage"), task(4), task(5), task(5, "coverage")):
+        accounts.add_task(one)
+    accounts.add_result(scored(3, 5))
+    accounts.add_result(scored(3, 4, "coverage"))
+    accounts.add_result(Unscored(reason="no_claims", **result_fields(4, "relevance", 1.0)))
+    accounts.add_result(Failed(error_type="reply_cut", detail="d", **result_fields(5, "relevance", 1.0)))
+    accounts.add_dead_letter(letter(2, "invalid_task", "judge.tasks.coverage"))
+    return accounts
+
+
+def test_adds_up() -> None:
+    """6 = 1 undecodable + 1 unroutable + 1 skipped + 3 sampled; 5 tasks = 2 scored + 1 unscored + 1 failed + 1 aside."""
+    balance = whole().balance(skipped=1)
+    assert (balance.read, balance.undecodable, balance.unroutable, balance.sampled) == (6, 1, 1, 3)
+    assert (balance.tasks, balance.scored, balance.unscored, balance.failed, balance.task_dead_letters) == (
+        5,
+        2,
+        1,
+        1,
+        1,
+    )
+    assert (balance.lost, balance.in_flight) == (0, 0)
+    assert balance.holds
+
+
+@pytest.mark.parametrize(("skipped", "lost"), [(0, 1), (2, -1)])
+def test_an_event_without_a_trace_or_with_two_breaks_the_identity(skipped: int, lost: int) -> None:
+    """The worker's own count of skipped events must fit what the topics show."""
+    balance = whole().balance(skipped=skipped)
+    assert balance.lost == lost
+    assert not balance.holds
+
+
+def test_a_task_without_an_end_is_in_flight() -> None:
+    """One more task and no result."""
+    accounts = whole()
+    accounts.add_task(task(4, "coverage"))
+    balance = accounts.balance(skipped=1)
+    assert balance.in_flight == 1
+    assert not balance.holds
+
+
+def test_repeats_count_once() -> None:
+    """A redelivery writes the same records again."""
+    accounts = whole()
+    before = accounts.balance(skipped=1)
+    accounts.add_task(task(3))
+    assert not accounts.add_result(scored(3, 5))
+    accounts.add_dead_letter(letter(0, "undecodable"))
+    assert accounts.balance(skipped=1) == before
+    assert accounts.duplicates == 1
+
+
+def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() -> None:
+    """A producer that sends an event twice: both records are sampled, the results overwrite each other."""
+    accounts = Accounts("qa.events")
+    for offset in range(2):
+        accounts.add_event(0, offset, offset)
+    first = task(0)
+    accounts.add_task(first)
+    accounts.add_task(first.model_copy(update={"source": Source(topic="qa.events", partition=0, offset=1)}))
+    accounts.add_result(scored(0, 5))
+    balance = accounts.balance(skipped=0)
+    assert (balance.read, balance.sampled, balance.tasks, balance.scored) == (2, 2, 1, 1)
+    assert balance.holds
+
+
+def test_means_are_weighted_and_split_at_half_way() -> None:
+    """Before: 5 for 1 answer and 2 for 1/0.5 = 2 answers: (5 + 2 * 2) / 3 = 3. After: 1."""
+    accounts = Accounts("qa.events")
+    for offset in range(4):
+        accounts.add_event(0, offset, offset)
+    accounts.add_result(scored(0, 5))
+    accounts.add_result(scored(1, 2, probability=0.5))
+    accounts.add_result(scored(2, 1))
+    accounts.add_result(Unscored(reason="no_claims", **result_fields(3, "relevance", 1.0)))
+    means = accounts.means(half_way=2)["relevance"]
+    assert means.before.mean == pytest.approx(3)
+    assert means.after.mean == pytest.approx(1)
+    assert means.after.count == 1
+
+
+def test_only_drops_count_as_alerts() -> None:
+    """A recovery is good news, and an alert that comes twice is one."""
+    accounts = Accounts("qa.events")
+    estimate = Estimate(mean=4, low=3, high=5, count=10, effective_count=10)
+    for alert_id, kind in (("a", "drop"), ("a", "drop"), ("b", "recovered")):
+        accounts.add_alert(
+            Alert.model_validate(
+                {
+                    "alert_id": alert_id, "kind": kind, "metric": "relevance", "fingerprint": "f", "model": "m",
+                    "summary": "s", "baseline": estimate, "current": estimate, "statistic": 2, "threshold": 1,
+                    "detector": "d", "started_at": NOON, "raised_at": NOON,
+                }
+            )
+        )  # fmt: skip
+    assert accounts.drops == 1
+    assert len(accounts.alerts) == 2

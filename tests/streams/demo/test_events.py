@@ -1,0 +1,108 @@
+"""The demo's made-up product."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from schemas import QAEvent
+from streams.demo.events import MODELS, TENANTS, load_questions, make_record
+from streams.demo.feed import Cycle, bounded_records, file_records
+
+QUESTIONS = load_questions()
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+ANSWERS = {question.question: question for question in QUESTIONS}
+
+
+def made(index: int, *, worse: bool = False) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(make_record(QUESTIONS, index, worse=worse, occurred_at=NOON).value)
+    return value
+
+
+def test_an_event_follows_from_its_number() -> None:
+    """Two runs serve the same answers."""
+    assert make_record(QUESTIONS, 5, worse=True, occurred_at=NOON) == make_record(
+        QUESTIONS, 5, worse=True, occurred_at=NOON
+    )
+
+
+def test_every_question_comes_up_once_a_lap() -> None:
+    """The first lap has no question twice, and every one but those of the undecodable records."""
+    asked = Counter(made(index)["question"] for index in range(len(QUESTIONS)) if index % 100 != 37)
+    assert max(asked.values()) == 1
+    assert len(asked) == len(QUESTIONS) - 1
+
+
+def test_good_answers_before_and_mostly_bad_ones_after() -> None:
+    """While the bad deployment is live about 80% of the answers are bad ones; before that none is."""
+
+    def bad_share(*, worse: bool) -> float:
+        indexes = [index for index in range(1000) if index % 100 != 37]
+        bad = sum(
+            event["answer"] in ANSWERS[event["question"]].bad
+            for event in (made(index, worse=worse) for index in indexes)
+        )
+        return bad / len(indexes)
+
+    assert bad_share(worse=False) == 0
+    # 990 draws with chances 0.65, 0.8 and 0.95 in equal parts: mean 0.8, standard deviation of the share 0.013.
+    assert bad_share(worse=True) == pytest.approx(0.8, abs=0.05)
+
+
+def test_labels_say_what_was_deployed() -> None:
+    """App, tenant, model and prompt version are there, and the version changes with the drop."""
+    labels = made(5)["labels"]
+    assert labels["model"] in MODELS
+    assert labels["tenant"] in TENANTS
+    assert labels["prompt_version"] == "v7"
+    assert made(5, worse=True)["labels"]["prompt_version"] == "v8"
+
+
+@pytest.mark.parametrize("index", [37, 137, 237])
+def test_one_in_a_hundred_is_no_event(index: int) -> None:
+    """Cut off, of another shape, or no JSON: none of them reads as an event, and none has a key."""
+    record = make_record(QUESTIONS, index, worse=False, occurred_at=NOON)
+    assert record.key is None
+    with pytest.raises(ValidationError):
+        QAEvent.model_validate_json(record.value)
+
+
+def test_one_in_a_hundred_gives_no_metric_anything_to_judge() -> None:
+    """An event with neither reference nor pages is an event all the same."""
+    event = QAEvent.model_validate(made(73))
+    assert event.reference is None
+    assert event.context is None
+
+
+def test_a_bounded_run_turns_worse_half_way() -> None:
+    """Of seven events the first four are good ones' (0, 1, 2 and 3: twice 3 is below 7), the rest the bad deployment's."""
+    versions = [
+        json.loads(record.value)["labels"]["prompt_version"] for record in bounded_records(QUESTIONS, 7)
+    ]
+    assert versions == ["v7"] * 4 + ["v8"] * 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "worse"),
+    [(0, False), (19.9, False), (20, True), (64.9, True), (65, False), (124.9, False), (125, True)],
+)
+def test_the_endless_demo_goes_up_and_down(seconds: float, worse: bool) -> None:
+    """20 s good, 45 s worse, 60 s recovered, and again worse."""
+    assert Cycle().is_worse(seconds) is worse
+
+
+def test_lines_of_a_file_are_sent_as_they_are() -> None:
+    """The key is the event id where it can be read; the value is never touched."""
+    lines = [b'{"event_id": "a", "x": 1 }', b"no json", b'{"event_id": 7}', b"[1]", b'{"event_id": ""}']
+    assert [(record.key, record.value) for record in file_records(lines)] == [
+        (b"a", lines[0]),
+        (None, lines[1]),
+        (None, lines[2]),
+        (None, lines[3]),
+        (None, lines[4]),
+    ]
