@@ -30,15 +30,17 @@ app = faust.App(
     broker="kafka://" + os.environ["BOOTSTRAP_SERVERS"],
     store="memory://",
     web_enabled=False,
-    topic_disable_leader=True,
     topic_partitions=2,
 )
 source = app.topic(os.environ["SOURCE"], key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["TARGET"], key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
 
+counts = app.Table("counts", default=int)  # makes faust create a changelog, and read it at start
+
 @app.agent(source)
 async def copy(stream):
     async for event in stream.events():
+        counts["all"] += 1
         await target.send(key=event.key, value=event.value.upper())
 
 app.main()
@@ -49,7 +51,7 @@ app.main()
 async def test_a_faust_app_works_against_the_broker(
     broker: RunningBroker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """A stock app joins its group, reads every record and writes one for each."""
+    """A stock app creates its internal topics, joins its group, reads every record and writes one for each."""
     source, target, group = topic_name("source"), topic_name("target"), topic_name("app")
     broker.create_topic(source, 2)
     broker.create_topic(target, 2)
