@@ -20,7 +20,7 @@ from streams.ingest.trace import (
     normal_tracestate,
     trace_from_headers,
 )
-from streams.settings.problems import explain
+from streams.problems import explain
 
 MAX_DETAIL_CHARS = 1_000
 MAX_DETAIL_PROBLEMS = 5

@@ -12,7 +12,7 @@ import orjson
 
 from streams.errors import DecodeError
 from streams.ingest.trace import TraceContext, parse_trace_context
-from streams.settings.problems import describe
+from streams.problems import describe
 
 Headers = Sequence[tuple[str, bytes | None]]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.settings.problems import describe
+from streams.problems import describe
 
 
 def normal_label(value: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -12,10 +11,36 @@ from jmespath.exceptions import JMESPathError
 from schemas import QAEvent
 from schemas.base import MAX_LABEL_NAME_CHARS
 from streams.errors import DecodeError, SettingsError
+from streams.problems import suggest
+
+MAX_EXPRESSION_CHARS = 200
+"""How much of an expression a message shows."""
 
 _LABEL = "labels."
 _TEXTS = frozenset({"event_id"})
 """Fields whose numbers become text: ids are numbers in many a database."""
+
+_Compiled = tuple[str, Callable[[Any], Any]]
+
+
+def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Find what is wrong with a mapping: pairs of a target and what to say about it.
+
+    Args:
+        expressions: Event field, or `labels.<name>`, to JMESPath expression.
+    """
+    problems = []
+    for target, expression in expressions.items():
+        what = _target_problem(target)
+        if what is not None:
+            problems.append((target, what))
+        try:
+            jmespath.compile(expression)
+        except (JMESPathError, ValueError, RecursionError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            shown = expression[:MAX_EXPRESSION_CHARS]
+            problems.append((target, f"is not JMESPath, {why} (got {shown!r}); mend the expression"))
+    return problems
 
 
 class Mapper:
@@ -32,24 +57,17 @@ class Mapper:
     """
 
     def __init__(self, expressions: Mapping[str, str]) -> None:
-        problems = [problem for target in expressions if (problem := _target_problem(target)) is not None]
-        self._fields: dict[str, tuple[str, Callable[[Any], Any]]] = {}
-        self._labels: dict[str, tuple[str, Callable[[Any], Any]]] = {}
-        for target, expression in expressions.items():
-            try:
-                search = jmespath.compile(expression).search
-            except (JMESPathError, ValueError, RecursionError) as error:
-                why = str(error).splitlines()[0] if str(error) else type(error).__name__
-                problems.append(
-                    f"ingest.mapping.{target}: is not JMESPath, {why} (got {expression!r}); mend the expression"
-                )
-                continue
-            if target.startswith(_LABEL):
-                self._labels[target.removeprefix(_LABEL)] = (expression, search)
-            else:
-                self._fields[target] = (expression, search)
+        problems = mapping_problems(expressions)
         if problems:
-            raise SettingsError(problems)
+            raise SettingsError([f"ingest.mapping.{target}: {what}" for target, what in problems])
+        self._fields: dict[str, _Compiled] = {}
+        self._labels: dict[str, _Compiled] = {}
+        for target, expression in expressions.items():
+            compiled = (expression, jmespath.compile(expression).search)
+            if target.startswith(_LABEL):
+                self._labels[target.removeprefix(_LABEL)] = compiled
+            else:
+                self._fields[target] = compiled
 
     def apply(
         self, document: dict[str, Any], fields: Collection[str], labels: Collection[str] | None = None
@@ -89,7 +107,7 @@ def _search(target: str, expression: str, search: Callable[[Any], Any], document
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise DecodeError(
             "undecodable",
-            f"ingest.mapping.{target}: {expression[:200]!r} fails on this event, {why}; mend either",
+            f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, {why}; mend either",
         ) from None
 
 
@@ -108,8 +126,5 @@ def _target_problem(target: str) -> str | None:
         length = len(target) - len(_LABEL)
         if 1 <= length <= MAX_LABEL_NAME_CHARS:
             return None
-        return f"ingest.mapping.{target}: the label's name must have 1 to {MAX_LABEL_NAME_CHARS} characters (got {length}); rename it"
-    known = [*QAEvent.model_fields, "labels.<name>"]
-    close = difflib.get_close_matches(target, known, n=1)
-    remedy = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
-    return f"ingest.mapping.{target} is not a field of an event; {remedy}"
+        return f"a label's name must have 1 to {MAX_LABEL_NAME_CHARS} characters (got {length}); rename it"
+    return f"is not a field of an event; {suggest(target, [*QAEvent.model_fields, 'labels.<name>'])}"

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-PROBLEMS = "judgestream_problems"
-"""Error type of checks over several fields; its context holds (path within the section, text) pairs."""
+from streams.problems import PROBLEMS
 
 
 class Section(BaseModel):

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.base import LabelName, MetricName
 from streams.conditions import EventCondition, EventField, LabelsCondition
+from streams.ingest.mapping import mapping_problems
 from streams.routing import Route
 from streams.sampling import DEFAULT_STRATUM, Rule, SamplingKey, SamplingPolicy
 from streams.settings.base import FilePath, Rate, Section, refuse
@@ -45,6 +46,11 @@ class IngestSettings(Section):
         default_factory=dict,
         description="Turns a JSON of another shape into an event: event field (or labels.<name>) to JMESPath.",
     )
+
+    @model_validator(mode="after")
+    def _expressions(self) -> Self:
+        refuse([(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)])
+        return self
 
 
 class SamplingRule(Section):

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from streams.settings.base import PROBLEMS
-
+PROBLEMS = "judgestream_problems"
+"""Error type of checks over several fields; its context holds (path within the model, text) pairs."""
 MAX_VALUE_CHARS = 80
 SECRET_NAMES = frozenset({"password", "password_env", "api_key", "api_key_env"})
 """Fields whose values no message shows. The names of variables are among them: people put the secret there."""
