@@ -136,6 +136,9 @@ class Server:
             pass  # the client went away, as clients do
         except MalformedRequestError as error:
             _log.warning("closed the connection from %s:%s: %s", host, port, error)
+        except asyncio.CancelledError:
+            writer.transport.abort()  # a client that does not read must not hold up the end
+            raise
         except Exception:  # noqa: BLE001 - a defect here must not take the other clients down
             _log.exception("closed the connection from %s:%s: its request could not be answered", host, port)
         finally:

@@ -10,8 +10,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.errors import EmbeddedBrokerError, RefusedError
-from streams.embedded.protocol import ErrorCode
+from streams.embedded.protocol import ApiKey, ErrorCode
 from streams.embedded.threaded import ThreadedBroker, broker_in_thread
+from streams.embedded.wire import Writer
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
 
 
@@ -109,6 +110,31 @@ async def test_an_outage_loses_nothing() -> None:
         assert (await asyncio.wait_for(consumer.getone(), 20)).value == b"during"
         assert await consumer.end_offsets([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 2}
     await broker.stop()
+
+
+async def test_a_client_that_does_not_read_cannot_hold_up_the_end() -> None:
+    """It asks for 8 MB, more than the sockets buffer, and reads none of it."""
+    broker = EmbeddedBroker(topics={"t": 1})
+    await broker.start()
+    async with AIOKafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, max_request_size=10_000_000
+    ) as producer:
+        await producer.send_and_wait("t", b"x" * 8_000_000)
+    body = Writer()
+    for number in (-1, 0, 1, 2**31 - 1):  # replica, wait, least bytes, most bytes
+        body.int32(number)
+    body.int8(0)
+    body.int32(1)
+    body.string("t")
+    body.int32(1)
+    body.int32(0)
+    body.int64(0)
+    body.int32(2**31 - 1)
+    with WireClient(broker.bootstrap_servers) as client:
+        client.send(ApiKey.FETCH, 4, body)
+        first_byte = await asyncio.to_thread(client.socket.recv, 1)
+        assert first_byte
+        await asyncio.wait_for(broker.stop(), 10)
 
 
 async def test_a_long_run_stays_bounded() -> None:

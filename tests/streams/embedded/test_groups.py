@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from streams.embedded.coordinator import CommittedOffset, GroupCoordinator
 from streams.embedded.groups import Group, GroupState
 from streams.embedded.members import Identity, JoinReply, JoinRequest
 from streams.embedded.protocol import ErrorCode
+from tests.integration.deadlines import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -218,6 +221,37 @@ async def test_a_static_member_can_be_sent_away_by_name(group: Group) -> None:
     assert group.leave("wrong", "one") is ErrorCode.FENCED_INSTANCE_ID
     assert group.leave("", "one") is ErrorCode.NONE
     assert joined.member_id not in group.members
+
+
+async def test_silence_while_the_loop_stood_still_is_nobodys_fault() -> None:
+    """A program that blocks the event loop for longer than a session keeps its members."""
+    coordinator = GroupCoordinator()
+    group = coordinator.find_or_create("g")
+    joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.3))
+    await group.sync(_who(joined), {})
+    watching = asyncio.create_task(coordinator.watch_sessions())
+    await asyncio.sleep(0)
+    time.sleep(0.5)  # noqa: ASYNC251 - blocking the loop is the point
+    for _ in range(10):  # the watcher runs before the heartbeat that was waiting in a socket
+        await asyncio.sleep(0)
+    assert group.heartbeat(_who(joined)) is ErrorCode.NONE
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    coordinator.close()
+
+
+async def test_sessions_end_by_themselves() -> None:
+    """The watcher takes silent members out."""
+    coordinator = GroupCoordinator()
+    group = coordinator.find_or_create("g")
+    joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.05))
+    await group.sync(_who(joined), {})
+    watching = asyncio.create_task(coordinator.watch_sessions())
+    await until(lambda: not group.members, "the member is gone", deadline_seconds=5)
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
 
 
 def test_offsets_are_kept_by_group_topic_and_partition() -> None:
