@@ -63,13 +63,7 @@ class Intake:
             await self._output.dead_letter(record, error.reason, error.detail)
             self._counts.count_event("undecodable", error.reason)
             return
-        decision = self._policy.decide(
-            event_id=event.event_id,
-            trace_id=event.trace_id,
-            tracestate=event.tracestate,
-            labels=event.labels,
-            record_key=record.key,
-        )
+        decision = self._policy.decide_event(event, record.key)
         if decision.skip_reason is not None:
             self._counts.count_event("skipped", decision.skip_reason)
             return

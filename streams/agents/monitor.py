@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
@@ -17,7 +18,7 @@ _log = structlog.stdlib.get_logger(__name__)
 class Watcher(Protocol):
     """What calls drops: `streams.monitor.Monitor`."""
 
-    def observe(self, result: Scored | Unscored | Failed) -> Iterable[Alert]:
+    def observe(self, result: Scored | Unscored | Failed, now: datetime) -> Iterable[Alert]:
         """Take one result into account; give the alerts that follow from it."""
 
 
@@ -27,11 +28,15 @@ class MonitorAgent:
     Args:
         monitor: The monitor.
         output: Where alerts go.
+        now: Tells the time, with its offset from UTC.
     """
 
-    def __init__(self, monitor: Watcher, output: Output) -> None:
+    def __init__(
+        self, monitor: Watcher, output: Output, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._monitor = monitor
         self._output = output
+        self._now = now
 
     async def handle(self, record: Incoming) -> None:
         """Take one record of the scores topic into account."""
@@ -46,7 +51,7 @@ class MonitorAgent:
                 offset=record.offset,
             )
             return
-        for alert in self._monitor.observe(result):
+        for alert in self._monitor.observe(result, self._now()):
             _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
             await self._output.alert(alert)
 

@@ -139,6 +139,9 @@ class TopicSettings(Section):
     scores: TopicName = Field(default="qa.scores", description="Results (out).")
     dead_letters: TopicName = Field(default="qa.dead-letters", description="What could not be processed.")
     alerts: TopicName = Field(default="qa.alerts", description="Drops that the monitor called.")
+    create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
+    create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")
+    create_replication_factor: int = Field(default=1, ge=1, le=100, description="Replicas of created topics.")
 
     def task_topic(self, metric: str) -> str:
         """Name the task topic of a metric."""

@@ -1,0 +1,113 @@
+"""Whether a worker is alive (making progress) and ready (able to do its work)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+STUCK_LOOP_SECONDS: Final = 60.0
+"""The delivery loop turns at least once a second; a rebalance may hold it up for a while."""
+STUCK_AGENT_SECONDS: Final = 900.0
+"""An agent with records in hand that finishes none for so long, and waits for nobody, is stuck."""
+
+
+class Loop(Protocol):
+    """The delivery loop, as `streams.transport.Consumer` has it."""
+
+    @property
+    def last_turn(self) -> float:
+        """When it last turned, on the monotonic clock."""
+
+    @property
+    def assigned(self) -> bool:
+        """Whether partitions are assigned and being read."""
+
+
+class Agent(Protocol):
+    """One agent's records, as `streams.agents.pipeline.Pipeline` has them."""
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+
+    @property
+    def in_hand(self) -> int:
+        """Records that are being handled."""
+
+    @property
+    def last_finished(self) -> float:
+        """When a record was finished last, on the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An answer to "how are you"."""
+
+    ok: bool
+    reasons: tuple[str, ...] = ()
+    """Why not; each in words for a person."""
+
+
+class Health:
+    """Answers for the parts of one worker.
+
+    Args:
+        loop: Gives the delivery loop; None before it is there.
+        agents: The agents.
+        judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
+        write_trouble_seconds: For how long writing has failed; 0 while it works.
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: Callable[[], Loop | None],
+        agents: Sequence[Agent],
+        judge_trouble: Callable[[], str | None],
+        write_trouble_seconds: Callable[[], float],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._loop = loop
+        self._agents = agents
+        self._judge_trouble = judge_trouble
+        self._write_trouble_seconds = write_trouble_seconds
+        self._now = now
+        self._started = now()
+        self.stopping = False
+
+    def alive(self) -> Report:
+        """Whether restarting the worker would not help: everything moves, or waits for somebody else."""
+        reasons = []
+        loop, now = self._loop(), self._now()
+        idle = now - (self._started if loop is None else loop.last_turn)
+        if idle > STUCK_LOOP_SECONDS:
+            reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
+        waiting = self._judge_trouble() is not None
+        for agent in self._agents:
+            quiet = now - agent.last_finished
+            if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
+                reasons.append(
+                    f"agent {agent.name} has {agent.in_hand} records in hand and finished none for {quiet:.0f} s"
+                )
+        return Report(not reasons, tuple(reasons))
+
+    def ready(self) -> Report:
+        """Whether the worker can do its work now."""
+        reasons = []
+        loop = self._loop()
+        if self.stopping:
+            reasons.append("stopping")
+        if loop is None or not loop.assigned:
+            reasons.append(
+                "no partitions are assigned (joining, rebalancing, or more workers than partitions)"
+            )
+        trouble = self._judge_trouble()
+        if trouble is not None:
+            reasons.append(f"judge unavailable: {trouble}")
+        failing = self._write_trouble_seconds()
+        if failing > 0:
+            reasons.append(f"writing to Kafka has failed for {failing:.0f} s")
+        return Report(not reasons, tuple(reasons))
