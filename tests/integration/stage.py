@@ -1,0 +1,198 @@
+"""A worker with topics of its own, and the means to feed it and to read what it wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from prometheus_client import CollectorRegistry
+
+from judge.chat import ChatClient
+from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored
+from streams.settings import Settings
+from streams.worker import AGENTS, AgentName, Running, run_worker
+
+DEADLINE_SECONDS = 45.0
+PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
+REPLY = '{"score": 3, "justification": "plain"}'
+
+
+async def until(condition: Callable[[], Any], what: str, *, seconds: float = DEADLINE_SECONDS) -> None:
+    """Wait for a condition; fail with `what` when it does not come true in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        held = condition()
+        if asyncio.iscoroutine(held):
+            held = await held
+        if held:
+            return
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+def event(number: int, **fields: Any) -> bytes:
+    """An event that both test metrics judge."""
+    return json.dumps(
+        {"event_id": f"e{number}", "question": "How?", "answer": f"So {number}.", **fields}
+    ).encode()
+
+
+@dataclass
+class Stage:
+    """Names, settings and access to one set of topics."""
+
+    bootstrap_servers: str
+    directory: Path
+    partitions: int = 4
+    metrics: tuple[str, ...] = ("tone",)
+    base_url: str = "http://127.0.0.1:9/v1"
+    changes: dict[str, Any] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+
+    def document(self) -> dict[str, Any]:
+        """The settings as a document."""
+        pack = self.directory / "tone.md"
+        pack.write_text(PACK, encoding="utf-8")
+        document: dict[str, Any] = {
+            "kafka": {
+                "bootstrap_servers": self.bootstrap_servers,
+                "group_id": f"{self.name}-group",
+                "session_timeout_seconds": 6,
+                "heartbeat_interval_seconds": 0.5,
+                "commit_interval_seconds": 0.1,
+                "rebalance_timeout_seconds": 20,
+            },
+            "topics": {
+                "events": f"{self.name}.events",
+                "tasks_prefix": f"{self.name}.tasks.",
+                "scores": f"{self.name}.scores",
+                "dead_letters": f"{self.name}.dead",
+                "alerts": f"{self.name}.alerts",
+                "create": True,
+                "create_partitions": self.partitions,
+            },
+            "metrics": {name: {"prompt_pack": str(pack), "score_range": [1, 5]} for name in self.metrics},
+            "judge": {
+                "endpoints": [{"name": "scripted", "base_url": self.base_url, "model": "m"}],
+                "max_in_flight": 16,
+                "timeout_seconds": 10,
+            },
+            "telemetry": {"port": 0},
+        }
+        for path, value in self.changes.items():
+            place = document
+            *parents, last = path.split(".")
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[last] = value
+        return document
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, validated."""
+        return Settings.model_validate(self.document())
+
+    def topic(self, what: str) -> str:
+        """The name of one of its topics."""
+        return f"{self.name}.{what}"
+
+    @contextlib.asynccontextmanager
+    async def worker(
+        self, chat: ChatClient, *, agents: Sequence[AgentName] = AGENTS
+    ) -> AsyncIterator[tuple[Running, CollectorRegistry]]:
+        """Run a worker in this event loop, and stop it in order."""
+        stop, registry = asyncio.Event(), CollectorRegistry()
+        ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(
+            run_worker(
+                self.settings,
+                stop=stop,
+                agents=agents,
+                registry=registry,
+                chat=chat,
+                on_ready=ready.set_result,
+            )
+        )
+        try:
+            await asyncio.wait({task, ready}, timeout=DEADLINE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await task
+            yield ready.result(), registry
+        finally:
+            stop.set()
+            await asyncio.wait_for(task, DEADLINE_SECONDS)
+
+    async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
+        """Put records on a topic, spread over its partitions."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, max_request_size=20_000_000)
+        await producer.start()
+        try:
+            sent = [
+                await producer.send(
+                    self.topic(topic),
+                    value,
+                    partition=number % self.partitions,
+                    **{"key": b"k%d" % number, **record},
+                )
+                for number, value in enumerate(values)
+            ]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.stop()
+
+    async def read(self, topic: str) -> list[Any]:
+        """All records of a topic, as they stand now."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
+            consumer.assign(places)
+            ends = await consumer.end_offsets(places)
+            await consumer.seek_to_beginning(*places)
+            records: list[Any] = []
+            while any(await consumer.position(place) < ends[place] for place in places):
+                for batch in (await consumer.getmany(timeout_ms=200)).values():
+                    records.extend(batch)
+            return records
+        finally:
+            await consumer.stop()
+
+    async def results(self) -> list[Scored | Unscored | Failed]:
+        """All results."""
+        return [RESULT.validate_json(record.value) for record in await self.read("scores")]
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        """All dead letters."""
+        return [DeadLetter.model_validate_json(record.value) for record in await self.read("dead")]
+
+    async def alerts(self) -> list[Alert]:
+        """All alerts."""
+        return [Alert.model_validate_json(record.value) for record in await self.read("alerts")]
+
+    async def tasks(self, metric: str = "tone") -> list[JudgeTask]:
+        """All tasks of a metric."""
+        return [JudgeTask.model_validate_json(record.value) for record in await self.read(f"tasks.{metric}")]
+
+    async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
+        """What the worker's group has committed on each partition of a topic."""
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap_servers,
+            group_id=group or self.settings.kafka.group_id,
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            return [
+                await consumer.committed(TopicPartition(self.topic(topic), number))
+                for number in range(self.partitions)
+            ]
+        finally:
+            await consumer.stop()

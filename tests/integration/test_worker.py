@@ -1,0 +1,297 @@
+"""The promise of delivery, shown with a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
+from prometheus_client import CollectorRegistry
+
+from judge.chat import ChatReply, ChatRequest
+from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from schemas import Usage
+from streams.topics import TopicsError
+from tests.integration.stage import REPLY, Stage, event, until
+
+
+class Chat:
+    """A judge that says the same of everything, once its gate is open."""
+
+    endpoint = "scripted"
+    model = "m"
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error: Exception | None = None
+        self.asked = 0
+        self.at_once = 0
+        self.most_at_once = 0
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await self.gate.wait()
+        finally:
+            self.at_once -= 1
+        return ChatReply(text=REPLY, model="m", usage=Usage(input_tokens=1), seconds=0.01)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def _events(registry: CollectorRegistry) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for family in registry.collect():
+        if family.name == "judgestream_events":
+            for sample in family.samples:
+                counts[sample.labels["outcome"]] += int(sample.value)
+    return counts
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    return Stage(bootstrap_servers, tmp_path)
+
+
+async def test_every_event_ends_as_one_thing(stage: Stage) -> None:
+    """The accounting identity, from the topics: read = undecodable + unroutable + skipped + sampled; results = sampled."""
+    stage.metrics = ("tone", "style")
+    stage.changes = {
+        "sampling.default_rate": 0.5,
+        "metrics.tone.when": {"labels": {"app": "a"}},
+        "metrics.style.when": {"labels": {"app": "a"}},
+    }
+    good = [event(number, labels={"app": "a"}) for number in range(200)]
+    astray = [event(number, labels={"app": "b"}) for number in range(200, 240)]
+    async with stage.worker(Chat()) as (_, registry):
+        await stage.produce([*good, *astray, b"not json", b"[]", None])
+        await until(lambda: sum(_events(registry).values()) == 243, "all events decided")
+        counts = _events(registry)
+
+        async def judged() -> bool:
+            return len(await stage.results()) >= 2 * counts["sampled"]
+
+        await until(judged, "all sampled events judged")
+        letters = await stage.dead_letters()
+        results = await stage.results()
+    reasons = Counter(letter.reason for letter in letters)
+    assert reasons["undecodable"] == counts["undecodable"] == 3
+    assert reasons["unroutable"] == counts["unroutable"]
+    tone, style = await stage.tasks("tone"), await stage.tasks("style")
+    sampled = {task.event_id for task in tone}
+    assert sampled == {task.event_id for task in style}
+    assert len(sampled) == counts["sampled"]
+    assert 3 + counts["unroutable"] + counts["skipped"] + counts["sampled"] == 243
+    assert sorted(result.result_id for result in results) == sorted(
+        task.result_id for task in [*tone, *style]
+    )
+    assert {result.sampling.probability for result in results} == {0.5}
+    # Everything is committed: nothing is left for a next worker.
+    ends = Counter(record.partition for record in await stage.read("events"))
+    assert await stage.committed("events") == [ends[number] for number in range(stage.partitions)]
+
+
+@pytest.mark.parametrize(
+    ("value", "changes", "reason", "detail"),
+    [
+        (b"{", {}, "undecodable", "JSON"),
+        (b'{"event_id": "e", "question": "q"}', {}, "undecodable", "answer"),
+        (event(1, answer="x" * 2_000), {"ingest.max_event_bytes": 1_000}, "oversized", "1000"),
+        (event(1), {"metrics.tone.when": {"has": ["reference"]}}, "unroutable", "tone"),
+    ],
+    ids=["no JSON", "wrong shape", "too large", "no metric fits"],
+)
+async def test_an_event_that_cannot_be_judged_is_set_aside_whole(
+    stage: Stage, value: bytes, changes: dict[str, Any], reason: str, detail: str
+) -> None:
+    """The dead letter has the reason, the original bytes, headers and place; the next event is judged all the same."""
+    stage.changes = changes
+    good = event(2, reference="r") if reason == "unroutable" else event(2)
+    async with stage.worker(Chat()):
+        await stage.produce([value], headers=[("h", b"\xff"), ("n", None)], key=b"the key")
+        await stage.produce([good])
+
+        async def done() -> bool:
+            return len(await stage.dead_letters()) == 1 and len(await stage.results()) == 1
+
+        await until(done, "one dead letter and one result")
+    (letter,) = await stage.dead_letters()
+    assert (letter.reason, letter.value, letter.key) == (reason, value, b"the key")
+    assert [(header.name, header.value) for header in letter.headers] == [("h", b"\xff"), ("n", None)]
+    assert (letter.topic, letter.partition, letter.offset) == (stage.topic("events"), 0, 0)
+    assert detail in letter.detail
+
+
+async def test_a_task_that_is_none_is_set_aside(stage: Stage) -> None:
+    """Neither rubbish nor another metric's task stops a judge agent."""
+    stage.metrics = ("tone", "style")
+    async with stage.worker(Chat()):
+        await stage.produce([event(1)])
+
+        async def routed() -> bool:
+            return len(await stage.tasks("style")) == 1
+
+        await until(routed, "a task")
+        (stray,) = [record.value for record in await stage.read("tasks.style")]
+        await stage.produce([b"\x00", None, stray], topic="tasks.tone")
+
+        async def aside() -> bool:
+            return len(await stage.dead_letters()) == 3
+
+        await until(aside, "three dead letters")
+    assert {letter.reason for letter in await stage.dead_letters()} == {"invalid_task"}
+    assert {letter.topic for letter in await stage.dead_letters()} == {stage.topic("tasks.tone")}
+
+
+async def test_intake_goes_on_while_the_judge_is_stuck(stage: Stage) -> None:
+    """With every judge slot taken and far more tasks than room, all events are still taken in; then all are judged."""
+    stage.changes = {"judge.max_in_flight": 4}
+    chat = Chat()
+    chat.gate.clear()
+    async with stage.worker(chat) as (_, registry):
+        await stage.produce([event(number) for number in range(600)])
+        await until(lambda: _events(registry)["sampled"] == 600, "all events taken in")
+        assert await stage.results() == []
+        assert chat.at_once == 4
+        assert all(offset in {None, 0} for offset in await stage.committed("tasks.tone"))
+        chat.gate.set()
+
+        async def judged() -> bool:
+            return len(await stage.results()) == 600
+
+        await until(judged, "all judged")
+    assert chat.most_at_once == 4
+    assert len({result.result_id for result in await stage.results()}) == 600
+
+
+async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
+    """While the judge is down nothing is decided and readiness says why; when it is back, everything is scored."""
+    chat = Chat()
+    chat.error = JudgeUnavailableError("endpoint scripted: connection refused")
+    async with stage.worker(chat) as (running, registry), aiohttp.ClientSession() as session:
+        await stage.produce([event(number) for number in range(50)])
+        breaker = {"endpoint": "scripted"}
+        await until(
+            lambda: registry.get_sample_value("judgestream_judge_breaker_open", breaker) == 1,
+            "the breaker open",
+        )
+        async with session.get(f"{running.url}/readyz") as answer:
+            assert answer.status == 503
+            assert "connection refused" in await answer.text()
+        async with session.get(f"{running.url}/healthz") as answer:
+            assert answer.status == 200
+        chat.error = None
+
+        async def judged() -> bool:
+            return len(await stage.results()) == 50
+
+        await until(judged, "all judged")
+        async with session.get(f"{running.url}/readyz") as answer:
+            assert answer.status == 200
+    assert await stage.dead_letters() == []
+    assert {result.status for result in await stage.results()} == {"scored"}
+
+
+async def test_a_judge_that_can_never_answer_stops_the_worker(stage: Stage) -> None:
+    """A wrong key is nobody's outage: the worker ends with the error and commits no task."""
+    chat = Chat()
+    chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
+    with pytest.raises(JudgeConfigurationError, match="401"):
+        async with stage.worker(chat):
+            await stage.produce([event(1)])
+            await until(lambda: chat.asked > 0, "a call")
+            await asyncio.sleep(0)
+    assert all(offset in {None, 0} for offset in await stage.committed("tasks.tone"))
+    assert await stage.dead_letters() == []
+
+
+async def test_results_are_keyed_and_carry_their_headers(stage: Stage) -> None:
+    """Keyed by event id; result_id, metric and status are headers too."""
+    async with stage.worker(Chat()):
+        await stage.produce([event(7)])
+
+        async def done() -> bool:
+            return len(await stage.read("scores")) == 1
+
+        await until(done, "a result")
+    (record,) = await stage.read("scores")
+    (result,) = await stage.results()
+    assert record.key == b"e7"
+    assert dict(record.headers) == {
+        "result_id": result.result_id.encode(),
+        "metric": b"tone",
+        "status": b"scored",
+    }
+
+
+async def test_agents_can_run_apart(stage: Stage) -> None:
+    """Each set of agents has a group of its own, and together they do what one worker does."""
+    chat = Chat()
+    async with (
+        stage.worker(chat, agents=["intake"]) as (intake, _),
+        stage.worker(chat, agents=["judge"]) as (judge, _),
+    ):
+        assert intake.group_id != judge.group_id
+        await stage.produce([event(number) for number in range(20)])
+
+        async def judged() -> bool:
+            return len(await stage.results()) == 20
+
+        await until(judged, "all judged")
+
+
+async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage) -> None:
+    """A second worker joins and leaves again while work goes on: every event has its result."""
+    async with stage.worker(Chat()):
+        await stage.produce([event(number) for number in range(150)])
+        async with stage.worker(Chat()):
+            await stage.produce([event(number) for number in range(150, 300)])
+        await stage.produce([event(number) for number in range(300, 450)])
+
+        async def judged() -> bool:
+            return len({result.result_id for result in await stage.results()}) == 450
+
+        await until(judged, "all judged")
+    assert await stage.dead_letters() == []
+
+
+async def test_missing_topics_are_named_with_their_remedy(stage: Stage) -> None:
+    """Without leave to create them the worker says which are missing and what creates them."""
+    stage.changes = {"topics.create": False}
+    with pytest.raises(TopicsError, match="kafka-topics.sh") as caught:
+        async with stage.worker(Chat()):
+            pass
+    assert stage.topic("tasks.tone") in str(caught.value)
+
+
+async def test_the_port_serves_metrics_and_page(stage: Stage) -> None:
+    """Both expositions by Accept, the page, and its data."""
+    async with stage.worker(Chat()) as (running, _), aiohttp.ClientSession(running.url) as session:
+        await stage.produce([event(number) for number in range(5)])
+
+        async def shown() -> bool:
+            async with session.get("/status.json") as answer:
+                return len((await answer.json())["verdicts"]) == 5
+
+        await until(shown, "five verdicts on the page")
+        async with session.get("/metrics") as answer:
+            text = await answer.text()
+            assert answer.content_type == "text/plain"
+            assert 'judgestream_scores_total{metric="tone",score="3"} 5.0' in text
+            assert "judgestream_consumer_lag_records{" in text
+        async with session.get("/metrics", headers={"Accept": "application/openmetrics-text"}) as answer:
+            assert answer.content_type == "application/openmetrics-text"
+            assert (await answer.text()).endswith("# EOF\n")
+        async with session.get("/") as answer:
+            assert "judgestream" in await answer.text()
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
