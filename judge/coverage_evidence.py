@@ -30,7 +30,9 @@ from schemas import Correction
 _NUMBER = re.compile(r"\d[\d.,]*(?:s|st|nd|rd|th)?")
 
 MIN_SENTENCE_WORDS = 3
-"""A sentence of the reference with fewer content words is not held against the judge by itself."""
+"""A sentence of the reference with so many content words must be covered by half."""
+MIN_UNTOUCHED_WORDS = 2
+"""A shorter one with so many must be touched at all: "It was completed in 1889." has two."""
 
 
 class ListedItem(BaseModel):
@@ -229,7 +231,7 @@ class _Verifier:
     def _left_out(self, items: Sequence[Item]) -> list[Item]:
         """Facts for what the items leave out of the reference: its sentences of which less than half is covered.
 
-        Short sentences are not held against the judge one by one, but all of them together are.
+        Of a short sentence one covered word is enough, and the shortest are held against the judge all together only.
         """
         if not words(self.reference):
             # Signs alone, say: no item at all is the only way to leave them out.
@@ -242,7 +244,8 @@ class _Verifier:
         long: list[_Sentence] = []
         short: list[_Sentence] = []
         for sentence in self._sentences(all_words):
-            (long if len(sentence.words) >= enough else short).append(sentence)
+            untouched = len(sentence.words) >= MIN_UNTOUCHED_WORDS and covered.isdisjoint(sentence.words)
+            (long if untouched or len(sentence.words) >= enough else short).append(sentence)
         missed = [sentence for sentence in long if sentence.is_left_out(covered)]
         pool = [word for sentence in short for word in sentence.words]
         if len(pool) >= enough and _is_left_out(pool, covered):

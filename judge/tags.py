@@ -47,8 +47,10 @@ _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u221
 _BETWEEN = re.compile(
     r"(?:[\s,;&.:(){}\u3001\uff0c\uff1a*_-]|\band\b|\bevidence\b|\bsources?\b)*", re.IGNORECASE
 )
+# Without a colon it is a lead-in only in brackets or as a sentence of its own: "There is no evidence [Page 2]" is text.
 _LEAD_IN = re.compile(
-    r"(?:[(*_]*\b(?:evidence|sources?)\s?[*_]*[:\uff1a]|\(\s?(?:evidence|sources?))[*_\s]*\Z", re.IGNORECASE
+    r"(?:[(*_]*\b(?:evidence|sources?)\s?[*_]*[:\uff1a]|(?:\(\s?|(?<=[.!?]\s)|(?<=\n))(?:evidence|sources?))[*_\s]*\Z",
+    re.IGNORECASE,
 )
 _LEAD_IN_CHARS = 24
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
@@ -147,9 +149,10 @@ def _read_line(found: list[_Stretch], answer: str, offset: int, line: str, tags:
 
 def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretch | None:
     """The text between two offsets without white space, list mark and the tag's lead-in; None where no word is left."""
-    lead_in = _LEAD_IN.search(answer, max(start, end - _LEAD_IN_CHARS), end) if pages else None
+    # The search begins a character early, for the line end that a lead-in may follow.
+    lead_in = _LEAD_IN.search(answer, max(start - 1, end - _LEAD_IN_CHARS, 0), end) if pages else None
     if lead_in is not None:
-        end = lead_in.start()
+        end = max(start, lead_in.start())
     start = _skip(answer, start, end)
     mark = _LIST_MARK.match(answer, start, end)
     if mark is not None:
