@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -46,7 +46,7 @@ async def judge_lines(
     concurrency: int,
     tries: int = MAX_TRIES,
     first_wait_seconds: float = FIRST_WAIT_SECONDS,
-) -> AsyncIterator[Outcome]:
+) -> AsyncGenerator[Outcome, None]:
     """Judge events, one a line.
 
     Args:

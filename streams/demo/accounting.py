@@ -112,6 +112,11 @@ class Accounts:
         return len(self._positions)
 
     @property
+    def sampled(self) -> int:
+        """Distinct events with a task so far."""
+        return len(self._sampled)
+
+    @property
     def dead_letters(self) -> int:
         """Distinct dead letters so far."""
         return len(self._aside) + len(self._tasks_aside)

@@ -1,0 +1,23 @@
+"""How a command ends when it cannot do what was asked.
+
+CommandError           exit code 1: the work failed
+└── BadUsageError      exit code 2: the call or the configuration must change first
+"""
+
+from __future__ import annotations
+
+
+class CommandError(Exception):
+    """The command failed; the message is what the user reads, after the word `error:`.
+
+    Args:
+        message: What happened and what to do. Further lines are printed as they are.
+    """
+
+    exit_code = 1
+
+
+class BadUsageError(CommandError):
+    """Nothing was tried: an argument or the configuration does not hold."""
+
+    exit_code = 2

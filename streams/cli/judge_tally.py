@@ -1,0 +1,137 @@
+"""What `judgestream judge` says at its end, and its progress bar."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schemas import Failed, Scored
+from streams.estimators import WeightedSums
+from streams.file_judging import InvalidLine, Outcome
+
+_COUNT_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Tally:
+    """Adds up outcomes.
+
+    Attributes:
+        metric: The metric's name.
+        score_range: Its lowest and highest score.
+        outage: Why it ended early, if the judge stayed away.
+        interrupted: Whether somebody asked to stop.
+    """
+
+    metric: str
+    score_range: tuple[int, int]
+    scored: WeightedSums = field(default_factory=WeightedSums)
+    unscored: int = 0
+    failed: int = 0
+    invalid: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    outage: str | None = None
+    interrupted: bool = False
+
+    @property
+    def results(self) -> int:
+        """Lines that became a result."""
+        return self.scored.count + self.unscored + self.failed
+
+    @property
+    def lines(self) -> int:
+        """Lines that were looked at."""
+        return self.results + self.invalid
+
+    def add(self, outcome: Outcome) -> None:
+        """Take one outcome."""
+        if isinstance(outcome, InvalidLine):
+            self.invalid += 1
+            return
+        if isinstance(outcome, Scored):
+            self.scored = self.scored.add(outcome.score)
+        elif isinstance(outcome, Failed):
+            self.failed += 1
+        else:
+            self.unscored += 1
+        self.input_tokens += outcome.usage.input_tokens
+        self.cached_tokens += outcome.usage.cached_tokens
+        self.output_tokens += outcome.usage.output_tokens
+        # One result without a known price, and the sum is not known either.
+        known = self.cost_usd is not None and outcome.cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (outcome.cost_usd or 0.0) if known else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the summary for programs."""
+        ends = self._interval()
+        return {
+            "metric": self.metric,
+            "lines": self.lines,
+            "scored": self.scored.count,
+            "unscored": self.unscored,
+            "failed": self.failed,
+            "invalid": self.invalid,
+            "mean": self.scored.mean,
+            "interval": None if ends is None else list(ends),
+            "tokens": self.input_tokens + self.output_tokens,
+            "usage": {
+                "input_tokens": self.input_tokens,
+                "cached_tokens": self.cached_tokens,
+                "output_tokens": self.output_tokens,
+            },
+            "cost_usd": self.cost_usd,
+        }
+
+    def line(self) -> str:
+        """Give the summary for people."""
+        ends = self._interval()
+        mean = "" if ends is None else f", mean {self.scored.mean:.2f} (95%: {ends[0]:.2f} to {ends[1]:.2f})"
+        cost = "price not known" if self.cost_usd is None else f"${self.cost_usd:.4f}"
+        return (
+            f"{self.metric}: {self.lines} lines, {self.scored.count} scored{mean}, {self.unscored} unscored, "
+            f"{self.failed} failed, {self.invalid} invalid; "
+            f"tokens in {self.input_tokens} (cached {self.cached_tokens}), out {self.output_tokens}; {cost}"
+        )
+
+    def _interval(self) -> tuple[float, float] | None:
+        lowest, highest = self.score_range
+        return self.scored.interval(lowest=lowest, highest=highest)
+
+
+@contextlib.contextmanager
+def progress(file: Path) -> Iterator[Callable[[], None]]:
+    """Show a progress bar on standard error while it is a terminal.
+
+    Args:
+        file: Whose lines are counted for the bar's length, where that is possible.
+
+    Yields:
+        To be called once a line.
+    """
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415 - as above
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=_count_lines(file))
+        yield lambda: bar.advance(task)
+
+
+def _count_lines(file: Path) -> int | None:
+    if not file.is_file():
+        return None
+    count = 0
+    with file.open("rb") as handle:
+        while block := handle.read(_COUNT_BYTES):
+            count += block.count(b"\n")
+    return count or None

@@ -1,0 +1,116 @@
+"""`judgestream`: the commands together, and the one place where an error becomes text and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from streams.cli.broker import broker
+from streams.cli.config import app as config_app
+from streams.cli.demo import demo
+from streams.cli.errors import CommandError
+from streams.cli.judge import judge
+from streams.cli.offline_judge import offline_judge
+from streams.cli.produce import produce
+from streams.cli.settings import DEBUG_VARIABLE
+from streams.cli.tail import tail
+from streams.cli.worker import worker
+
+_CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+"""Click's base of all usage errors. Typer carries a Click of its own in some versions and not in others; this is
+the class in either case."""
+
+app = typer.Typer(
+    name="judgestream",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+app.command()(demo)
+app.command()(worker)
+app.command()(judge)
+app.command()(produce)
+app.command()(tail)
+app.command()(broker)
+app.command("offline-judge")(offline_judge)
+app.add_typer(config_app, name="config")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - only this flag needs it
+
+        typer.echo(f"judgestream {version('judgestream')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    debug: Annotated[
+        bool, typer.Option("--debug", help=f"Show tracebacks (also: {DEBUG_VARIABLE}=1).")
+    ] = False,
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Watch the quality of LLM answers while they are being given: Kafka in, verdicts and alerts out."""
+    if debug:
+        os.environ[DEBUG_VARIABLE] = "1"
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 done, 1 failed, 2 bad usage or configuration, 130 interrupted.
+
+    Args:
+        arguments: Words after the program's name; None takes the process's own.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape, not an error half-way through the output.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # text streams both
+    try:
+        code = app(args=arguments, prog_name="judgestream", standalone_mode=False)
+    except CommandError as error:
+        code = report(error, error.exit_code)
+    except _CLICK_ERROR as error:
+        code = report(_usage_text(error), getattr(error, "exit_code", 2))
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    except BrokenPipeError:
+        # The reader has gone (`judgestream tail | head`); keep the interpreter from complaining at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
+        code = report(f"{type(error).__name__}: {error}", 1, hint=True)
+    raise SystemExit(code or 0)
+
+
+def _usage_text(error: Any) -> str:
+    context = error.ctx if hasattr(error, "ctx") else None
+    hint = f"; see {context.command_path} --help" if context is not None else ""
+    return f"{error.format_message().rstrip('.')}{hint}"
+
+
+def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
+    """Print an error to stderr and give its exit code back.
+
+    Args:
+        error: The error or its message; after `--debug` its traceback precedes it.
+        code: The exit code.
+        hint: Say how to get the traceback, for errors that nobody foresaw.
+    """
+    if os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"} and sys.exc_info()[0] is not None:
+        traceback.print_exc()
+    elif hint:
+        error = f"{error} (run again with {DEBUG_VARIABLE}=1 to see where)"
+    typer.echo(f"error: {error}", err=True)
+    return code

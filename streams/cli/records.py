@@ -1,0 +1,144 @@
+"""A record as a line: for people by what its topic holds, for programs as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
+from streams.printable import printable
+from streams.reasons import reason_of
+from streams.settings import TopicSettings
+
+MAX_TEXT_CHARS = 80
+
+
+def record_json(record: Any) -> str:
+    """Write a record as one JSON object; bytes that are no text appear as base64 under `..._base64`."""
+    fields: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": _moment(record).isoformat(),
+    }
+    _put_bytes(fields, "key", record.key)
+    headers: dict[str, Any] = {}
+    for name, value in record.headers:
+        _put_bytes(headers, name, value)
+    fields["headers"] = headers
+    try:
+        fields["value"] = None if record.value is None else json.loads(record.value)
+    except (ValueError, RecursionError):
+        _put_bytes(fields, "value", record.value)
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+
+def _put_bytes(fields: dict[str, Any], name: str, value: bytes | None) -> None:
+    if value is None:
+        fields[name] = None
+        return
+    try:
+        fields[name] = value.decode()
+    except UnicodeDecodeError:
+        fields[f"{name}_base64"] = base64.b64encode(value).decode()
+
+
+class RecordLines:
+    """Writes records for people.
+
+    Args:
+        topics: Says what lies where.
+    """
+
+    def __init__(self, topics: TopicSettings) -> None:
+        self._tasks_prefix = topics.tasks_prefix
+        self._writers: dict[str, Callable[[bytes], str]] = {
+            topics.events: _event,
+            topics.scores: _result,
+            topics.dead_letters: _dead_letter,
+            topics.alerts: _alert,
+        }
+
+    def line(self, record: Any) -> str:
+        """Write one record on one line."""
+        head = f"{_moment(record):%H:%M:%S} {record.partition}@{record.offset}"
+        value = record.value
+        if value is None:
+            return f"{head} (no value) key {_bytes_text(record.key)}"
+        writer = self._writers.get(record.topic)
+        if writer is None and record.topic.startswith(self._tasks_prefix):
+            writer = _task
+        if writer is not None:
+            try:
+                return f"{head} {writer(value)}"
+            except (ValidationError, ValueError):
+                return f"{head} (not readable as this topic's) {_bytes_text(value)}"
+        return f"{head} {_bytes_text(value)}"
+
+
+def _event(value: bytes) -> str:
+    event = QAEvent.model_validate_json(value)
+    return " ".join(
+        (
+            printable(event.event_id, MAX_TEXT_CHARS),
+            _labels(event.labels) + "Q:",
+            printable(event.question, MAX_TEXT_CHARS),
+            "A:",
+            printable(event.answer, MAX_TEXT_CHARS),
+        )
+    )
+
+
+def _task(value: bytes) -> str:
+    task = JudgeTask.model_validate_json(value)
+    return (
+        f"{task.metric} {printable(task.event_id, MAX_TEXT_CHARS)} {_labels(task.labels)}"
+        f"sampled with probability {task.sampling.probability:.4g} ({printable(task.sampling.stratum)})"
+    )
+
+
+def _result(value: bytes) -> str:
+    result = RESULT.validate_json(value)
+    verdict = str(result.score) if isinstance(result, Scored) else result.status
+    return (
+        f"{result.metric} {verdict} {printable(result.event_id, MAX_TEXT_CHARS)} {_labels(result.labels)}"
+        f"{reason_of(result, 2 * MAX_TEXT_CHARS)}"
+    )
+
+
+def _dead_letter(value: bytes) -> str:
+    letter = DeadLetter.model_validate_json(value)
+    return (
+        f"{letter.reason} {printable(letter.topic)} {letter.partition}@{letter.offset} "
+        f"{printable(letter.detail, 3 * MAX_TEXT_CHARS)}"
+    )
+
+
+def _alert(value: bytes) -> str:
+    alert = Alert.model_validate_json(value)
+    return f"{alert.kind.upper()} {alert.metric} {_labels(alert.labels)}{printable(alert.summary, 4 * MAX_TEXT_CHARS)}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return (
+        "["
+        + " ".join(f"{printable(name, 24)}={printable(value, 24)}" for name, value in labels.items())
+        + "] "
+    )
+
+
+def _bytes_text(value: bytes | None) -> str:
+    if value is None:
+        return "none"
+    return printable(value[: 8 * MAX_TEXT_CHARS].decode(errors="backslashreplace"), 2 * MAX_TEXT_CHARS)
+
+
+def _moment(record: Any) -> datetime:
+    return datetime.fromtimestamp((record.timestamp or 0) / 1000, tz=UTC)

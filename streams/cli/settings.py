@@ -1,0 +1,44 @@
+"""Settings for a command: every problem becomes bad usage with all its lines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streams.cli.errors import BadUsageError
+from streams.errors import SettingsError
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+DEBUG_VARIABLE = "JUDGESTREAM_DEBUG"
+"""Shows tracebacks; the command line's own, hence no setting."""
+
+
+def settings_for_command(path: Path | None) -> Settings:
+    """Load the settings.
+
+    Args:
+        path: The settings file; None for the environment and the defaults.
+
+    Raises:
+        BadUsageError: They do not hold; the message lists every problem.
+    """
+    from streams.settings import load_settings  # noqa: PLC0415 - Pydantic, which --help does without
+
+    env = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
+    try:
+        return load_settings(path, env)
+    except SettingsError as error:
+        raise bad_settings(error, path) from error
+
+
+def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
+    """Turn the problems of settings into one message."""
+    count = len(error.problems)
+    where = "the environment" if path is None else str(path)
+    what = "1 problem" if count == 1 else f"{count} problems"
+    return BadUsageError(
+        "\n".join((f"{what} in the settings ({where}):", *(f"  {one}" for one in error.problems)))
+    )

@@ -1,0 +1,59 @@
+"""The demo's settings: one machine, two metrics, a sample that makes weights matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streams.settings import EndpointSettings, Settings
+
+PARTITIONS = 4
+GROUP_ID = "judgestream-demo"
+_JUDGE_PATIENCE_SECONDS = 30.0
+
+
+def demo_settings(
+    *, bootstrap_servers: str, endpoint: EndpointSettings, judge_latency_seconds: float = 0.0
+) -> Settings:
+    """Make the settings that the demo's worker runs with.
+
+    Args:
+        bootstrap_servers: The embedded broker.
+        endpoint: The judge.
+        judge_latency_seconds: How long the judge takes on purpose.
+    """
+    timeout_seconds = judge_latency_seconds + _JUDGE_PATIENCE_SECONDS
+    document: dict[str, Any] = {
+        "kafka": {
+            "bootstrap_servers": bootstrap_servers,
+            "group_id": GROUP_ID,
+            "commit_interval_seconds": 0.1,
+            "rebalance_timeout_seconds": timeout_seconds + 30,
+        },
+        "sampling": {
+            "default_rate": 0.5,
+            "rules": [{"name": "gold", "when": {"tenant": "gold"}, "rate": 1.0}],
+        },
+        "judge": {"endpoints": [endpoint], "timeout_seconds": timeout_seconds, "max_in_flight": 64},
+        "monitor": {"baseline_samples": 40, "labels": ["app", "model"]},
+        "telemetry": {
+            "host": "127.0.0.1",
+            "port": 0,
+            "labels": ["app", "model", "prompt_version"],
+            "log_level": "warning",
+        },
+    }
+    return Settings.model_validate(document)
+
+
+def demo_topics(settings: Settings) -> Mapping[str, int]:
+    """Name the demo's topics, with their partitions."""
+    topics = settings.topics
+    names = (
+        topics.events,
+        *(topics.task_topic(metric) for metric in settings.metrics),
+        topics.scores,
+        topics.dead_letters,
+        topics.alerts,
+    )
+    return dict.fromkeys(names, PARTITIONS)
