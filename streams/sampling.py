@@ -207,11 +207,6 @@ class SamplingPolicy:
         """Whether every event is kept, whatever it is."""
         return all(stratum.threshold == 0 for stratum in self._strata())
 
-    @property
-    def keeps_none(self) -> bool:
-        """Whether no event is kept, whatever it is."""
-        return all(stratum.threshold == RANGE for stratum in self._strata())
-
     def _strata(self) -> Iterable[Stratum]:
         return (self._default, *(stratum for _, stratum in self._rules))
 

@@ -155,7 +155,7 @@ class Ingest:
 
 def _event_id(fields: Mapping[str, Any], opened: Opened) -> Any:
     own = fields.get("event_id")
-    return opened.event_id if own is None or own == "" else own
+    return opened.event_id if opened.event_id is not None and (own is None or own == "") else own
 
 
 def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jmespath
+import orjson
 from jmespath.exceptions import JMESPathError
 
 from schemas import QAEvent
@@ -102,13 +103,16 @@ class Mapper:
 
 def _search(target: str, expression: str, search: Callable[[Any], Any], document: dict[str, Any]) -> Any:
     try:
-        return search(document)
+        found = search(document)
+        # Literals and expression references can make what JSON cannot carry: lone surrogates, odd objects.
+        orjson.dumps(found)
     except Exception as error:  # noqa: BLE001 - whatever foreign data does to an expression, it is this event's fault
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise DecodeError(
             "undecodable",
             f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, {why}; mend either",
         ) from None
+    return found
 
 
 def _text_of(name: str, value: Any) -> Any:

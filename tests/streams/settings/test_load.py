@@ -1,0 +1,264 @@
+"""Loading the settings: sources, precedence, and every way to get them wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.errors import SettingsError
+from streams.settings import Settings, load_settings
+
+SECRET = "sk-Very-Secret-1"
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "settings.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def problems(folder: Path, text: str, env: dict[str, str] | None = None) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(folder, text), env or {})
+    return caught.value.problems
+
+
+def test_defaults_alone_are_valid() -> None:
+    """Without file and environment there are settings, with both built-in metrics."""
+    settings = load_settings(None, {})
+    assert settings == Settings()
+    assert list(settings.metrics) == ["coverage", "relevance"]
+    assert settings.metrics["coverage"].when.has == ("reference",)
+    assert settings.metrics["relevance"].when.has == ("context",)
+
+
+def test_the_file_is_read(tmp_path: Path) -> None:
+    """The documented example, without what does not exist yet."""
+    settings = load_settings(
+        write(
+            tmp_path,
+            """
+            kafka:
+              bootstrap_servers: "kafka:9092, other:9093"
+              security: {protocol: SASL_SSL, mechanism: SCRAM-SHA-512, username: u, password_env: PW}
+            sampling: {default_rate: 0.05, rules: [{name: gold, when: {tenant: gold, tier: [1, true]}, rate: 1.0}]}
+            metrics:
+              coverage: {when: {has: [reference]}}
+              tone: {prompt_pack: packs/tone.md, score_range: [1, 5], when: {labels: {app: support}}, rate: 0.2}
+            judge:
+              endpoints: [{name: primary, base_url: "http://127.0.0.1:1/v1/", model: m, api_key_env: OPENAI_API_KEY}]
+            telemetry:
+            """,
+        ),
+        {},
+    )
+    assert settings.kafka.bootstrap_servers == "kafka:9092,other:9093"
+    # YAML's 1 and true are the texts that an event's labels become.
+    assert settings.sampling.rules[0].when == {"tenant": ("gold",), "tier": ("1", "true")}
+    assert settings.metrics["tone"].prompt_pack == tmp_path / "packs/tone.md"
+    assert settings.metrics["tone"].score_range == (1, 5)
+    assert settings.judge.endpoints[0].base_url == "http://127.0.0.1:1/v1"
+    assert settings.telemetry.port == 8080
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
+def test_an_empty_file_means_the_defaults(tmp_path: Path, text: str) -> None:
+    assert load_settings(write(tmp_path, text), {}) == Settings()
+
+
+def test_environment_overrides_the_file(tmp_path: Path) -> None:
+    """Text is taken as it stands, numbers, lists and mappings are read as YAML or JSON."""
+    file = write(tmp_path, "kafka: {group_id: a, commit_interval_seconds: 2}\nsampling: {default_rate: 0.5}")
+    settings = load_settings(
+        file,
+        {
+            "JUDGESTREAM_KAFKA__GROUP_ID": "007",
+            "JUDGESTREAM_SAMPLING__DEFAULT_RATE": "1e-3",
+            "JUDGESTREAM_SAMPLING__RULES": '[{"name": "gold", "when": {"tenant": "gold"}, "rate": 1}]',
+            "JUDGESTREAM_METRICS__COVERAGE__RATE": "0.25",
+            "JUDGESTREAM_METRICS__TONE__PROMPT_PACK": "p.md",
+            "JUDGESTREAM_TELEMETRY": "{port: 0, labels: [app]}",
+            "JUDGESTREAM_TELEMETRY__LOG_LEVEL": "debug",
+            "OTHER": "x",
+        },
+    )
+    assert settings.kafka.group_id == "007"
+    assert settings.kafka.commit_interval_seconds == 2
+    assert settings.sampling.default_rate == 0.001
+    assert settings.sampling.rules[0].name == "gold"
+    assert list(settings.metrics) == ["coverage", "tone"]
+    assert settings.metrics["coverage"].rate == 0.25
+    assert settings.metrics["tone"].prompt_pack == tmp_path / "p.md"
+    assert settings.telemetry.port == 0
+    assert settings.telemetry.log_level == "debug"
+
+
+def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGESTREAM_KAFKA__GROUP_ID", "mine")
+    assert load_settings().kafka.group_id == "mine"
+
+
+def test_a_password_from_the_environment_stays_text() -> None:
+    """A password of digits is not read as a number, and does not show itself."""
+    settings = load_settings(
+        None,
+        {
+            "JUDGESTREAM_KAFKA__SECURITY": "{protocol: SASL_SSL, mechanism: PLAIN, username: u}",
+            "JUDGESTREAM_KAFKA__SECURITY__PASSWORD": "0123",
+        },
+    )
+    password = settings.kafka.security.password
+    assert password is not None
+    assert password.get_secret_value() == "0123"
+    assert "0123" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sampling: {defualt_rate: 1}", "sampling.defualt_rate is not a setting; did you mean default_rate?"),
+        ("smapling: {}", "smapling is not a setting; did you mean sampling?"),
+        (
+            "kafka: {security: {xyz: 1}}",
+            ("kafka.security.xyz is not a setting; there are: protocol, mechanism, username, password, password_env, "
+             "password_file, ca_file, certificate_file, key_file"),
+        ),
+        (
+            "metrics: {coverage: {when: {hass: [reference]}}}",
+            "metrics.coverage.when.hass is not a setting; did you mean has?",
+        ),
+        (
+            "sampling: {rules: [{name: a, when: {x: y}, raet: 1, rate: 1}]}",
+            "sampling.rules.0.raet is not a setting; did you mean rate?",
+        ),
+        ("judge: {max_in_flight: 0}", "judge.max_in_flight: must be at least 1 (got 0); raise it"),
+        ("judge: {max_in_flight: many}", "judge.max_in_flight: must be a whole number (got 'many'); write a whole number"),
+        ("judge: {max_in_flight: 1.5}", "judge.max_in_flight: must be a whole number (got 1.5); write it without a fraction"),
+        ("judge: {timeout_seconds: .nan}", "judge.timeout_seconds: must be a finite number (got nan); write a number"),
+        ("sampling: {default_rate: 1.5}", "sampling.default_rate: must be at most 1.0 (got 1.5); lower it"),
+        ("telemetry: {log_level: loud}", "telemetry.log_level: must be one of debug, info, warning, error (got 'loud'); choose one of them"),
+        ("sampling: {key: record-key}", "sampling.key: must be one of auto, record_key (got 'record-key'); did you mean record_key?"),
+        ("kafka: [1]", "kafka: must be a mapping (got a list); write a mapping"),
+        ("judge: {endpoints: [{name: a}]}", "judge.endpoints.0.model: is required (got nothing); add it"),
+        (
+            "kafka: {bootstrap_servers: kafka}",
+            ("kafka.bootstrap_servers: must be host:port, or several separated by commas (got 'kafka'); "
+             'write for example "kafka:9092"'),
+        ),
+        (
+            "ingest: {mapping: {question: 'a['}}",
+            ("ingest.mapping.question: is not JMESPath, Invalid jmespath expression: Incomplete expression: "
+             "(got 'a['); mend the expression"),
+        ),
+        ("ingest: {mapping: {anser: a}}", "ingest.mapping.anser: is not a field of an event; did you mean answer?"),
+    ],
+)  # fmt: skip
+def test_each_problem_names_path_limit_value_and_remedy(tmp_path: Path, text: str, expected: str) -> None:
+    assert problems(tmp_path, text) == (expected,)
+
+
+def test_all_problems_come_at_once(tmp_path: Path) -> None:
+    """One run of `config check` says everything that can be said, from file and environment."""
+    found = problems(
+        tmp_path,
+        "sampling: {default_rate: -1}\njudge: {max_in_flight: 0}\nkafka: {security: {protocol: SASL_SSL}}",
+        {"JUDGESTREAM_KAFKA__GROUPID": "x"},
+    )
+    assert found == (
+        "JUDGESTREAM_KAFKA__GROUPID is not a setting; did you mean JUDGESTREAM_KAFKA__GROUP_ID?",
+        "kafka.security.mechanism: is required with protocol SASL_SSL; set it",
+        "kafka.security.username: is required with protocol SASL_SSL; set it",
+        "kafka.security.password_env: is required with protocol SASL_SSL; set it or password_file",
+        "sampling.default_rate: must be at least 0.0 (got -1); raise it",
+        "judge.max_in_flight: must be at least 1 (got 0); raise it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("JUDGESTREAM_SAMPLNG__DEFAULT_RATE", "did you mean JUDGESTREAM_SAMPLING__DEFAULT_RATE?"),
+        ("JUDGESTREAM_SAMPLING__RATE", "under JUDGESTREAM_SAMPLING there are: default_rate, rules, key"),
+        ("JUDGESTREAM_METRICS__COVERAGE__RAET", "did you mean JUDGESTREAM_METRICS__COVERAGE__RATE?"),
+        ("JUDGESTREAM_KAFKA__GROUP_ID__X", "remove it"),
+        ("JUDGESTREAM_", "there are: kafka, topics, "),
+    ],
+)
+def test_unknown_variables_are_refused_with_a_suggestion(name: str, remedy: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(None, {name: "1"})
+    assert str(caught.value).startswith(f"{name} is not a setting; ")
+    assert remedy in str(caught.value)
+
+
+def test_a_variable_below_what_is_no_mapping(tmp_path: Path) -> None:
+    found = problems(tmp_path, "kafka: text", {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
+    assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent is no mapping in the file" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kafka: {group_id: a\n  b: [}", "is not valid YAML at line 2, column 4"),
+        ("kafka: {group_id: a, group_id: b}", "at line 1, column 22: 'group_id' is given twice; keep one"),
+        ("a: &x {b: 1}\nc: {<<: *x, <<: *x}", "is not a setting"),
+        ("- a\n- b", "must be a mapping of sections (got a list)"),
+        ("just text", "must be a mapping of sections (got 'just text')"),
+        ("a: 2024-99-99", "is not valid YAML"),
+        ("a: !!python/object/apply:os.system [ls]", "is not valid YAML at line 1, column 4"),
+        ("? [a]\n: b", "is not valid YAML"),
+        ("a: \x00", "is not valid YAML"),
+        ("[" * 5000, "is nested too deeply"),
+        ("a: &x [*x]", "a is not a setting"),
+    ],
+)
+def test_broken_files_say_where(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in "\n".join(problems(tmp_path, text))
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nothing\.yaml: cannot be read \(No such file"):
+        load_settings(tmp_path / "nothing.yaml", {})
+    (tmp_path / "latin.yaml").write_bytes(b"kafka: \xff")
+    with pytest.raises(SettingsError, match="is not UTF-8"):
+        load_settings(tmp_path / "latin.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "env"),
+    [
+        (
+            f"kafka: {{security: {{protocol: SASL_SSL, mechanism: PLAIN, username: u, password: {SECRET}}}}}",
+            {},
+        ),
+        (f"judge: {{endpoints: [{{name: a, model: m, api_key: {SECRET}}}]}}", {}),
+        (f"judge: {{endpoints: [{{name: a, api_key: {SECRET}}}]}}", {}),
+        (f"judge: {{endpoints: [{{name: a, model: m, api_kye: {SECRET}}}]}}", {}),
+        (f"judge: {{endpoints: [{{name: a, model: m, api_key_env: {SECRET}}}]}}", {}),
+        (f"judge: {{endpoints: [{{name: a, model: m, base_url: 'http://u:{SECRET}@h/v1'}}]}}", {}),
+        (f"judge: {{endpoints: {{api_key: {SECRET}}}}}", {}),
+        (f"kafka: {{security: {{password: [{SECRET}]}}}}", {}),
+        ("", {"JUDGESTREAM_JUDGE__ENDPOINTS": f"[{{name: a, api_key: {SECRET}}}"}),
+        ("", {"JUDGESTREAM_JUDGE__ENDPOINTS": f"[{{name: a, api_key: {SECRET}}}]"}),
+        ("", {"JUDGESTREAM_JUDGE__ENDPOINTS": f"[{{name: a, model: m, api_key: [{SECRET}]}}]"}),
+        ("", {"JUDGESTREAM_KAFKA__SECURITY__PASSWORD": SECRET}),
+        ("", {"JUDGESTREAM_KAFKA__SECURITY__PASSWROD": SECRET}),
+    ],
+)
+def test_no_message_shows_a_secret(tmp_path: Path, text: str, env: dict[str, str]) -> None:
+    """Whatever is wrong beside or with a secret, its value is not in the words."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(write(tmp_path, text), env)
+    assert SECRET not in str(caught.value)
+    assert SECRET not in repr(caught.value)
+
+
+def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
+    found = problems(tmp_path, f"judge: {{endpoints: [{{name: a, model: m, api_key: {SECRET}}}]}}")
+    assert found == (
+        (
+            "judge.endpoints.0.api_key: must not stand in the file; use api_key_env (an environment variable's name) "
+            "or api_key_file, and consider this one known to others"
+        ),
+    )
