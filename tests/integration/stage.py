@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,11 @@ from judge.chat import ChatClient
 from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored
 from streams.settings import Settings
 from streams.worker import AGENTS, AgentName, Running, run_worker
+from tests.integration.deadlines import until
 
 DEADLINE_SECONDS = 45.0
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
 REPLY = '{"score": 3, "justification": "plain"}'
-
-
-async def until(condition: Callable[[], Any], what: str, *, seconds: float = DEADLINE_SECONDS) -> None:
-    """Wait for a condition; fail with `what` when it does not come true in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        held = condition()
-        if asyncio.iscoroutine(held):
-            held = await held
-        if held:
-            return
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        await asyncio.sleep(0.05)
 
 
 def event(number: int, **fields: Any) -> bytes:
@@ -122,7 +109,9 @@ class Stage:
             )
         )
         try:
-            await asyncio.wait({task, ready}, timeout=DEADLINE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await until(
+                lambda: task.done() or ready.done(), "a worker that reads", deadline_seconds=DEADLINE_SECONDS
+            )
             if task.done():
                 await task
             yield ready.result(), registry
@@ -150,15 +139,16 @@ class Stage:
 
     async def read(self, topic: str) -> list[Any]:
         """All records of a topic, as they stand now."""
-        consumer = AIOKafkaConsumer(bootstrap_servers=self.bootstrap_servers, enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
             places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
             consumer.assign(places)
             ends = await consumer.end_offsets(places)
-            await consumer.seek_to_beginning(*places)
             records: list[Any] = []
-            while any(await consumer.position(place) < ends[place] for place in places):
+            while [place for place in places if await consumer.position(place) < ends[place]]:
                 for batch in (await consumer.getmany(timeout_ms=200)).values():
                     records.extend(batch)
             return records

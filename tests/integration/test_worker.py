@@ -16,7 +16,8 @@ from judge.chat import ChatReply, ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import Usage
 from streams.topics import TopicsError
-from tests.integration.stage import REPLY, Stage, event, until
+from tests.integration.deadlines import until
+from tests.integration.stage import REPLY, Stage, event
 
 
 class Chat:
@@ -33,7 +34,7 @@ class Chat:
         self.at_once = 0
         self.most_at_once = 0
 
-    async def complete(self, request: ChatRequest) -> ChatReply:
+    async def complete(self, request: ChatRequest) -> ChatReply:  # noqa: ARG002 - the protocol's
         self.asked += 1
         if self.error is not None:
             raise self.error
@@ -206,11 +207,14 @@ async def test_a_judge_that_can_never_answer_stops_the_worker(stage: Stage) -> N
     """A wrong key is nobody's outage: the worker ends with the error and commits no task."""
     chat = Chat()
     chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
-    with pytest.raises(JudgeConfigurationError, match="401"):
+
+    async def run() -> None:
         async with stage.worker(chat):
             await stage.produce([event(1)])
             await until(lambda: chat.asked > 0, "a call")
-            await asyncio.sleep(0)
+
+    with pytest.raises(JudgeConfigurationError, match="401"):
+        await run()
     assert all(offset in {None, 0} for offset in await stage.committed("tasks.tone"))
     assert await stage.dead_letters() == []
 
@@ -268,7 +272,7 @@ async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage)
 async def test_missing_topics_are_named_with_their_remedy(stage: Stage) -> None:
     """Without leave to create them the worker says which are missing and what creates them."""
     stage.changes = {"topics.create": False}
-    with pytest.raises(TopicsError, match="kafka-topics.sh") as caught:
+    with pytest.raises(TopicsError, match=r"kafka-topics\.sh") as caught:
         async with stage.worker(Chat()):
             pass
     assert stage.topic("tasks.tone") in str(caught.value)

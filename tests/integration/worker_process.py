@@ -1,0 +1,21 @@
+"""A worker as a process of its own: `python -m tests.integration.worker_process SETTINGS`. Prints a line when it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from streams.settings import load_settings
+from streams.worker import run_worker
+
+
+async def main(path: str) -> None:
+    """Run until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await run_worker(load_settings(path), stop=stop, on_ready=lambda running: print(running.url, flush=True))  # noqa: T201 - how the test learns of it
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
