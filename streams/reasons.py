@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from schemas import Failed, Scored, Unscored
 from streams.printable import printable
+
+_COUNTS = re.compile(r"\d+ of \d+")
 
 
 def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
@@ -22,5 +26,12 @@ def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
         return printable(justification, limit)
     rationale = result.verdict.get("rationale")
     if isinstance(rationale, list):
-        return printable(" ".join(str(line) for line in rationale), limit)
+        return printable(", ".join(_short(str(line)) for line in rationale[:-1]) or str(rationale), limit)
     return ""
+
+
+def _short(line: str) -> str:
+    """Cut "Fact: 2 of 3 facts correctly matched." to "fact 2 of 3"; the last line, the formula, is left to the verdict."""
+    name, _, text = line.partition(": ")
+    counts = _COUNTS.match(text)
+    return f"{name.lower()} {counts[0] if counts else text}"

@@ -161,4 +161,4 @@ def _show(ending: Ending, *, as_json: bool) -> None:
 
     from streams.demo.summary import as_tables
 
-    Console(file=sys.stdout, highlight=False).print(as_tables(ending.values))
+    Console(file=sys.stdout, highlight=False).print(as_tables(ending.values, complete=ending.complete))

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from judge.offline.server import OfflineJudge
 from prometheus_client import CollectorRegistry
 
 from judge.offline import OFFLINE_MODEL
+from judge.offline.server import OfflineJudge
 from streams.demo.accounting import Accounts
 from streams.demo.board import Board, Rate
 from streams.demo.events import DemoRecord, load_questions
@@ -274,7 +274,9 @@ class _Demo:
             judge_note="(rules, no language model)"
             if self._plan.endpoint is None
             else f"(calls cost money; at most {self._rate():g} events/s)",
-            page="starting the worker ..." if running is None else f"{running.url}/  {running.url}/metrics",
+            page="starting the worker ..."
+            if running is None
+            else f"page {running.url}/  metrics {running.url}/metrics",
             ranges=BUILT_IN_RANGES,
         )
 

@@ -80,9 +80,14 @@ def summary(
     }
 
 
-def as_tables(values: Mapping[str, Any]) -> RenderableType:
-    """Show a summary to people."""
-    flow = Table(title="what became of the events", title_justify="left", box=None, show_header=False)
+def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
+    """Show a summary to people.
+
+    Args:
+        values: The summary.
+        complete: Whether it ended by itself, with a first and a second half; False after Ctrl-C.
+    """
+    flow = Table(box=None, show_header=False)
     flow.add_column(style="dim")
     flow.add_column(justify="right")
     for name, count in values["events"].items():
@@ -106,16 +111,18 @@ def as_tables(values: Mapping[str, Any]) -> RenderableType:
             )
         means.add_row(metric, *cells)
     cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
-    verdict = (
-        Text("accounted for: every event and every task ended as exactly one thing", style="green")
-        if values["identity_holds"]
-        else Text("NOT accounted for: see the numbers above", style="bold red")
-    )
+    if values["identity_holds"]:
+        verdict = Text("accounted for: every event and every task ended as exactly one thing", style="green")
+    elif not complete:
+        verdict = Text(f"stopped with {values['tasks']['in_flight']} tasks in flight")
+    else:
+        verdict = Text("NOT accounted for: see the numbers above", style="bold red")
+    halves: list[RenderableType] = [Text("means of the first and the second half, weighted by 1 / probability"), means, Text()]
     return Group(
+        Text("what became of the events"),
         flow,
         Text(),
-        means,
-        Text(),
+        *(halves if complete else []),
         Text(
             f"{values['alerts']} alerts of a drop, {values['tokens']:,} tokens, {cost}, {values['seconds']:.1f} s, "
             f"judged by {printable(values['judge'])}"

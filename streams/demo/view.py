@@ -18,10 +18,12 @@ from streams.reasons import reason_of
 
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_ALERTS = 3
+RECOVERED_SECONDS = 60.0
+"""A recovery is news for so long."""
 MAX_LABEL_ROWS = 8
 FEWEST_LABEL_SAMPLES = 5
 """A mean of fewer verdicts is not worth a place in the table."""
-_ROWS_AROUND = 7  # the two title lines, throughput, cost, and three rules
+_ROWS_AROUND = 7  # title, addresses, page, flow, cost, and two rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +81,34 @@ class LiveView:
             *([self._labels(labels)] if labels else []),
             *(self._verdict(result, width) for result in verdicts),
             *([Text("waiting for the first verdict ...", style="dim")] if not verdicts else []),
-            Text(),
             self._cost(),
         )
 
     def _title(self, width: int) -> Sequence[RenderableType]:
         heading, flow, accounts = self._heading, self.flow, self._board.accounts
-        first = Text.assemble(
-            ("judgestream demo", "bold"),
-            f"  {heading.broker}  judge: ",
-            (printable(heading.judge), "bold"),
-            (f" {heading.judge_note}", "dim"),
+        lines = (
+            Text.assemble(
+                ("judgestream demo", "bold"),
+                "  judge ",
+                (printable(heading.judge), "bold"),
+                (f" {heading.judge_note}", "dim"),
+            ),
+            Text(f"{heading.broker}  Ctrl-C ends", style="dim"),
+            Text(heading.page, style="dim"),
+            Text.assemble(
+                (f"{flow.seconds:.0f} s", "dim"),
+                "  read ",
+                (f"{accounts.read}", "bold"),
+                f" ({flow.read_a_second:.0f}/s)  sampled ",
+                (f"{flow.sampled}", "bold"),
+                "  judged ",
+                (f"{self._board.results}", "bold"),
+                f" ({flow.judged_a_second:.0f}/s)  lag {flow.lag}  set aside {accounts.dead_letters}",
+            ),
         )
-        second = Text(f"{heading.page}  Ctrl-C ends", style="dim")
-        third = Text.assemble(
-            (f"{flow.seconds:4.0f} s", "dim"),
-            "  read ",
-            (f"{accounts.read}", "bold"),
-            f" ({flow.read_a_second:.0f}/s)  sampled ",
-            (f"{flow.sampled}", "bold"),
-            "  judged ",
-            (f"{self._board.results}", "bold"),
-            f" ({flow.judged_a_second:.0f}/s)  lag {flow.lag}  set aside {accounts.dead_letters}",
-        )
-        for line in (first, second, third):
+        for line in lines:
             line.truncate(width, overflow="ellipsis")
-        return first, second, third
+        return lines
 
     def _metrics(self, width: int) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), expand=False, header_style="dim")
@@ -126,10 +130,19 @@ class LiveView:
         return table
 
     def _alerts(self, width: int) -> list[Text]:
-        newest = list(reversed(self._board.alerts))[:SHOWN_ALERTS]
-        if not newest:
+        alerts = standing_alerts(self._board.alerts)
+        if not alerts:
             return [Text("no alert", style="green")]
-        return [_alert_line(alert, width) for alert in newest]
+        shown = [_alert_line(alert, width) for alert in alerts[:SHOWN_ALERTS]]
+        if len(alerts) > SHOWN_ALERTS:
+            more = "; ".join(
+                f"{alert.metric} {' '.join(printable(value, 24) for value in alert.labels.values())}"
+                for alert in alerts[SHOWN_ALERTS:]
+            )
+            line = Text(f" and {len(alerts) - SHOWN_ALERTS} more: {more}", style="red")
+            line.truncate(width, overflow="ellipsis")
+            shown.append(line)
+        return shown
 
     def _labels(self, rows: Sequence[LabelRow]) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
@@ -210,6 +223,29 @@ def _interval(sums: WeightedSums, lowest: int, highest: int) -> Text:
 def _colour(score: float, lowest: int, highest: int) -> str:
     share = (score - lowest) / (highest - lowest)
     return "green" if share >= 0.75 else "yellow" if share >= 0.45 else "red"
+
+
+def standing_alerts(alerts: Sequence[Alert]) -> list[Alert]:
+    """Pick what matters now: the last word on each part of the traffic, all of the traffic before parts of it.
+
+    A recovery is left out once it is old, measured by the newest alert or recovery there is.
+
+    Args:
+        alerts: All alerts, oldest first.
+    """
+    last: dict[tuple[str, tuple[tuple[str, str], ...]], Alert] = {}
+    for alert in alerts:
+        last[alert.metric, tuple(sorted(alert.labels.items()))] = alert
+    newest = max((alert.raised_at for alert in last.values()), default=None)
+    standing = [
+        alert
+        for alert in last.values()
+        if alert.kind == "drop"
+        or newest is None
+        or (newest - alert.raised_at).total_seconds() < RECOVERED_SECONDS
+    ]
+    standing.sort(key=lambda alert: alert.raised_at, reverse=True)
+    return sorted(standing, key=lambda alert: (bool(alert.labels), alert.kind != "drop"))
 
 
 def _alert_line(alert: Alert, width: int) -> Text:
