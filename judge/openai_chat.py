@@ -24,7 +24,7 @@ import orjson
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
-from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
 from judge.openai_errors import error_for_status
 from judge.surrogates import without_lone_surrogates
 from schemas import Usage
@@ -148,10 +148,10 @@ class OpenAIChat:
         """Ask once.
 
         Raises:
-            JudgeUnavailableError: Connection, time or size limit, a temporary status, or a reply that is no chat
+            JudgeUnavailableError: Connection, time limit, a temporary status, or a reply that is no chat
                 completion (a proxy's page is an outage of what stands behind it).
             JudgeConfigurationError: Key, address, model or parameters cannot work.
-            EventError: The endpoint refuses this request, or its reply is cut or refused.
+            EventError: The endpoint refuses this request, or its reply is cut, refused or too large.
         """
         content = self._body(request)
         started = time.perf_counter()
@@ -177,15 +177,24 @@ class OpenAIChat:
                 schema_sent=request.response_schema is not None,
                 secret=self._key,
             ) from error
+        except openai.APIConnectionError as error:
+            too_large = _too_large(error)
+            if too_large is not None:
+                # A success of such a size is this request's own: waiting for a smaller one would take for ever.
+                raise InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {too_large}") from error
+            raise self._unreachable(error) from error
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
-            raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
-            ) from error
+            raise self._unreachable(error) from error
         return self._reply(response, request, time.perf_counter() - started)
 
     async def close(self) -> None:
         """Release the connections."""
         await self._client.close()
+
+    def _unreachable(self, error: Exception) -> JudgeUnavailableError:
+        return JudgeUnavailableError(
+            f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
+        )
 
     def _body(self, request: ChatRequest) -> bytes:
         clash = _RESERVED.intersection(request.parameters)
@@ -288,30 +297,42 @@ class OpenAIChat:
         limit = min(self._max_reply_bytes, MAX_ENCODED_REPLY_BYTES) if encoded else self._max_reply_bytes
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(stream, limit, response.request)
+            response.stream = _BoundedStream(stream, limit, response)
+
+
+class _TooLargeError(httpx2.ReadError):
+    """A body grew over its limit."""
+
+    def __init__(self, limit: int, response: httpx2.Response) -> None:
+        super().__init__(
+            f"the reply is larger than {limit} bytes, which no verdict is", request=response.request
+        )
+        self.is_success = response.is_success
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
     """A body that breaks off when it grows over its limit."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, request: httpx2.Request) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, response: httpx2.Response) -> None:
         self._inner = inner
         self._limit = limit
-        self._request = request
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._inner:
             size += len(chunk)
             if size > self._limit:
-                raise httpx2.ReadError(
-                    f"the reply is larger than {self._limit} bytes, which no verdict is",
-                    request=self._request,
-                )
+                raise _TooLargeError(self._limit, self._response)
             yield chunk
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _too_large(error: Exception) -> _TooLargeError | None:
+    cause = error.__cause__
+    return cause if isinstance(cause, _TooLargeError) and cause.is_success else None
 
 
 def _host(endpoint: str, base_url: str) -> str:

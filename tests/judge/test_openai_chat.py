@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
-from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
 from judge.openai_chat import OpenAIChat
 from schemas import Usage
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
@@ -160,7 +160,6 @@ async def test_what_is_wrong_with_one_event_is_an_event_error(answer: Answer, er
         (Answer(b"\xff\xfe"), "no chat completion"),
         (Answer(b'{"error": {"message": "overloaded", "code": 503}}'), "503: overloaded"),
         (Answer(drop=True), "broke off"),
-        (Answer(b"x" * 5_000), "larger than 4096 bytes"),
         (Answer(b"x" * 5_000, status=500), "larger than 4096 bytes"),
         (Answer(completion("x"), headers={"Content-Length": "1000"}), "primary"),
     ],
@@ -169,6 +168,13 @@ async def test_an_outage_in_any_dress_is_unavailable(answer: Answer, words: str)
     """The worker waits for it; no event is given up."""
     async with chat_with(answer, max_reply_bytes=4096, timeout_seconds=1) as (chat, _):
         with pytest.raises(JudgeUnavailableError, match=words):
+            await chat.complete(ASK)
+
+
+async def test_a_success_of_absurd_size_fails_this_event_alone() -> None:
+    """It is not read to its end, and not waited for again."""
+    async with chat_with(Answer(b"x" * 5_000), max_reply_bytes=4096) as (chat, _):
+        with pytest.raises(InvalidVerdictError, match="larger than 4096 bytes"):
             await chat.complete(ASK)
 
 

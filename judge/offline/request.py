@@ -1,0 +1,96 @@
+"""What a chat completion request asks of the offline judge, checked as a real endpoint would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_ROLES = frozenset({"system", "developer", "user", "assistant"})
+_FORMATS = frozenset({"text", "json_object", "json_schema"})
+
+
+class BadRequestError(Exception):
+    """The request cannot be served; becomes a 400 in OpenAI's form.
+
+    Args:
+        message: What is wrong.
+        param: The field that it is about.
+    """
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A checked request."""
+
+    contents: tuple[str, ...]
+    """The user's turns."""
+    schema_name: str | None
+    """None where the reply's form is left open."""
+    input_chars: int
+
+
+def read_request(body: Any) -> Asked:
+    """Check a request's body.
+
+    Sampling parameters and length limits are accepted and mean nothing here.
+
+    Raises:
+        BadRequestError: A field is missing, of a wrong type, or asks for what is not served (streams, several choices).
+    """
+    if not isinstance(body, Mapping):
+        raise BadRequestError("the body must be a JSON object")
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        raise BadRequestError("model must be a text", "model")
+    if body.get("stream"):
+        raise BadRequestError("stream is not supported; leave it out", "stream")
+    if body.get("n") not in {None, 1}:
+        raise BadRequestError("n must be 1", "n")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequestError("messages must be a list of at least one message", "messages")
+    turns = [_turn(number, message) for number, message in enumerate(messages)]
+    return Asked(
+        contents=tuple(content for role, content in turns if role == "user"),
+        schema_name=_schema_name(body.get("response_format")),
+        input_chars=sum(len(content) for _, content in turns),
+    )
+
+
+def _turn(number: int, message: Any) -> tuple[str, str]:
+    where = f"messages[{number}]"
+    if not isinstance(message, Mapping):
+        raise BadRequestError(f"{where} must be an object", where)
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise BadRequestError(f"{where}.role must be one of {', '.join(sorted(_ROLES))}", f"{where}.role")
+    content = message.get("content")
+    if isinstance(content, list) and all(
+        isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+        for part in content
+    ):
+        content = "".join(part["text"] for part in content)
+    if not isinstance(content, str):
+        raise BadRequestError(f"{where}.content must be a text", f"{where}.content")
+    return role, content
+
+
+def _schema_name(response_format: Any) -> str | None:
+    if response_format is None:
+        return None
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
+    if not isinstance(kind, str) or kind not in _FORMATS:
+        raise BadRequestError(
+            "response_format.type must be one of text, json_object, json_schema", "response_format"
+        )
+    if kind != "json_schema":
+        return None
+    named = response_format.get("json_schema")
+    name = named.get("name") if isinstance(named, Mapping) else None
+    if not isinstance(name, str) or not name:
+        raise BadRequestError("response_format.json_schema needs a name and a schema", "response_format")
+    return name

@@ -1,0 +1,180 @@
+"""The offline judge behind an OpenAI-compatible address, so that the whole real path runs without a key or a model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import time
+from typing import Any, Self
+
+import orjson
+from aiohttp import web
+
+from judge.errors import JudgeConfigurationError
+from judge.offline import OFFLINE_MODEL
+from judge.offline.request import Asked, BadRequestError, read_request
+from judge.offline.scorer import Said, judge_messages
+
+MAX_REQUEST_BYTES = 32 * 1024 * 1024
+CHARS_PER_TOKEN = 4
+"""The token counts in `usage` are an estimate: characters divided by this, rounded up. Nothing is ever cached."""
+
+_THREAD_FROM_CHARS = 64 * 1024
+_SHUTDOWN_SECONDS = 1.0
+
+
+class OfflineJudge:
+    """Serves `POST /v1/chat/completions` and `GET /v1/models` on loopback.
+
+    Whatever model is asked for, the reply names the one that answers: `offline-rules-1`.
+
+    Args:
+        host: A loopback address. There is no authentication, so that no other is served.
+        port: 0 takes a free one.
+        latency_seconds: Wait this long before each answer, as a model would; 0 or more.
+
+    Raises:
+        JudgeConfigurationError: The address is not loopback, or the latency is negative.
+    """
+
+    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> None:
+        if not _is_loopback(host):
+            raise JudgeConfigurationError(
+                f"the offline judge serves this machine only: host must be a loopback address such as 127.0.0.1, got {host}"
+            )
+        if latency_seconds < 0:
+            raise JudgeConfigurationError(f"latency_seconds must be 0 or more, got {latency_seconds}")
+        self._host = host
+        self._port = port
+        self._latency_seconds = latency_seconds
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def base_url(self) -> str:
+        """Where the API is, up to and with `/v1`; known once it is started."""
+        if self._runner is None or not self._runner.addresses:
+            raise RuntimeError("the offline judge has no address until it is started")
+        host, port = self._runner.addresses[0][:2]
+        return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+
+    @property
+    def model(self) -> str:
+        """The one model that is served."""
+        return OFFLINE_MODEL
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: The port is taken.
+        """
+        app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_errors_in_form])
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/v1/models", self._models)
+        runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+
+    async def stop(self) -> None:
+        """Stop listening and close the connections."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        raw = await request.read()
+        try:
+            body = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise BadRequestError(f"the body is not JSON: {error}") from error
+        asked = read_request(body)
+        if self._latency_seconds:
+            await asyncio.sleep(self._latency_seconds)
+        if asked.input_chars >= _THREAD_FROM_CHARS:
+            # Seconds of work at worst, in which others want answers, too.
+            said = await asyncio.to_thread(judge_messages, asked.contents, schema_name=asked.schema_name)
+        else:
+            said = judge_messages(asked.contents, schema_name=asked.schema_name)
+        return _json(_completion(asked, said, raw))
+
+    async def _models(self, request: web.Request) -> web.Response:
+        del request
+        model = {"id": OFFLINE_MODEL, "object": "model", "created": 0, "owned_by": "judgestream"}
+        return _json({"object": "list", "data": [model]})
+
+
+def _completion(asked: Asked, said: Said, raw: bytes) -> dict[str, Any]:
+    prompt_tokens = _tokens(asked.input_chars)
+    completion_tokens = _tokens(len(said.text or said.refusal or ""))
+    return {
+        "id": f"chatcmpl-offline-{hashlib.sha256(raw).hexdigest()[:24]}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": OFFLINE_MODEL,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": said.text, "refusal": said.refusal},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        },
+    }
+
+
+def _tokens(chars: int) -> int:
+    return -(-chars // CHARS_PER_TOKEN)
+
+
+def _json(content: Any, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(content), status=status, content_type="application/json")
+
+
+@web.middleware
+async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Errors as OpenAI writes them, so that its SDK can read them."""
+    try:
+        response: web.StreamResponse = await handler(request)
+    except BadRequestError as error:
+        return _error(400, str(error), param=error.param)
+    except web.HTTPRequestEntityTooLarge:
+        return _error(413, f"the body must be at most {MAX_REQUEST_BYTES} bytes")
+    except web.HTTPException as error:
+        known = "POST /v1/chat/completions and GET /v1/models are served"
+        return _error(error.status, f"{request.method} {request.path}: {error.reason}; {known}")
+    return response
+
+
+def _error(status: int, message: str, *, param: str | None = None) -> web.Response:
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": None}
+    return _json({"error": error}, status)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
