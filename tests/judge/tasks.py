@@ -1,41 +1,33 @@
-"""Tasks for tests, with as little said as possible."""
+"""A task to judge, as short as a test needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from judge.metric import Metric
-from judge.task import build_task
-from schemas import JudgeTask, QAEvent, Sampling, Source
+from schemas import JudgeTask, Sampling, Source
 
-OCCURRED = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
-SAMPLED = OCCURRED + timedelta(seconds=1)
+_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def task_for(
-    metric: Metric,
+def make_task(
+    metric: str,
     *,
-    question: str = "Where is the Eiffel Tower, and since when?",
-    answer: str = "An answer.",
+    question: str = "What is it?",
+    answer: str = "It is that.",
     reference: str | None = None,
-    context: Mapping[str, str] | None = None,
+    context: dict[str, str] | None = None,
 ) -> JudgeTask:
-    """The task that a metric gets for an event with these texts."""
-    event = QAEvent(
-        event_id="e-1",
-        occurred_at=OCCURRED,
+    """A task whose texts alone matter."""
+    return JudgeTask(
+        result_id="0" * 32,
+        event_id="event-1",
+        metric=metric,
+        source=Source(topic="qa.events", partition=0, offset=0),
         question=question,
         answer=answer,
         reference=reference,
-        context=None if context is None else dict(context),
-        labels={"app": "guide"},
-    )
-    return build_task(
-        event,
-        metric,
-        source=Source(topic="qa.events", partition=0, offset=7),
-        sampling=Sampling(probability=0.5, stratum="default", policy="p-1"),
-        recorded_at=OCCURRED,
-        sampled_at=SAMPLED,
+        context=context,
+        sampling=Sampling(probability=1.0, stratum="default", policy="test"),
+        occurred_at=_AT,
+        sampled_at=_AT,
     )
