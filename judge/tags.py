@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAX_RANGE_PAGES = 1000
 """A wider range is cut to its first pages."""
@@ -105,7 +106,9 @@ class _Stretch:
     """A dictionary for its order and its look-up: many tags that join one another cost no more than their number."""
 
 
-def _segments(answer: str) -> list[Claim]:
+@lru_cache(maxsize=4)
+def _segments(answer: str) -> tuple[Claim, ...]:
+    """All stretches of an answer; kept for the last few, because one answer is read several times in a row."""
     found: list[_Stretch] = []
     budget = MAX_ANSWER_PAGES
     offset = 0
@@ -118,7 +121,7 @@ def _segments(answer: str) -> list[Claim]:
                 _append_tag(tags, line, _Stretch(match.start(), match.end(), pages))
         _read_line(found, answer, offset, line, tags)
         offset += len(line) + 1
-    return [Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found]
+    return tuple(Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found)
 
 
 def _append_tag(tags: list[_Stretch], line: str, tag: _Stretch) -> None:
