@@ -442,49 +442,58 @@ class Consumer(driver.Consumer):
 
     async def _take(self, tp: TP, records: deque[Any], epoch: int) -> None:
         """Deliver or pass over records of one partition, in order; park what finds no room."""
-        book = self._books.get(tp)
-        if book is None or not records:
+        book = self._book_to_go_on_with(tp, records[0].offset)
+        if book is None:
             return
-        first = records[0].offset
-        if book.position is not None and first < book.position:
-            # The broker's log is shorter than what was read (topic made anew, or cut): everything comes again.
-            self.log.warning("Partition %r goes back from offset %s to %s", tp, book.position, first)
-            self._reopen(tp, first)
-            book = self._books[tp]
+        if tp.topic in self._held:
+            # Another partition of the topic, earlier in the same fetch, took the last of the room.
+            self._parked[tp] = records
+            return
         keep = self.plan.predicates.get(tp.topic)
-        topic, load = tp.topic, self._load(tp.topic)
+        load = self._load(tp.topic)
+        position = records[0].offset
         steps = 0
-        next_record = records.popleft
-        position = first
         while records:
-            record = next_record()
+            record = records.popleft()
             position = record.offset + 1
             steps += 1
             if keep is None or keep(record):
-                message = self._to_message(tp, record)
-                message.book = book
-                message.load = load
-                message.size = (len(record.key) if record.key else 0) + (
-                    len(record.value) if record.value else 0
-                )
-                book.deliver(record.offset, message.timestamp)
-                load.records += 1
-                load.bytes += message.size
-                await self.callback(message)
-                if self.epoch != epoch or self._books.get(tp) is not book:
-                    return
-                if load.full:
-                    self._held.add(topic)
-                    if records:
-                        self._parked[tp] = records
-                    return
+                await self.callback(self._hand_on(tp, record, book, load))
             elif steps >= STEP_RECORDS:
                 steps = 0
-                book.advance(position)
                 await asyncio.sleep(0)
-                if self.epoch != epoch or self._books.get(tp) is not book:
-                    return
+            else:
+                continue
+            # Either pause may have seen a rebalance or a seek.
+            if self.epoch != epoch or self._books.get(tp) is not book:
+                return
+            if load.full:
+                self._held.add(tp.topic)
+                break
         book.advance(position)
+        if records:
+            self._parked[tp] = records
+
+    def _book_to_go_on_with(self, tp: TP, offset: int) -> OffsetBook | None:
+        """The book that a batch from `offset` on goes into; None where the partition is somebody else's now."""
+        book = self._books.get(tp)
+        if book is not None and book.position is not None and offset < book.position:
+            # The broker's log is shorter than what was read (topic made anew, or cut): everything comes again.
+            self.log.warning("Partition %r goes back from offset %s to %s", tp, book.position, offset)
+            self._reopen(tp, offset)
+            book = self._books[tp]
+        return book
+
+    def _hand_on(self, tp: TP, record: Any, book: OffsetBook, load: _Load) -> Delivered:
+        """Note a record as delivered and make the message that says so."""
+        message = self._to_message(tp, record)
+        message.book = book
+        message.load = load
+        message.size = (len(record.key) if record.key else 0) + (len(record.value) if record.value else 0)
+        book.deliver(record.offset, message.timestamp)
+        load.records += 1
+        load.bytes += message.size
+        return message
 
     def _to_message(self, tp: TP, record: Any) -> Delivered:
         timestamp = record.timestamp

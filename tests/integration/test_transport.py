@@ -1,0 +1,220 @@
+"""The transport on a broker: what is committed, what is delivered, and what a late acknowledgement does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from faust.types import TP
+
+from streams.app import App, add_agent, build_app
+from streams.settings import KafkaSettings
+from streams.transport import Consumer, Plan, Room
+from tests.integration.deadlines import until
+
+
+class Hands:
+    """An agent that only takes, and acknowledges when it is told to."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[Any, Any]] = []
+
+    async def run(self, stream: Any) -> None:
+        manual = stream.noack()
+        async for event in manual.events():
+            self.taken.append((manual, event))
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        return [(event.message.partition, event.message.offset) for _, event in self.taken]
+
+    async def ack(self, partition: int, offset: int) -> None:
+        for stream, event in self.taken:
+            if (event.message.partition, event.message.offset) == (partition, offset):
+                await stream.ack(event)
+
+
+class Bench:
+    """One topic, one group, and applications on them."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.topic = topic
+        self.kafka = KafkaSettings(
+            bootstrap_servers=bootstrap_servers,
+            group_id=f"{topic}-group",
+            session_timeout_seconds=6,
+            heartbeat_interval_seconds=0.5,
+            commit_interval_seconds=0.1,
+            rebalance_timeout_seconds=20,
+        )
+
+    @contextlib.asynccontextmanager
+    async def app(self, plan: Plan | None = None) -> AsyncIterator[tuple[App, Hands]]:
+        hands = Hands()
+        app = build_app(self.kafka, group_id=self.kafka.group_id, plan=plan or Plan(finish_seconds=0.1))
+        add_agent(app, self.topic, "hands", hands.run)
+        await asyncio.wait_for(app.start(), 30)
+        try:
+            yield app, hands
+        finally:
+            await asyncio.wait_for(app.stop(), 30)
+
+    async def produce(self, count: int, *, partition: int = 0, value: bytes = b"v") -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)
+        await producer.start()
+        try:
+            sent = [await producer.send(self.topic, value, partition=partition) for _ in range(count)]
+            await asyncio.gather(*sent)
+        finally:
+            await producer.stop()
+
+    async def committed(self, partition: int = 0) -> int | None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.kafka.bootstrap_servers,
+            group_id=self.kafka.group_id,
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            offset: int | None = await consumer.committed(TopicPartition(self.topic, partition))
+            return offset
+        finally:
+            await consumer.stop()
+
+    async def commits(self, offset: int, partition: int = 0) -> None:
+        async def is_committed() -> bool:
+            return await self.committed(partition) == offset
+
+        await until(is_committed, f"offset {offset} committed on partition {partition}")
+
+
+@pytest.fixture
+async def bench(broker: Any, topic_name: Callable[[str], str]) -> Bench:
+    topic = topic_name("transport")
+    await asyncio.to_thread(broker.create_topic, topic, 2)
+    return Bench(broker.bootstrap_servers, topic)
+
+
+def _consumer(app: App) -> Consumer:
+    consumer: Consumer = app.consumer
+    return consumer
+
+
+async def test_commits_go_up_to_the_first_unfinished_record(bench: Bench) -> None:
+    """Of five records 4, 2 and 1 finish: nothing is committed past 0, not in a new group either; then 0 frees 0 to 2."""
+    await bench.produce(5)
+    async with bench.app() as (_, hands):
+        await until(lambda: len(hands.taken) == 5, "five records")
+        for offset in (4, 2, 1):
+            await hands.ack(0, offset)
+        # A commit of the other partition shows that a round of commits went by.
+        await bench.produce(1, partition=1)
+        await until(lambda: (1, 0) in hands.places, "a record on the other partition")
+        await hands.ack(1, 0)
+        await bench.commits(1, partition=1)
+        assert await bench.committed() in {None, 0}
+        await hands.ack(0, 0)
+        await bench.commits(3)
+        await hands.ack(0, 3)
+        await bench.commits(5)
+
+
+async def test_what_was_not_acknowledged_comes_again(bench: Bench) -> None:
+    """A worker stops with 1 of 4 unacknowledged; the next one gets everything from there."""
+    await bench.produce(4)
+    async with bench.app() as (_, hands):
+        await until(lambda: len(hands.taken) == 4, "four records")
+        for offset in (0, 2, 3):
+            await hands.ack(0, offset)
+    assert await bench.committed() == 1
+    async with bench.app() as (_, hands):
+        await until(lambda: len(hands.taken) == 3, "the rest again")
+        assert hands.places == [(0, 1), (0, 2), (0, 3)]
+
+
+async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: Bench) -> None:
+    """Record 0 was delivered before a rebalance and again after it: only the second delivery's ack is committed."""
+    await bench.produce(2)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 2, "two records")
+        async with bench.app():
+            await until(lambda: len(_consumer(app)._books) == 1, "one partition given away")
+        await until(lambda: len(_consumer(app)._books) == 2, "both partitions back")
+        await until(lambda: hands.places.count((0, 0)) == 2 and hands.places.count((0, 1)) == 2, "both again")
+        old = [one for one in hands.taken if one[1].message.partition == 0][:2]
+        for stream, event in old:
+            assert await stream.ack(event) is False
+        assert all(state.unfinished in {0, 2} for state in _consumer(app).partitions())
+        await hands.ack(0, 0)
+        await bench.commits(1)
+
+
+async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -> None:
+    """The predicate sees every record; the last of 100 is skipped, too, and still the end is committed."""
+    seen: list[int] = []
+
+    def keep(record: Any) -> bool:
+        seen.append(record.offset)
+        return bool(record.offset % 10 == 0)
+
+    await bench.produce(100)
+    async with bench.app(Plan(predicates={bench.topic: keep})) as (_, hands):
+        await until(lambda: len(hands.taken) == 10, "the kept records")
+        assert hands.places == [(0, offset) for offset in range(0, 100, 10)]
+        for offset in range(0, 100, 10):
+            await hands.ack(0, offset)
+        await bench.commits(100)
+    assert seen == list(range(100))
+
+
+async def test_a_topic_has_no_more_in_hand_than_its_room(bench: Bench) -> None:
+    """With room for 7, the eighth record is delivered only when some are finished; over both partitions together."""
+    await bench.produce(50)
+    await bench.produce(50, partition=1)
+    async with bench.app(Plan(rooms={bench.topic: Room(records=7, bytes=1_000_000)})) as (app, hands):
+        done = 0
+
+        def has_more() -> bool:
+            return len(hands.taken) > done
+
+        while done < 100:
+            await until(has_more, "more records")
+            assert sum(state.unfinished for state in _consumer(app).partitions()) <= 7
+            for partition, offset in hands.places[done:]:
+                await hands.ack(partition, offset)
+                done += 1
+        await bench.commits(50)
+        await bench.commits(50, partition=1)
+    for partition in (0, 1):
+        assert [offset for at, offset in hands.places if at == partition] == list(range(50))
+
+
+async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
+    """Records of 400 bytes in a room of 1,000: three are let in (the third crosses the line), not the fourth."""
+    await bench.produce(10, value=b"x" * 400)
+    async with bench.app(Plan(rooms={bench.topic: Room(records=100, bytes=1_000)})) as (_, hands):
+        await until(lambda: len(hands.taken) == 3, "three records")
+        await hands.ack(0, 0)
+        await hands.ack(0, 1)
+        await until(lambda: len(hands.taken) == 5, "two more in their place")
+
+
+async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
+    """After a seek back everything from there comes again, acks of before do not count, and the lower offset is committed."""
+    await bench.produce(6)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 6, "six records")
+        for offset in range(6):
+            await hands.ack(0, offset)
+        await bench.commits(6)
+        await _consumer(app).seek(TP(bench.topic, 0), 2)
+        await until(lambda: len(hands.taken) == 10, "four again")
+        assert hands.places[6:] == [(0, 2), (0, 3), (0, 4), (0, 5)]
+        await bench.commits(2)
+        for stream, event in hands.taken[6:]:
+            assert await stream.ack(event) is True
+        await bench.commits(6)
