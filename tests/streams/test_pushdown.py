@@ -23,7 +23,7 @@ MAPPED = Ingest(
     max_event_bytes=1_000,
     mapping={"event_id": "id", "question": "q", "answer": "a", "labels.tenant": "who.tenant"},
 )
-TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+SPAN = "b7ad6b7169203331"
 LOW = f"{'1' * 18}{'0' * 13}1"  # R = 1: kept by rate 1 alone
 HIGH = f"{'1' * 18}{'f' * 14}"  # R at the top: kept by any rate but 0
 GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold", "1", "true", "x" * 200]}), 1.0)
@@ -156,6 +156,27 @@ def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_
     assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
 
 
+@pytest.mark.parametrize(
+    ("fields", "keep"),
+    [
+        ({"trace_id": HIGH}, True),
+        ({"trace_id": HIGH.upper()}, True),
+        ({"trace_id": LOW}, False),
+        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff"}, True),
+        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff," + "x" * 500}, False),  # too long to carry
+        ({"tracestate": "ot=rv:ffffffffffffff"}, False),  # means nothing without a trace
+        ({"trace_id": "0" * 32}, False),
+        ({"trace_id": ""}, False),
+    ],
+)
+def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> None:
+    """The first seven bytes of SHA-256 of "e" are 3f79bb7b435b05, a quarter of the range: below 0.99."""
+    policy = SamplingPolicy(default_rate=0.01)
+    record = Raw(body(**fields))
+    assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
+    assert PushDown(policy, INGEST)(record) is keep
+
+
 def test_a_label_name_that_no_struct_can_have() -> None:
     """A quote in a name leaves the exact way only."""
     policy = SamplingPolicy(default_rate=0, rules=[Rule("odd", LabelsCondition.of({'a"\n': ["x"]}), 1.0)])
@@ -185,7 +206,7 @@ def test_text_that_an_expression_makes_and_utf8_cannot_write_is_delivered() -> N
     assert PushDown(SamplingPolicy(default_rate=0), ingest)(Raw(body()))
 
 
-TRACE_IDS = st.sampled_from([LOW, HIGH, TRACE, TRACE.upper(), "0" * 32, "", None]) | st.text(
+TRACE_IDS = st.sampled_from([LOW, HIGH, HIGH.upper(), "0" * 32, "", None]) | st.text(
     "0123456789abcdef", min_size=32, max_size=32
 )
 STATES = st.sampled_from(["ot=rv:ffffffffffffff", "ot=rv:00000000000000", "a=b", "x" * 600, "", None])
@@ -193,20 +214,33 @@ LABELS = st.dictionaries(
     st.sampled_from(["tenant", "app", "other"]),
     st.sampled_from(["gold", "none", "a", "x" * 200, "x" * 201, 1, 1.0, -0.0, 10**20, 1e22, True, None, ""]),
 )
-PLAIN = st.fixed_dictionaries(
-    {"event_id": st.text(min_size=1, max_size=3), "question": st.just("q"), "answer": st.just("a")},
-    optional={"trace_id": TRACE_IDS, "tracestate": STATES, "labels": LABELS | st.none()},
-)
-FOREIGN = st.fixed_dictionaries(
-    {"id": st.integers() | st.text(min_size=1, max_size=3), "q": st.just("q"), "a": st.just("a")},
-    optional={"trace_id": TRACE_IDS, "tracestate": STATES, "who": LABELS, "labels": LABELS},
-)
-ENVELOPE = st.fixed_dictionaries(
-    {"specversion": st.just("1.0"), "type": st.just("t"), "source": st.just("s"), "id": st.just("ce")},
+# The names of both shapes, so that either way of reading finds an event.
+TEXTS = {"question": "q", "answer": "a", "q": "q", "a": "a"}
+EVENTS = st.fixed_dictionaries(
+    {name: st.just(text) for name, text in TEXTS.items()}
+    | {"event_id": st.text(min_size=1, max_size=3), "id": st.text(min_size=1, max_size=3) | st.integers()},
     optional={
-        "data": PLAIN | FOREIGN,
+        "trace_id": TRACE_IDS,
+        "tracestate": STATES,
+        "labels": LABELS | st.none(),
+        "who": LABELS,
+    },
+)
+ENVELOPES = st.fixed_dictionaries(
+    {
+        "specversion": st.just("1.0"),
+        "type": st.just("t"),
+        "source": st.just("s"),
+        "id": st.just("ce"),
+        "data": EVENTS,
+    },
+    optional={
         "traceparent": st.sampled_from([f"00-{LOW}-{SPAN}-01", f"00-{HIGH}-{SPAN}-01", "bad"]),
         "tracestate": STATES,
+        # What an event would have here must not be taken for the event's own.
+        "event_id": st.just("outer"),
+        "trace_id": TRACE_IDS,
+        "labels": LABELS,
     },
 )
 ODDITIES: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
@@ -215,68 +249,77 @@ ODDITIES: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     ),
     st.sampled_from(["", None, 5, "bad", [], {}, {"tenant": [1]}, {"app": [1]}]),
     min_size=1,
+    max_size=2,
 )
 DOCUMENTS = st.one_of(
-    PLAIN,
-    FOREIGN,
-    ENVELOPE,
-    # Both at once: an event that carries what an envelope would, an envelope that carries an event's fields.
-    st.builds(lambda first, second: first | second, PLAIN, ENVELOPE),
-    st.builds(lambda first, second: first | second, st.one_of(PLAIN, FOREIGN, ENVELOPE), ODDITIES),
+    EVENTS,
+    EVENTS,
+    ENVELOPES,
+    st.builds(lambda document, odd: document | odd, EVENTS | ENVELOPES, ODDITIES),
 )
-HEADERS: st.SearchStrategy[list[tuple[str, bytes | None]]] = st.just([]) | st.lists(
-    st.sampled_from(
-        [
-            traceparent(LOW),
-            traceparent(HIGH),
-            ("traceparent", b"bad"),
-            ("tracestate", b"ot=rv:ffffffffffffff"),
-            # Malformed or unrelated ones among them, so that the body decides often enough.
-            ("ce_traceparent", traceparent(HIGH)[1]),
-            ("ce_specversion", b"1.0"),
-            ("ce_id", b"ce-1"),
-            ("content-type", b"application/cloudevents+json"),
-            ("content-type", b"application/json"),
-            ("x", None),
-        ]
-    ),
-    max_size=3,
+TRACE_HEADERS: st.SearchStrategy[list[tuple[str, bytes | None]]] = st.sampled_from(
+    [
+        [],
+        [],
+        [traceparent(LOW)],
+        [traceparent(HIGH)],
+        [traceparent(HIGH), ("tracestate", b"ot=rv:00000000000000")],
+        [("tracestate", b"ot=rv:ffffffffffffff")],
+        [("traceparent", b"bad"), ("ce_traceparent", traceparent(HIGH)[1])],
+        [traceparent(LOW), traceparent(LOW)],
+    ]
 )
-POLICIES = st.builds(
-    SamplingPolicy,
-    default_rate=st.sampled_from([0.0, 0.01, 0.5, 0.99]),
-    rules=st.sampled_from([(), (GOLD,), (NEVER, GOLD)]),
-    key=st.sampled_from(["auto", "record_key"]),
+OTHER_HEADERS: st.SearchStrategy[list[tuple[str, bytes | None]]] = st.sampled_from(
+    [
+        [],
+        [],
+        [("content-type", b"application/json"), ("x", None)],
+        [("content-type", b"application/cloudevents+json")],
+        [("ce_specversion", b"1.0"), ("ce_id", b"ce-1")],
+    ]
 )
+POLICIES = [
+    SamplingPolicy(default_rate=rate, rules=rules, key=key)
+    for rate in (0.0, 0.01, 0.5)
+    for rules in ((), (GOLD,), (NEVER, GOLD))
+    for key in ("auto", "record_key")
+]
+
+CASES = [(policy, ingest, PushDown(policy, ingest)) for policy in POLICIES for ingest in (INGEST, MAPPED)]
 
 
 @settings(max_examples=500, deadline=None)
 @given(
-    POLICIES,
-    st.sampled_from([INGEST, INGEST, MAPPED]),
     DOCUMENTS,
-    HEADERS,
+    TRACE_HEADERS,
+    OTHER_HEADERS,
     st.sampled_from([None, b"", b"k", b"key-2"]),
-    st.sampled_from([b"", b"\x00\x00\x00\x00\x01"]),
+    st.sampled_from([b"", b"", b"\x00\x00\x00\x00\x01"]),
 )
 def test_push_down_says_what_the_full_path_says(
-    policy: SamplingPolicy,
-    ingest: Ingest,
     document: dict[str, Any],
-    headers: list[tuple[str, bytes | None]],
+    trace_headers: list[tuple[str, bytes | None]],
+    other_headers: list[tuple[str, bytes | None]],
     key: bytes | None,
     prefix: bytes,
 ) -> None:
-    """For every record that is an event: kept or not, and why not."""
+    """For every record that is an event, under every policy: kept or not, and why not."""
     # The standard library writes integers of any size, which orjson does not.
-    record = Raw(prefix + json.dumps(document, ensure_ascii=False).encode(), key=key, headers=headers)
-    expected = full_path(policy, ingest, record)
-    if expected is not None:
-        assert pushed(PushDown(policy, ingest), record) == expected
+    value = prefix + json.dumps(document, ensure_ascii=False).encode()
+    record = Raw(value, key=key, headers=[*other_headers, *trace_headers])
+    for policy, ingest, predicate in CASES:
+        expected = full_path(policy, ingest, record)
+        if expected is not None:
+            assert pushed(predicate, record) == expected
 
 
-@given(POLICIES, st.sampled_from([INGEST, MAPPED]), st.none() | st.binary(max_size=60), HEADERS)
+@settings(deadline=None)
+@given(st.none() | st.binary(max_size=60), TRACE_HEADERS, OTHER_HEADERS)
 def test_any_bytes_get_an_answer(
-    policy: SamplingPolicy, ingest: Ingest, value: bytes | None, headers: list[tuple[str, bytes | None]]
+    value: bytes | None,
+    trace_headers: list[tuple[str, bytes | None]],
+    other_headers: list[tuple[str, bytes | None]],
 ) -> None:
-    assert PushDown(policy, ingest)(Raw(value, headers=headers)) in {True, False}
+    record = Raw(value, headers=[*other_headers, *trace_headers])
+    for _, _, predicate in CASES:
+        assert predicate(record) in {True, False}

@@ -6,7 +6,7 @@ import hashlib
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import QAEvent
@@ -53,6 +53,7 @@ def test_a_rate_outside_is_refused(rate: Fraction | float) -> None:
         threshold(rate)
 
 
+@settings(deadline=None)
 @given(RATES)
 def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
     """P = (2^56 - T) / 2^56, never below the rate and less than 2^-56 above it."""
@@ -61,6 +62,7 @@ def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
     assert 0 <= exact - Fraction(rate) < Fraction(1, RANGE)
 
 
+@settings(deadline=None)
 @given(RATES, RATES, st.text(min_size=1, max_size=20))
 def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_id: str) -> None:
     low, high = sorted((first, second))
@@ -70,6 +72,7 @@ def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_
     assert kept != [True, False]
 
 
+@settings(deadline=None)
 @given(RATES, RATES, st.integers(0, RANGE - 1))
 def test_what_a_metric_keeps_is_part_of_what_sampling_keeps(
     rate: float, share: float, randomness: int
@@ -136,6 +139,7 @@ def test_explicit_randomness(tracestate: str | None, expected: int | None) -> No
     assert trace_randomness(TRACE, tracestate) == (0x48EB211C80319C if expected is None else expected)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=100), st.text(max_size=40))
 def test_any_trace_context_is_read_without_an_error(tracestate: str, trace_id: str) -> None:
     found = event_randomness("e", trace_id, tracestate)

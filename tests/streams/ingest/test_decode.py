@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas import QAEvent
@@ -312,6 +312,7 @@ def accepted_or_refused(value: bytes | None, headers: Any, timestamp: int | None
         event.model_dump_json()
 
 
+@settings(deadline=None)
 @given(st.none() | st.binary(max_size=200), HEADERS, st.none() | st.integers())
 @example(b"\x00", [], None)
 @example(b"\x00\x00\x00\x00\x00", [], None)
@@ -319,6 +320,7 @@ def test_any_bytes_are_accepted_or_refused(value: bytes | None, headers: Any, ti
     accepted_or_refused(value, headers, timestamp)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(NAMES), JSON | st.text(max_size=5)), HEADERS, st.none() | st.integers()
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.ingest.trace import TraceContext, parse_trace_context, trace_from_headers
@@ -68,6 +68,7 @@ def test_headers(headers: list[tuple[str, bytes | None]], expected: TraceContext
     assert trace_from_headers(headers) == expected
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["traceparent", "tracestate", "ce_traceparent"]), st.binary(max_size=80))
