@@ -175,7 +175,8 @@ class Statement:
         telling = [token for token in said if token.is_content and not token.is_negation] or list(said)
         self.weights = {token.stem: _NUMBER_WEIGHT if token.is_number else 1 for token in telling}
         self.numbers = {token.stem for token in telling if token.is_number}
-        self.negated = sum(token.is_negation for token in said) % 2 == 1
+        places = [place for place, token in enumerate(said) if token.stem in self.weights]
+        self.negated = _is_negated(said, places)
 
 
 class Searched:
@@ -234,15 +235,21 @@ class Searched:
         if not places:
             return None
         present = {inside[place].stem for place in places}
-        reached = inside[max(0, places[0] - _NEGATION_REACH) : places[-1] + 1]
-        negated = sum(token.is_negation for token in reached) % 2 == 1
         return Match(
             share=sum(statement.weights[base] for base in present) / sum(statement.weights.values()),
             numbers_agree=statement.numbers <= present,
-            negation_agrees=negated == statement.negated,
+            negation_agrees=_is_negated(inside, places) == statement.negated,
             start=self.sentences[start].start,
             end=self.sentences[end - 1].end,
         )
+
+
+def _is_negated(said: Sequence[Token], places: Sequence[int]) -> bool:
+    """Whether negations turn round what the words at these places say: those between and shortly before them."""
+    if not places:
+        return False
+    reached = said[max(0, places[0] - _NEGATION_REACH) : places[-1] + 1]
+    return sum(token.is_negation for token in reached) % 2 == 1
 
 
 def _rank(match: Match) -> tuple[bool, float, int, int]:

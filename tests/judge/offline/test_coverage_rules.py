@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.coverage_evidence import CoverageReply, verify_coverage
+from judge.offline.coverage_rules import MAX_TERMS, MAX_UNITS, coverage_evidence
+from judge.response_schemas import COVERAGE_SCHEMA
+
+REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
+PIECES = st.sampled_from(
+    [
+        "The tower",
+        "is",
+        "not",
+        "in Paris",
+        "1889",
+        "1,000",
+        ". ",
+        "; ",
+        ", and",
+        "therefore",
+        "\n",
+        "[2]",
+        "Ünïcode",
+        "…",
+        " ",
+    ]
+)
+
+
+def matched(items: list[dict[str, Any]]) -> list[str]:
+    return [item["item"] for item in items if item["matched"]]
+
+
+def test_the_eiffel_tower() -> None:
+    """Both facts are found in one sentence; names are the terms."""
+    evidence = coverage_evidence(
+        reference=REFERENCE, answer="The Eiffel Tower, built in 1889, is located in Paris, France."
+    )
+    assert matched(evidence["facts"]) == ["The Eiffel Tower is in Paris.", "It was completed in 1889."]
+    assert evidence["conclusions"] == []
+    assert (
+        matched(evidence["terms"])
+        == ["Eiffel Tower", "Paris"]
+        == [item["item"] for item in evidence["terms"]]
+    )
+    assert evidence["organization"]["similar"]
+
+
+def test_a_wrong_number_is_not_matched() -> None:
+    """All other words do not help."""
+    evidence = coverage_evidence(reference=REFERENCE, answer="It was completed in 1899.")
+    assert matched(evidence["facts"]) == []
+    assert "number" in evidence["facts"][1]["justification"]
+
+
+def test_clauses_are_facts_and_cue_words_make_conclusions() -> None:
+    """Split at a semicolon and before "but"; "therefore" draws a conclusion; what is said twice is listed once."""
+    reference = (
+        "Zinc slows a common cold considerably; copper has no such effect. "
+        "Iron helps tired people a little, but aspirin helps them much more. "
+        "Therefore zinc should be taken early. Copper has no such effect."
+    )
+    evidence = coverage_evidence(reference=reference, answer="x")
+    assert [item["item"] for item in evidence["facts"]] == [
+        "Zinc slows a common cold considerably",
+        "copper has no such effect.",
+        "Iron helps tired people a little",
+        "but aspirin helps them much more.",
+    ]
+    assert [item["item"] for item in evidence["conclusions"]] == ["Therefore zinc should be taken early."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "similar"),
+    [
+        ("Zinc is blue. Iron is red. Gold is yellow.", True),
+        ("Gold is yellow. Iron is red. Zinc is blue.", False),
+        ("Iron is red.", True),
+        ("Nothing.", False),
+    ],
+)
+def test_organization_is_the_order_of_what_was_matched(answer: str, similar: bool) -> None:
+    """Most pairs in the same order; nothing matched is not similar."""
+    evidence = coverage_evidence(reference="Zinc is blue. Iron is red. Gold is yellow.", answer=answer)
+    assert evidence["organization"]["similar"] is similar
+
+
+def test_terms_are_names_and_long_words_in_whatever_form() -> None:
+    """No verbs, no numbers, no first words; few."""
+    reference = "Treatment was completed with Wilhelm Conrad Röntgen in 1901. Wonderfully radiographs helped."
+    evidence = coverage_evidence(reference=reference, answer="A radiograph helped W. Röntgen.")
+    assert [item["item"] for item in evidence["terms"]] == [
+        "Wilhelm Conrad Röntgen",
+        "radiographs",
+        "Treatment",
+    ]
+    assert matched(evidence["terms"]) == ["radiographs"]
+    many = " ".join(f"about Name{letter}{other}" for letter in "abcde" for other in "abcde")
+    assert len(coverage_evidence(reference=many, answer="x")["terms"]) == MAX_TERMS
+
+
+def test_a_long_reference_is_listed_in_bounded_pieces() -> None:
+    """Neighbours are put together, and matched only if all are."""
+    reference = " ".join(f"Widget {number} weighs {number + 5000} grams." for number in range(1000))
+    evidence = coverage_evidence(reference=reference, answer=reference)
+    assert len(evidence["facts"]) == 250 <= MAX_UNITS  # 1000 sentences, 4 together
+    assert len(matched(evidence["facts"])) == 250
+    short_of_one = reference.replace("weighs 5001 grams", "weighs 1 gram")
+    assert len(matched(coverage_evidence(reference=reference, answer=short_of_one)["facts"])) == 249
+
+
+@given(
+    st.lists(PIECES, max_size=40).map(lambda pieces: f"Tower {' '.join(pieces)}"),
+    st.lists(PIECES, max_size=40).map(" ".join),
+)
+def test_what_is_listed_holds(reference: str, answer: str) -> None:
+    """Schema, spans that occur, no item twice, nothing left out: code finds nothing to correct."""
+    evidence = coverage_evidence(reference=reference, answer=answer)
+    jsonschema.validate(evidence, dict(COVERAGE_SCHEMA.schema))
+    checked = verify_coverage(CoverageReply.model_validate(evidence), reference=reference, answer=answer)
+    assert checked.corrections == ()
+    own = coverage_evidence(reference=reference, answer=reference)
+    assert all(item["matched"] for item in own["facts"] + own["conclusions"])

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.offline.relevance_rules import MAX_CLAIMS, judge_claims, relevance_evidence
+from judge.relevance_evidence import RelevanceReply, verify_relevance
+from judge.response_schemas import RELEVANCE_SCHEMA
+
+QUESTION = "How tall is the Eiffel Tower, and where is it?"
+PAGES = {
+    7: "Facts. The tower is 330 metres tall, like an 81-storey building. It is grey.",
+    2: "The Eiffel Tower stands on the Champ de Mars in Paris. It was not moved.",
+}
+PIECES = st.sampled_from(
+    [
+        "The tower is 330 metres tall.",
+        "It stands in Paris",
+        "not",
+        "[Page 7]",
+        "[Pages 2, 7]",
+        "Evidence: [Page 2]",
+        "[Page 9]",
+        "\n",
+        "I'm sorry",
+        "?",
+    ]
+)
+
+
+def supported(answer: str, pages: dict[int, str] | None = None) -> list[bool]:
+    claims = judge_claims(question=QUESTION, answer=answer, pages=PAGES if pages is None else pages)
+    return [claim.supported for claim in claims]
+
+
+def test_a_claim_is_held_against_the_page_that_it_cites() -> None:
+    """The same words on another page do not count."""
+    answer = "The tower is 330 metres tall. Evidence: [Page {}]"
+    assert supported(answer.format(7)) == [True]
+    assert supported(answer.format(2)) == [False]
+    assert supported("The tower is 330 metres tall. [Page 2] [Page 7]") == [True]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The tower is 300 metres tall. [Page 7]",
+        "The tower is not 330 metres tall. [Page 7]",
+        "The tower is 330 metres tall. [Page 9]",
+        "The tower is 330 metres tall.",
+        "Boats are cheap at weekends. [Page 7]",
+    ],
+)
+def test_what_a_page_does_not_say_is_unsupported(claim: str) -> None:
+    """Another number, a negation, a missing page, no page, other words; each with its reason."""
+    assert supported(claim) == [False]
+    evidence = relevance_evidence(question=QUESTION, answer=claim, pages=PAGES, missing=False)
+    assert evidence["claims"][0]["page_span"] is None
+    assert evidence["claims"][0]["justification"]
+    assert evidence["score"] == 1
+
+
+def test_the_evidence_names_the_page_and_its_words() -> None:
+    """And the score follows the share that is upheld: 1 of 2 is about half."""
+    evidence = relevance_evidence(
+        question=QUESTION,
+        answer="The tower is 330 metres tall. [Page 7]\nIt was moved to Rome in 1950. [Page 2]",
+        pages=PAGES,
+        missing=False,
+    )
+    first, second = evidence["claims"]
+    assert (first["page"], first["page_span"]) == (
+        7,
+        "The tower is 330 metres tall, like an 81-storey building.",
+    )
+    assert (second["page"], second["supported"]) == (None, False)
+    assert evidence["score"] == 3
+
+
+def test_relevant_is_what_shares_a_word_with_the_question_or_goes_on() -> None:
+    """Directly, through another claim, or with a pronoun."""
+    answer = (
+        "The Eiffel Tower stands in Paris. [Page 2]\n"
+        "Paris has boats. [Page 2]\n"
+        "They are white. [Page 2]\n"
+        "Cheese comes from milk. [Page 2]"
+    )
+    claims = judge_claims(question=QUESTION, answer=answer, pages=PAGES)
+    assert [claim.relevant for claim in claims] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I'm sorry, I cannot answer that question.",
+        "# Height",
+        "Here is what I found:",
+        "Which tower do you mean?",
+        "",
+        "Yes!",
+    ],
+)
+def test_courtesies_headings_and_refusals_claim_nothing(answer: str) -> None:
+    """An empty list, which is no score."""
+    assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["claims"] == []
+
+
+def test_a_missing_page_keeps_from_full_marks() -> None:
+    """Even where every claim is supported by another page."""
+    answer = "The tower is 330 metres tall. [Page 7] [Page 9]"
+    assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=True)["score"] == 4
+    assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["score"] == 5
+
+
+def test_the_list_is_bounded() -> None:
+    """Twenty thousand claims make no reply that nobody reads."""
+    answer = "\n".join(f"Widget {number} weighs 5 grams. [Page 7]" for number in range(2000))
+    assert len(judge_claims(question=QUESTION, answer=answer, pages=PAGES)) == MAX_CLAIMS
+
+
+@given(st.lists(PIECES, max_size=12, unique=True).map(" ".join))
+def test_what_is_listed_holds(answer: str) -> None:
+    """Schema, spans that occur, pages as cited, no claim left out: code finds nothing to correct."""
+    evidence = relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)
+    jsonschema.validate(evidence, dict(RELEVANCE_SCHEMA.schema))
+    listed = RelevanceReply.model_validate(evidence)
+    claims, corrections = verify_relevance(listed.claims, answer=answer, pages=PAGES)
+    assert corrections == ()
+    assert [claim.upheld for claim in claims] == [one.supported and one.relevant for one in listed.claims]
