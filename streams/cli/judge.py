@@ -170,7 +170,8 @@ async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop
         judge_ = build_judges({metric.name: metric}, chat, settings, endpoint)[metric.name]
         source = "stdin" if str(call.file) == "-" else call.file.name
         outcomes = judge_lines(lines, judge_, source=source, concurrency=call.concurrency)
-        try:
+
+        async def write() -> None:
             with progress(call.file) as advance:
                 async for outcome in outcomes:
                     if isinstance(outcome, InvalidLine):
@@ -179,14 +180,23 @@ async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop
                         out.write(outcome.model_dump_json() + "\n")
                     tally.add(outcome)
                     advance()
-                    if stop.is_set():
-                        tally.interrupted = True
-                        break
+
+        writing = asyncio.create_task(write())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({writing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
+            else:
+                tally.interrupted = True
         except JudgeUnavailableError as error:
             tally.outage = str(error)
         except JudgeConfigurationError as error:
             raise BadUsageError(str(error)) from error
         finally:
+            writing.cancel()
+            stopping.cancel()
+            await asyncio.gather(writing, stopping, return_exceptions=True)
             await outcomes.aclose()
             await chat.close()
             out.flush()
@@ -195,10 +205,9 @@ async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop
 
 @contextlib.asynccontextmanager
 async def _endpoint(call: _Call) -> AsyncIterator[EndpointSettings]:
-    from judge.offline.server import OfflineJudge
-
     from judge.errors import JudgeUnavailableError
     from judge.offline import OFFLINE_MODEL
+    from judge.offline.server import OfflineJudge
     from streams.errors import SettingsError
     from streams.judge_endpoint import chosen_endpoint
     from streams.settings import EndpointSettings
@@ -206,7 +215,9 @@ async def _endpoint(call: _Call) -> AsyncIterator[EndpointSettings]:
     try:
         endpoint = await chosen_endpoint(os.environ, base_url=call.base_url, model=call.model)
     except SettingsError as error:
-        raise BadUsageError(str(error)) from error
+        # Name the place where it was given.
+        text = str(error) if call.base_url is None else str(error).replace("OPENAI_BASE_URL", "--base-url")
+        raise BadUsageError(text) from error
     except JudgeUnavailableError as error:
         raise CommandError(str(error)) from error
     if endpoint is not None:

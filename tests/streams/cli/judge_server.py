@@ -1,0 +1,95 @@
+"""A second OpenAI-compatible server: serves models by name and answers what a test tells it to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+EIFFEL_REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
+EIFFEL_ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
+
+
+def _item(text: str, reference_span: str, answer_span: str) -> dict[str, Any]:
+    return {
+        "item": text,
+        "reference_span": reference_span,
+        "answer_span": answer_span,
+        "justification": "The answer says so.",
+        "matched": True,
+    }
+
+
+EIFFEL_EVIDENCE: dict[str, Any] = {
+    "facts": [
+        _item("It is in Paris", "The Eiffel Tower is in Paris.", "is located in Paris, France"),
+        _item("It was completed in 1889", "It was completed in 1889.", "built in 1889"),
+    ],
+    "conclusions": [],
+    "terms": [_item("Eiffel Tower", "Eiffel Tower", "Eiffel Tower")],
+    "organization": {"justification": "Both are one plain statement.", "similar": True},
+}
+"""What a judge finds in the worked case: 2 facts, no conclusion, 1 term, the same organization."""
+
+
+@dataclass(slots=True)
+class JudgeServer:
+    """Records what it was asked."""
+
+    content: Callable[[dict[str, Any]], str]
+    models: Sequence[str]
+    status: int = 200
+    url: str = ""
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+
+    async def complete(self, request: web.Request) -> web.Response:
+        """Answer a chat completion."""
+        asked = await request.json()
+        self.requests.append(asked)
+        self.keys.append(request.headers.get("Authorization"))
+        if self.status != 200:
+            return web.json_response({"error": {"message": "scripted"}}, status=self.status)
+        return web.json_response(
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "created": 1,
+                "model": asked["model"],
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "stop",
+                        "message": {"role": "assistant", "content": self.content(asked)},
+                    }
+                ],
+                "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+            }
+        )
+
+    async def list_models(self, _: web.Request) -> web.Response:
+        """List the models."""
+        return web.json_response({"object": "list", "data": [{"id": name} for name in self.models]})
+
+
+@asynccontextmanager
+async def judge_server(
+    content: Callable[[dict[str, Any]], str], *, models: Sequence[str] = ("tower-judge",), status: int = 200
+) -> AsyncIterator[JudgeServer]:
+    """Run one on a free loopback port."""
+    server = JudgeServer(content, models, status)
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/v1/chat/completions", server.complete)
+    app.router.add_get("/v1/models", server.list_models)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    server.url = f"http://{host}:{port}/v1"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()

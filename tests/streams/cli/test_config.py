@@ -1,0 +1,109 @@
+"""`judgestream config`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.streams.cli.test_main import call
+
+GOOD = """
+kafka: {bootstrap_servers: "kafka:9092"}
+sampling:
+  default_rate: 0.05
+  rules: [{name: gold, when: {tenant: gold}, rate: 1.0}]
+judge:
+  endpoints: [{name: primary, base_url: "http://judge:8000/v1", model: m1, api_key_env: JUDGE_KEY}]
+"""
+BAD = """
+kafka: {bootstrap_servers: nonsense}
+samplin: {}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD)
+    return str(path)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    path = tmp_path / "bad.yaml"
+    path.write_text(BAD)
+    return str(path)
+
+
+def test_check_says_what_would_run(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker, topics, rates, metrics, endpoint."""
+    assert call("config", "check", good) == 0
+    out = capsys.readouterr().out
+    for text in (
+        "ok",
+        "kafka:9092",
+        "qa.events -> judge.tasks.coverage, judge.tasks.relevance",
+        "1 of the events with tenant in gold (gold)",
+        "0.05 of the others",
+        "primary: m1 at http://judge:8000/v1",
+    ):
+        assert text in out
+
+
+def test_check_lists_every_problem(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both of them, with a suggestion for the misspelt name; exit code 2."""
+    assert call("config", "check", bad) == 2
+    err = capsys.readouterr().err
+    assert "2 problems" in err
+    assert "kafka.bootstrap_servers" in err
+    assert "did you mean sampling?" in err
+
+
+def test_check_as_json(good: str, bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs, the good case and the bad one."""
+    assert call("config", "check", good, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ok"] is True
+    assert call("config", "check", bad, "--json") == 2
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["ok"] is False
+    assert len(outcome["problems"]) == 2
+
+
+def test_the_environment_counts(
+    good: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it would for the worker; the command line's own variable is no setting."""
+    monkeypatch.setenv("JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:9092")
+    monkeypatch.setenv("JUDGESTREAM_DEBUG", "0")
+    assert call("config", "check", good) == 0
+    assert "elsewhere:9092" in capsys.readouterr().out
+
+
+def test_show_masks_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All settings in force, and no password in any form."""
+    path = tmp_path / "secure.yaml"
+    path.write_text("kafka: {security: {protocol: SASL_SSL, mechanism: PLAIN, username: me}}")
+    monkeypatch.setenv("JUDGESTREAM_KAFKA__SECURITY__PASSWORD", "hunter2")
+    for form, read in (((), yaml.safe_load), (("--json",), json.loads)):
+        assert call("config", "show", str(path), *form) == 0
+        out = capsys.readouterr().out
+        assert "hunter2" not in out
+        shown = read(out)
+        assert shown["kafka"]["security"]["username"] == "me"
+        assert shown["topics"]["events"] == "qa.events"
+
+
+def test_schema_is_a_json_schema_that_takes_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """And refuses the misspelt one."""
+    assert call("config", "schema") == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load(GOOD), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(BAD), schema)

@@ -1,0 +1,152 @@
+"""The frame around the commands: help, version, exit codes, errors as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.cli.main import run
+from tests.streams.cli.processes import judgestream
+
+COMMANDS = ("demo", "worker", "judge", "produce", "tail", "broker", "offline-judge", "config")
+
+
+def call(*arguments: str) -> int:
+    """Run the command in this process; give its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        run(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with one line of what it does."""
+    assert call("--help") == 0
+    listed = [
+        line.split()[0] for line in capsys.readouterr().out.split("Commands:")[1].splitlines() if line.strip()
+    ]
+    assert listed == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` ends well and shows the usage."""
+    assert call(command, "--help") == 0
+    assert f"Usage: judgestream {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("demo", ("--events", "--events-file", "--judge-latency-seconds", "--json")),
+        ("worker", ("--config", "--agents")),
+        (
+            "judge",
+            ("--metric", "--prompt-pack", "--base-url", "--model", "--output", "--mode", "--concurrency"),
+        ),
+        ("produce", ("--topic", "--rate", "--bootstrap-servers", "--key-field")),
+        ("tail", ("--topic", "--bootstrap-servers", "--from-beginning", "--json")),
+        ("broker", ("--port", "--topic")),
+        ("offline-judge", ("--port", "--latency-seconds")),
+    ],
+)
+def test_options_are_those_of_the_contract(
+    command: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scripts rely on these names."""
+    call(command, "--help")
+    shown = capsys.readouterr().out
+    assert [option for option in options if option not in shown] == []
+
+
+def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name and number."""
+    assert call("--version") == 0
+    assert capsys.readouterr().out.startswith("judgestream 0.")
+
+
+def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing was asked for: bad usage."""
+    assert call() == 2
+    assert "Usage: judgestream" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("nonsense",), "No such command 'nonsense'"),
+        (("produce",), "Missing argument"),
+        (("demo", "--events", "0"), "--events"),
+        (("demo", "--events", "many"), "--events"),
+        (("demo", "--events-file", "/no/such/file"), "--events-file: cannot read /no/such/file"),
+        (("judge", "/no/such/file", "--metric", "coverage"), "cannot read /no/such/file"),
+        (("judge", "f", "--metric", "tone"), "--metric must be coverage or relevance, got 'tone'"),
+        (("judge", "f", "--metric", "tone", "--prompt-pack", "/no/such/pack.md"), "/no/such/pack.md"),
+        (("judge", "f", "--metric", "coverage", "--mode", "guess"), "--mode"),
+        (("produce", "f", "--rate", "0"), "--rate must be above 0"),
+        (("produce", "/no/such/file"), "cannot read /no/such/file"),
+        (("produce", "f", "--bootstrap-servers", "nonsense"), "--bootstrap-servers must be HOST:PORT"),
+        (("tail", "--config", "/no/such/file"), "/no/such/file: cannot be read"),
+        (("broker", "--topic", "qa.events"), "--topic must be NAME:PARTITIONS"),
+        (("broker", "--topic", "qa.events:0"), "1 to 10000 partitions"),
+        (("broker", "--topic", "a b:1"), "a b"),
+        (("worker", "--config", "/no/such/file"), "/no/such/file: cannot be read"),
+        (("config", "check", "/no/such/file"), "/no/such/file: cannot be read"),
+    ],
+)
+def test_bad_usage_is_named_without_a_traceback(
+    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, one error on standard error, nothing on standard output."""
+    assert call(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert text in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_an_unknown_agent_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the names there are."""
+    config = tmp_path / "settings.yaml"
+    config.write_text("{}")
+    assert call("worker", "--config", str(config), "--agents", "intake,juge") == 2
+    assert "--agents must name one or more of intake, judge, monitor" in capsys.readouterr().err
+
+
+def test_an_events_file_without_events_is_bad_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There would be nothing to show."""
+    empty = tmp_path / "events.jsonl"
+    empty.write_text("\n\n")
+    assert call("demo", "--events-file", str(empty)) == 2
+    assert "holds no events" in capsys.readouterr().err
+
+
+async def test_debug_shows_the_traceback() -> None:
+    """By option and by variable; without either there is none."""
+    wrong = ("produce", "/no/such/file")
+    assert "Traceback" in (await judgestream("--debug", *wrong)).err
+    assert "Traceback" in (await judgestream(*wrong, env={"JUDGESTREAM_DEBUG": "1"})).err
+    assert "Traceback" not in (await judgestream(*wrong)).err
+
+
+async def test_help_imports_nothing_heavy() -> None:
+    """What takes long to import waits until a command needs it."""
+    code = (
+        "import sys\n"
+        "from streams.cli.main import run\n"
+        "try:\n    run(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'faust', 'aiokafka', 'openai', 'pydantic', 'aiohttp', 'rich.live'} & set(sys.modules)\n"
+        "sys.exit(','.join(sorted(heavy)) or 0)\n"
+    )
+    import asyncio
+    import sys
+
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode()) == (0, "")
