@@ -27,8 +27,8 @@ _UNSEEN_RUN = re.compile(f"[{_UNSEEN}]+")
 _BLANK = re.compile(f"[\\s{_CONTROLS}{_UNSEEN}{_SURROGATES}\ufffd]*")
 
 _FOLDS = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc\u02b9`\u00b4\uff07", "'")
-    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02", '"')
+    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u02bc\u02b9`\uff07", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", '"')
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d", "-")
 )
 # What needs work: white space other than single blanks, controls, and everything beyond ASCII. The rest maps one to one.
