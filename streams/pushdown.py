@@ -1,12 +1,13 @@
 """Sampling before anything else: a predicate on raw records that skips what the policy does not keep.
 
-For every record that `Ingest.decode` accepts, the predicate says what `SamplingPolicy.decide_event` says of the decoded
-event, with the same reason for skipping. It reads as little as it may: the record's key where the policy samples by it,
-the trace headers where there are some, and otherwise, or where strata go by label, the needed fields of the body.
+For every record that `Ingest.decode` accepts, the predicate says what `SamplingPolicy.decide_event` says of
+the decoded event, with the same reason for skipping. It reads as little as it may: the record's key where the
+policy samples by it, the trace headers where there are some, and otherwise, or where strata go by label, the
+needed fields of the body.
 
-A record that the full path would refuse is delivered, so that it becomes a dead letter, unless what sampling looks at
-can be read from it and says skip: then it counts as skipped, as its valid neighbours do. With a rate of 1% about one
-such record in a hundred is seen, which is as much as is seen of the others.
+A record that the full path would refuse is delivered, so that it becomes a dead letter, unless what sampling
+looks at can be read from it and says skip: then it counts as skipped, as its valid neighbours do. With a rate
+of 1% about one such record in a hundred is seen, which is as much as is seen of the others.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """Which events are judged: consistent probability sampling, a pure function of the event.
 
-Each event has 56 bits of randomness R. A rate p gives a threshold T, and the event is kept iff R >= T; its inclusion
-probability is then exactly (2^56 - T) / 2^56. The rule and the `ot=rv:` entry of tracestate are those of
-OpenTelemetry's specification of consistent probability sampling and of tracestate handling. Two things follow: a
-redelivered event meets the same decision, and raising a rate never drops an event that was kept.
+Each event has 56 bits of randomness R. A rate p gives a threshold T, and the event is kept iff R >= T; its
+inclusion probability is then exactly (2^56 - T) / 2^56. The rule and the `ot=rv:` entry of tracestate are
+those of OpenTelemetry's specification of consistent probability sampling and of tracestate handling. Two
+things follow: a redelivered event meets the same decision, and raising a rate never drops an event that was
+kept.
 
-R comes from, in this order: the `rv` value of the `ot` entry in tracestate (14 hexadecimal digits); the last 14
-digits of the trace id, unless the id is all zeros, which W3C Trace Context calls invalid; the first seven bytes, big
-endian, of SHA-256 over the event id in UTF-8. With `record_key` it is the hash of the record's key instead, so that all
-events with one key stand or fall together; a record without a key (or with an empty one) falls back to the first list.
+R comes from, in this order: the `rv` value of the `ot` entry in tracestate (14 hexadecimal digits); the last
+14 digits of the trace id, unless the id is all zeros, which W3C Trace Context calls invalid; the first seven
+bytes, big endian, of SHA-256 over the event id in UTF-8. With `record_key` it is the hash of the record's key
+instead, so that all events with one key stand or fall together; a record without a key (or with an empty one)
+falls back to the first list.
 
-Deviation from the specification: the upstream threshold (`th`) is not read. Whether a trace was sampled for tracing
-says nothing about whether its answer reached the topic.
+Deviation from the specification: the upstream threshold (`th`) is not read. Whether a trace was sampled for
+tracing says nothing about whether its answer reached the topic.
 """
 
 from __future__ import annotations
@@ -154,8 +156,8 @@ class Decision:
     def for_metric(self, rate: Fraction | float) -> Decision:
         """Decide for one metric, whose rate is a share of the sampled events.
 
-        The same R meets the threshold of the product of both rates, so what a metric keeps is always part of what
-        sampling keeps, and the probability is that of the event for this metric.
+        The same R meets the threshold of the product of both rates, so what a metric keeps is always part of
+        what sampling keeps, and the probability is that of the event for this metric.
         """
         share = self.rate * Fraction(rate)
         return Decision(

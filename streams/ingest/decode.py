@@ -50,14 +50,14 @@ class Ingest:
     `ce_specversion`; structured mode by content type or by the attributes that make one); `ingest.mapping`; defaults from
     outside the body; the event's own checks.
 
-    What the body lacks comes from outside: `event_id` from the CloudEvent's id, `occurred_at` from its time, else from the
-    record's timestamp. A time without an offset is UTC. A number as time is Unix time (seconds, or milliseconds where
-    larger than 2e10).
+    What the body lacks comes from outside: `event_id` from the CloudEvent's id, `occurred_at` from its time,
+    else from the record's timestamp; it is always in UTC. A time without an offset is taken as UTC. A number
+    as time is Unix time (seconds, or milliseconds where larger than 2e10).
 
-    The trace context is taken whole from one place: the header `traceparent` (with `tracestate`), else the header
-    `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers count before the body so that
-    sampling can decide by them without reading it; a malformed one is ignored. A service that forwards the events of
-    others must forward their trace headers or send none.
+    The trace context is taken whole from one place: the header `traceparent` (with `tracestate`), else the
+    header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers count
+    before the body so that sampling can decide by them without reading it; a malformed one is ignored. A
+    service that forwards the events of others must forward their trace headers or send none.
 
     Args:
         max_event_bytes: Larger values are refused.
@@ -184,13 +184,14 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         return _from_milliseconds(timestamp_ms)
     try:
         moment = _DATETIME.validate_python(given)
-    except ValidationError as error:
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValidationError, OverflowError) as error:
+        # OverflowError: the offset leads out of the years 1 to 9999.
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise DecodeError(
             "undecodable",
-            f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {error.errors()[0]['msg']}); "
-            "mend it or leave it out",
+            f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); mend it or leave it out",
         ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _from_milliseconds(timestamp_ms: int | None) -> datetime | None:

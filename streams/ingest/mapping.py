@@ -47,8 +47,8 @@ def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
 class Mapper:
     """The expressions of `ingest.mapping`.
 
-    A field that no expression names is taken from the document under its own name. Expressions for `labels.<name>` add
-    to those of `labels`, or to the document's own.
+    A field that no expression names is taken from the document under its own name. Expressions for
+    `labels.<name>` add to those of `labels`, or to the document's own.
 
     Args:
         expressions: Event field, or `labels.<name>`, to JMESPath expression.

@@ -1,4 +1,4 @@
-"""W3C Trace Context: from headers and attributes, forgiving, because no answer is worth losing over its trace."""
+"""W3C Trace Context, read forgivingly: no answer is worth losing over its trace."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def normal_tracestate(value: str | None) -> str | None:
 def parse_trace_context(traceparent: str, tracestate: str | None) -> TraceContext | None:
     """Read a traceparent and its tracestate; None when the traceparent is malformed.
 
-    Version 00 has exactly four parts; later versions may have more, ff is forbidden, ids of zeros are invalid.
+    Version 00 has exactly four parts; later versions may have more, ff is forbidden, ids of zeros are
+    invalid.
     """
     match = _TRACEPARENT.fullmatch(traceparent.strip(" \t"))
     if match is None or (match["rest"] and traceparent.lstrip(" \t").startswith("00")):
@@ -62,8 +63,9 @@ def parse_trace_context(traceparent: str, tracestate: str | None) -> TraceContex
 def trace_from_headers(headers: Iterable[tuple[str, bytes | None]]) -> TraceContext | None:
     """Read the trace context of a record's headers; None where there is none that is well formed.
 
-    `traceparent` and `tracestate` count before the CloudEvents attributes `ce_traceparent` and `ce_tracestate`. A
-    traceparent given twice is malformed; several tracestates are one list, as W3C Trace Context says.
+    `traceparent` and `tracestate` count before the CloudEvents attributes `ce_traceparent` and
+    `ce_tracestate`. A traceparent given twice is malformed; several tracestates are one list, as W3C Trace
+    Context says.
     """
     values: dict[str, list[str]] = {}
     for name, value in headers:

@@ -63,8 +63,6 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
         )
     except ValidationError as error:
         raise SettingsError([*problems, *explain(error, Settings)]) from None
-    except RecursionError:
-        raise SettingsError([*problems, "settings: are nested too deeply; flatten them"]) from None
     if problems:
         raise SettingsError(problems)
     return settings

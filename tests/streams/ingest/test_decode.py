@@ -158,6 +158,12 @@ def test_nul_and_large_numbers_are_kept_out_of_the_way() -> None:
     assert INGEST.decode(value).answer == "a\0b"
 
 
+def test_a_time_that_utc_cannot_write_is_refused() -> None:
+    """Half a day before the year 1."""
+    detail = refusal(encode(occurred_at="0001-01-01T00:00:00+12:00")).detail
+    assert detail.startswith("occurred_at: must be a time as in RFC 3339 (got '0001-01-01T00:00:00+12:00'")
+
+
 def test_labels_become_short_texts() -> None:
     """Numbers and truth values as JSON writes them, nulls absent, long values cut at 200 characters."""
     labels = {"a": 1, "b": 1.5, "c": True, "d": None, "e": "x" * 300, "f": False, "g": ""}
@@ -185,7 +191,11 @@ def test_labels_become_short_texts() -> None:
     ],
 )
 def test_times(given_time: Any, expected: datetime) -> None:
-    assert INGEST.decode(encode(occurred_at=given_time), (), 1_700_000_000_000).occurred_at == expected
+    """Whatever the offset, the event has the moment in UTC."""
+    moment = INGEST.decode(encode(occurred_at=given_time), (), 1_700_000_000_000).occurred_at
+    assert moment == expected
+    assert moment is not None
+    assert moment.tzinfo is UTC
 
 
 @pytest.mark.parametrize("timestamp", [None, -1, 10**18])

@@ -181,6 +181,7 @@ def test_all_problems_come_at_once(tmp_path: Path) -> None:
         ("JUDGESTREAM_SAMPLNG__DEFAULT_RATE", "did you mean JUDGESTREAM_SAMPLING__DEFAULT_RATE?"),
         ("JUDGESTREAM_SAMPLING__RATE", "under JUDGESTREAM_SAMPLING there are: default_rate, rules, key"),
         ("JUDGESTREAM_METRICS__COVERAGE__RAET", "did you mean JUDGESTREAM_METRICS__COVERAGE__RATE?"),
+        ("JUDGESTREAM_SAMPLNG__NOTHING", "did you mean JUDGESTREAM_SAMPLING?"),
         ("JUDGESTREAM_KAFKA__GROUP_ID__X", "remove it"),
         ("JUDGESTREAM_", "there are: kafka, topics, "),
     ],
@@ -211,6 +212,7 @@ def test_a_variable_below_what_is_no_mapping(tmp_path: Path) -> None:
         ("a: \x00", "is not valid YAML"),
         ("[" * 5000, "is nested too deeply"),
         ("a: &x [*x]", "a is not a setting"),
+        ("judge: {endpoints: [{name: a, model: m, parameters: &x {y: *x}}]}", "judge.endpoints.0.parameters"),
     ],
 )
 def test_broken_files_say_where(tmp_path: Path, text: str, expected: str) -> None:
