@@ -1,0 +1,201 @@
+"""Commands that talk to a broker, as real processes against the embedded one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from streams.embedded.broker import EmbeddedBroker
+from tests.streams.cli.processes import Service, judgestream, running
+
+HOSTILE = "\x1b[2J\x1b[31m[bold]\u202eevil\x07"
+
+
+def event_line(event_id: str, answer: str = "a") -> str:
+    return json.dumps({"event_id": event_id, "question": "q", "answer": answer, "labels": {"app": "docs"}})
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join([event_line("one"), "not json", "", event_line("two", HOSTILE)]) + "\n")
+    return path
+
+
+async def next_lines(service: Service, count: int) -> list[str]:
+    return [await service.line() for _ in range(count)]
+
+
+async def test_a_broker_that_takes_what_produce_sends_and_tail_shows() -> None:
+    """Three processes: `broker` says where it is, `produce` reads standard input, `tail` shows raw JSON."""
+    async with running("broker", "--port", "0", "--topic", "qa.events:2", "--json") as broker:
+        said = json.loads(await broker.line())
+        assert said["topics"] == {"qa.events": 2}
+        at = ("--bootstrap-servers", said["bootstrap_servers"])
+        sent = await judgestream(
+            "produce", "-", *at, "--json", stdin=b'{"event_id": "one",  "x": 1}\n\xff\xfe\n'
+        )
+        assert sent.code == 0, sent.err
+        summary = json.loads(sent.out)
+        assert (summary["topic"], summary["sent"], summary["without_key"]) == ("qa.events", 2, 1)
+        async with running("tail", *at, "--topic", "qa.events", "--from-beginning", "--json") as tail:
+            records = [json.loads(line) for line in await next_lines(tail, 2)]
+            assert (await tail.stop(signal.SIGINT)).code == 0
+        by_key = {record["key"]: record for record in records}
+        assert by_key["one"]["value"] == {"event_id": "one", "x": 1}
+        assert by_key[None]["value_base64"] == "//4="  # ff fe
+        ended = await broker.stop()
+        assert (ended.code, ended.err) == (0, "")
+
+
+async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(lines: Path) -> None:
+    """The bytes on the topic are those of the file; on the terminal nothing of them acts."""
+    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
+        at = ("--bootstrap-servers", broker.bootstrap_servers)
+        sent = await judgestream("produce", str(lines), *at)
+        assert sent.out.startswith("3 records on qa.events in ")
+        assert "1 of them without a key" in sent.out
+        async with running("tail", *at, "--topic", "qa.events", "--from-beginning") as tail:
+            shown = await next_lines(tail, 3)
+        assert "one [app=docs] Q: q A: a" in shown[0]
+        assert shown[1].endswith("not json")
+        assert r"A: \x1b[2J\x1b[31m[bold]\u202eevil\x07" in shown[2]
+        assert all(line.isprintable() for line in shown)
+
+
+async def test_tail_follows_what_comes_after_it(lines: Path) -> None:
+    """Without --from-beginning: nothing old, everything new."""
+    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
+        at = ("--bootstrap-servers", broker.bootstrap_servers)
+        await judgestream("produce", str(lines), *at)
+        async with running("tail", *at, "--topic", "qa.events") as tail:
+            following = asyncio.create_task(tail.line())
+            # It cannot say when it listens, so events are sent until one arrives.
+            for _ in range(50):
+                await judgestream("produce", "-", *at, stdin=event_line("new").encode())
+                await asyncio.wait({following}, timeout=0.2)
+                if following.done():
+                    break
+            assert " new " in await following
+
+
+async def test_produce_keeps_its_rate() -> None:
+    """Four records at 20 a second take at least 3/20 s: the first goes out at once."""
+    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
+        sent = await judgestream(
+            "produce", "-", "-b", broker.bootstrap_servers, "--rate", "20", "--json", stdin=b"1\n2\n3\n4\n"
+        )
+        summary = json.loads(sent.out)
+        assert summary["sent"] == 4
+        assert summary["seconds"] >= 3 / 20
+
+
+async def test_a_refused_record_is_named_by_its_line(tmp_path: Path) -> None:
+    """The broker's limit is 16 MiB; the other record is there."""
+    path = tmp_path / "events.jsonl"
+    path.write_text(event_line("small") + "\n" + event_line("large", "x" * 17 * 1024 * 1024) + "\n")
+    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
+        ended = await judgestream("produce", str(path), "-b", broker.bootstrap_servers)
+    assert ended.code == 1
+    assert ended.out.startswith("1 records")
+    assert "the broker refused 1 records:\n  line 2: " in ended.err
+
+
+async def test_a_topic_that_is_not_there_is_named_with_those_that_are() -> None:
+    """`tail` creates nothing."""
+    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
+        ended = await judgestream("tail", "--bootstrap-servers", broker.bootstrap_servers)
+    assert ended.code == 1
+    assert "there is no topic 'qa.scores'" in ended.err
+    assert "it has qa.events" in ended.err
+
+
+@pytest.mark.parametrize("command", [("tail",), ("produce", "-")])
+async def test_no_broker_is_one_error(command: tuple[str, ...]) -> None:
+    """Port 1 answers nobody."""
+    ended = await judgestream(*command, "--bootstrap-servers", "127.0.0.1:1", stdin=b"{}\n")
+    assert ended.code == 1
+    assert ended.err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("command", ["broker", "offline-judge"])
+async def test_a_port_in_use_is_one_error(command: str) -> None:
+    """Exit code 1 and what to do."""
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        ended = await judgestream(command, "--port", str(port))
+    assert ended.code == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in ended.err
+    assert "Traceback" not in ended.err
+
+
+async def test_the_offline_judge_answers_like_an_openai_server() -> None:
+    """Its address serves its model's name; SIGTERM ends it well."""
+    async with running("offline-judge", "--port", "0", "--json") as server:
+        said = json.loads(await server.line())
+        async with aiohttp.ClientSession() as session, session.get(f"{said['base_url']}/models") as response:
+            models = await response.json()
+        assert [one["id"] for one in models["data"]] == [said["model"]]
+        assert (await server.stop()).code == 0
+
+
+async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    """From an event on its topic to a result that `tail` shows, with processes for worker, judge and tail."""
+    config = tmp_path / "settings.yaml"
+    event = {
+        "event_id": "one", "question": "Where is the tower?",
+        "reference": "The tower is in Paris.", "answer": "The tower is in Paris.",
+    }  # fmt: skip
+    async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
+        said = json.loads(await judge.line())
+        config.write_text(
+            json.dumps(
+                {
+                    "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+                    "topics": {"create": True},
+                    "judge": {
+                        "endpoints": [
+                            {"name": "offline", "base_url": said["base_url"], "model": said["model"]}
+                        ]
+                    },
+                    "telemetry": {"port": 0},
+                }
+            )
+        )
+        at = ("--bootstrap-servers", broker.bootstrap_servers)
+        assert (await judgestream("produce", "-", *at, stdin=json.dumps(event).encode())).code == 0
+        async with running("worker", "--config", str(config)) as worker:
+            # The topic of the results is there once the worker has started.
+            for _ in range(100):
+                if "qa.scores" in (await judgestream("tail", *at, "--topic", "no-such-topic")).err:
+                    break
+            async with running("tail", "--config", str(config), "--from-beginning") as tail:
+                line = await tail.line()
+            ended = await worker.stop()
+        assert " coverage 5 one " in line
+        assert ended.code == 0, ended.err
+
+
+async def test_a_worker_without_a_judge_is_bad_configuration(tmp_path: Path) -> None:
+    """Nothing names an endpoint: it says so and what to do."""
+    config = tmp_path / "settings.yaml"
+    async with EmbeddedBroker() as broker:
+        config.write_text(
+            json.dumps(
+                {
+                    "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+                    "topics": {"create": True},
+                    "telemetry": {"port": 0},
+                }
+            )
+        )
+        ended = await judgestream("worker", "--config", str(config))
+    assert ended.code == 2
+    assert "judge.endpoints: names no judge" in ended.err
