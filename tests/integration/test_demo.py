@@ -1,0 +1,176 @@
+"""`judgestream demo` as a real process: the main job, from nothing to a drop that is noticed."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.streams.cli.judge_server import judge_server
+from tests.streams.cli.processes import judgestream, running
+
+SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
+SAMPLED_TRACE_ID = "0" * 18 + "f" * 14
+"""The last 14 digits decide: all ones are above any threshold, so that such an event is always sampled."""
+KEYS = {
+    "events", "results", "dead_letters", "identity_holds", "means", "alerts", "tokens", "cost_usd", "seconds",
+}  # fmt: skip
+
+
+def parts_add_up(summary: dict[str, Any]) -> bool:
+    """The identity once more, from the summary alone."""
+    events, results, tasks = summary["events"], summary["results"], summary["tasks"]
+    outcomes = ("undecodable", "unroutable", "skipped", "sampled")
+    return bool(
+        events["read"] == sum(events[name] for name in outcomes)
+        and tasks["total"] == sum(results.values()) + tasks["dead_letters"]
+        and summary["dead_letters"] == events["undecodable"] + events["unroutable"] + tasks["dead_letters"]
+    )
+
+
+async def test_notices_that_answers_got_worse() -> None:
+    """400 events, worse ones from the half on: all accounted for, both means lower, and an alert says so."""
+    ended = await judgestream("demo", "--events", "400", "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert summary.keys() >= KEYS
+    assert summary["events"].keys() == {"read", "undecodable", "unroutable", "skipped", "sampled"}
+    assert summary["results"].keys() == {"scored", "unscored", "failed"}
+    assert summary["events"]["read"] == 400
+    assert summary["identity_holds"] is True
+    assert parts_add_up(summary)
+    # A tenth of the events is sampled with 1, the rest with 0.5: 220 expected, standard deviation about 10.
+    assert 160 < summary["events"]["sampled"] < 280
+    assert summary["events"]["undecodable"] > 0
+    assert summary["means"].keys() == {"coverage", "relevance"}
+    for sides in summary["means"].values():
+        assert sides["after"] < sides["before"] - 0.5
+    assert summary["alerts"] >= 1
+    assert summary["results"]["failed"] == 0
+    assert isinstance(summary["tokens"], int)
+    assert summary["tokens"] > 0
+    assert summary["cost_usd"] == 0
+    assert summary["judge"] == "offline-rules-1"
+    # What people read meanwhile is on the other stream.
+    assert "in memory, loopback only" in ended.err
+    assert "ALERT drop" in ended.err
+
+
+async def test_few_events_are_enough_for_an_end() -> None:
+    """One event: nothing to compare, everything accounted for; lines for people, no terminal control."""
+    ended = await judgestream("demo", "--events", "1")
+    assert ended.code == 0, ended.err
+    assert "accounted for" in ended.out
+    assert "\x1b" not in ended.out
+
+
+async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
+    """Bad lines end as dead letters, everything else is judged, and nothing is lost."""
+
+    def line(event_id: str, **fields: Any) -> bytes:
+        event = {
+            "event_id": event_id,
+            "question": "Where is it?",
+            "answer": "In Paris.",
+            "reference": "In Paris.",
+        }
+        return json.dumps(event | {"trace_id": SAMPLED_TRACE_ID} | fields).encode()
+
+    good = [line(f"e{number}") for number in range(20)]
+    no_event = json.dumps({"event_id": "x", "trace_id": SAMPLED_TRACE_ID}).encode()
+    bad = [b"not json", no_event, b"\xff\xfe\x00", b"[]", b'{"event_id": "cut off']
+    other = [
+        line("no metric fits", reference=None),
+        line("hostile \x1b[2J", answer="\x00\x1b[31m[bold]"),
+        line("unknown field", surprise={"a": 1}),
+        line("pages", context={f"Page-{number}": "text" for number in range(2000)}),
+        line("blank", answer=""),
+        line("large", question="x" * 5_000_000),
+    ]
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join([*good, *bad, *other, b""]) + b"\n")
+    ended = await judgestream("demo", "--events-file", str(file), "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert parts_add_up(summary)
+    assert summary["events"]["read"] == 31
+    # The five bad lines and the one above the size limit.
+    assert summary["events"]["undecodable"] == 6
+    assert summary["events"]["unroutable"] == 1
+    assert summary["events"]["sampled"] == 24
+    assert summary["results"]["failed"] == 0
+
+
+async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
+    """The first so many lines; a file that holds fewer ends it with its last line, and the demo says so."""
+    file = tmp_path / "events.jsonl"
+    file.write_text("not an event\n" * 5)
+    cut = await judgestream("demo", "--events-file", str(file), "--events", "3", "--json")
+    assert json.loads(cut.out)["events"]["read"] == 3
+    whole = await judgestream("demo", "--events-file", str(file), "--events", "9", "--json")
+    assert json.loads(whole.out)["events"]["undecodable"] == 5
+    assert "holds 5 events" in whole.err
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("expertqa_events.jsonl", 219), ("nq_events.jsonl", 400)], ids=["expertqa", "nq"]
+)
+async def test_real_events_are_accounted_for(name: str, count: int) -> None:
+    """Public question-answer data, where it is at hand."""
+    file = SHARED_DATA / name
+    if not file.exists():
+        pytest.skip(f"{name} is not here")
+    ended = await judgestream("demo", "--events-file", str(file), "--events", str(count), "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert summary["events"]["read"] == count
+    assert parts_add_up(summary)
+
+
+async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
+    """OPENAI_BASE_URL and OPENAI_API_KEY: its only model is asked, and the demo says what that means."""
+
+    def answer(asked: dict[str, Any]) -> str:
+        schema = asked["response_format"]["json_schema"]["name"]
+        if schema == "coverage_evidence":
+            organization = {"justification": "alike", "similar": True}
+            return json.dumps({"facts": [], "conclusions": [], "terms": [], "organization": organization})
+        return json.dumps({"claims": [], "justification": "none", "score": 3})
+
+    async with judge_server(answer, models=("only-one",)) as server:
+        env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret"}
+        ended = await judgestream("demo", "--events", "20", "--json", env=env)
+        assert ended.code == 0, ended.err
+        assert {request["model"] for request in server.requests} == {"only-one"}
+        assert set(server.keys) == {"Bearer sk-secret"}
+    summary = json.loads(ended.out)
+    assert summary["identity_holds"] is True
+    assert summary["judge"] == f"only-one at {server.url}"
+    # Nobody named the model's price: no cost is not the same as no known cost.
+    assert summary["cost_usd"] is None
+    assert "calls cost money" in ended.err
+    assert "sk-secret" not in ended.out + ended.err
+
+
+async def test_a_key_that_is_refused_ends_the_demo() -> None:
+    """With an error and not with a summary of nothing."""
+    async with judge_server(lambda _: "", status=401) as server:
+        env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "wrong", "OPENAI_MODEL": "m"}
+        ended = await judgestream("demo", "--events", "20", "--json", env=env)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert "error: " in ended.err
+
+
+async def test_goes_on_until_it_is_interrupted() -> None:
+    """Without a number of events: plain lines where there is no terminal, and Ctrl-C is its normal end."""
+    async with running("demo") as demo:
+        lines = [await demo.line()]
+        while not lines[-1].startswith("first verdict after"):
+            lines.append(await demo.line())
+        ended = await demo.stop(signal.SIGINT)
+    assert ended.code == 0, ended.err
+    assert "what became of the events" in ended.out
