@@ -94,8 +94,6 @@ def parse_fenced(message: str) -> dict[str, str]:
         sections[name] = message[begin.end() + 1 : end]
         # The next fence follows at once, or none does.
         begin = _BEGIN.match(message, end + len(closing))
-        if begin is not None and begin[1] != mark:
-            begin = None
     return sections
 
 

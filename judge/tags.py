@@ -155,7 +155,7 @@ def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretc
     # The search begins a character early, for the line end that a lead-in may follow.
     lead_in = _LEAD_IN.search(answer, max(start - 1, end - _LEAD_IN_CHARS, 0), end) if pages else None
     if lead_in is not None:
-        end = max(start, lead_in.start())
+        end = lead_in.start()
     start = _skip(answer, start, end)
     mark = _LIST_MARK.match(answer, start, end)
     if mark is not None:

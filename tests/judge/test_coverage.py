@@ -252,6 +252,15 @@ def test_a_judge_that_lists_nothing_gains_nothing(
     assert outcome.score_exact == score_exact
 
 
+def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
+    """Elsewhere a span of stop words says nothing."""
+    outcome = _judge(
+        _reply(facts=[("It is the Who.", "The Who", "the Who")]), reference="The Who", answer="It is the Who."
+    )
+    assert _lines(outcome)[0] == "Fact: 1 of 1 facts correctly matched."
+    assert outcome.corrections == ()
+
+
 def test_what_the_judge_leaves_out_is_added() -> None:
     """A judge that lists only what was matched does not lift the score."""
     honest = _judge(

@@ -76,6 +76,7 @@ def test_a_span_is_found_whatever_its_form(text: str, span: str, found: str) -> 
         ("½ cup", "1"),
         ("office \ufb01t", "f"),
         ("각", "가"),
+        ("か\u3099く", "か"),
         ("हिन्दी", "हि"),
         ("Paris is large", "Paris large"),
         ("anything", ""),
