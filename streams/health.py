@@ -17,8 +17,8 @@ class Loop(Protocol):
     """The delivery loop, as `streams.transport.Consumer` has it."""
 
     @property
-    def last_turn(self) -> float:
-        """When it last turned, on the monotonic clock."""
+    def last_turn(self) -> float | None:
+        """When it last turned, on the monotonic clock; None before its start."""
 
     @property
     def assigned(self) -> bool:
@@ -75,14 +75,14 @@ class Health:
         self._judge_trouble = judge_trouble
         self._write_trouble_seconds = write_trouble_seconds
         self._now = now
-        self._started = now()
         self.stopping = False
 
     def alive(self) -> Report:
         """Whether restarting the worker would not help: everything moves, or waits for somebody else."""
         reasons = []
         loop, now = self._loop(), self._now()
-        idle = now - (self._started if loop is None else loop.last_turn)
+        # Before the first assignment there is no loop yet; waiting for a broker or a group is not being stuck.
+        idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
         waiting = self._judge_trouble() is not None

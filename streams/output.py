@@ -187,17 +187,13 @@ def dead_letter(
     record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
 ) -> DeadLetter:
     """Build the dead letter of a record."""
-    timestamp = record.timestamp
     return DeadLetter(
         reason=reason,
         detail=_text(detail)[:MAX_DETAIL_CHARS],
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
-        # -1 is Kafka's word for "none".
-        timestamp=datetime.fromtimestamp(timestamp, UTC)
-        if timestamp is not None and timestamp >= 0
-        else None,
+        timestamp=moment(record.timestamp),
         key=record.key,
         value=record.value,
         value_bytes=len(record.value or b""),
@@ -205,6 +201,16 @@ def dead_letter(
         event_id=event_id,
         failed_at=failed_at,
     )
+
+
+def moment(timestamp: float | None) -> datetime | None:
+    """Read a record's timestamp; None where it has none that is one (-1, or a year that no calendar has)."""
+    if timestamp is None or timestamp < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def cut(letter: DeadLetter, keep_bytes: int) -> DeadLetter:

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -256,11 +255,11 @@ class Consumer(driver.Consumer):
         self.plan = self.transport.plan
         self.epoch = 0
         """Changes with every assignment; the thread compares it before it takes records."""
-        self.last_turn = time.monotonic()
-        """When the delivery loop was last seen alive, on the monotonic clock."""
+        self.last_turn: float | None = None
+        """When the delivery loop was last seen alive, on the monotonic clock; None before its start."""
         self._books: dict[TP, OffsetBook] = {}
         self._committed: dict[TP, int] = {}
-        self._parked: dict[TP, deque[Any]] = {}
+        self._parked: dict[TP, Sequence[Any]] = {}
         self._loads: dict[str, _Load] = {}
         self._held: set[str] = set()
         self._seeks: dict[TP, int] = {}
@@ -437,10 +436,10 @@ class Consumer(driver.Consumer):
             if self.epoch != epoch:
                 return
             if seeks.get(tp, 0) == self._seeks.get(tp, 0):
-                await self._take(tp, deque(batch), epoch)
+                await self._take(tp, batch, epoch)
             await asyncio.sleep(0)
 
-    async def _take(self, tp: TP, records: deque[Any], epoch: int) -> None:
+    async def _take(self, tp: TP, records: Sequence[Any], epoch: int) -> None:
         """Deliver or pass over records of one partition, in order; park what finds no room."""
         book = self._book_to_go_on_with(tp, records[0].offset)
         if book is None:
@@ -451,28 +450,22 @@ class Consumer(driver.Consumer):
             return
         keep = self.plan.predicates.get(tp.topic)
         load = self._load(tp.topic)
-        position = records[0].offset
-        steps = 0
-        while records:
-            record = records.popleft()
-            position = record.offset + 1
-            steps += 1
+        for index, record in enumerate(records):
             if keep is None or keep(record):
                 await self.callback(self._hand_on(tp, record, book, load))
-            elif steps >= STEP_RECORDS:
-                steps = 0
-                await asyncio.sleep(0)
-            else:
+            elif (index + 1) % STEP_RECORDS:
                 continue
+            else:
+                await asyncio.sleep(0)
             # Either pause may have seen a rebalance or a seek.
             if self.epoch != epoch or self._books.get(tp) is not book:
                 return
             if load.full:
                 self._held.add(tp.topic)
                 break
-        book.advance(position)
-        if records:
-            self._parked[tp] = records
+        book.advance(records[index].offset + 1)
+        if index + 1 < len(records):
+            self._parked[tp] = records[index + 1 :]
 
     def _book_to_go_on_with(self, tp: TP, offset: int) -> OffsetBook | None:
         """The book that a batch from `offset` on goes into; None where the partition is somebody else's now."""

@@ -12,7 +12,7 @@ from judge.task import build_task
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from streams.errors import DecodeError
 from streams.metrics import Metrics
-from streams.output import Incoming, Output, TooLargeError
+from streams.output import Incoming, Output, TooLargeError, moment
 from streams.routing import Route, Routing, route
 from streams.sampling import SamplingPolicy
 
@@ -79,8 +79,7 @@ class Intake:
 
     def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
         now = self._now()
-        stamp = record.timestamp
-        recorded_at = datetime.fromtimestamp(stamp, UTC) if stamp is not None and stamp >= 0 else now
+        recorded_at = moment(record.timestamp) or now
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
             build_task(

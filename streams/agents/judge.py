@@ -73,7 +73,11 @@ class Availability:
         )
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Wait until a call is answered, at most so long."""
+        """Wait so long, or until an endpoint that is down answers."""
+        if not self.down:
+            # It answers others: cutting the wait short would only make an overloaded endpoint busier.
+            await asyncio.sleep(timeout_seconds)
+            return
         with suppress(TimeoutError):
             await asyncio.wait_for(self._up.wait(), timeout_seconds)
 
