@@ -24,13 +24,11 @@ class DetectorState:
         statistic: Evidence for a fall; at least 0.
         threshold: Where the statistic means alarm.
         samples: Samples since the start or the latest reset.
-        suspected: How many of the latest samples seem to belong to the fall; 0 where nothing speaks for one.
     """
 
     statistic: float
     threshold: float
     samples: int
-    suspected: int
 
     @property
     def alarm(self) -> bool:
@@ -91,9 +89,6 @@ class ShiryaevRobertsEDetector:
     as when sampling is raised on suspicion; they may depend on an answer's labels too, since that is what the
     weight corrects.
 
-    **The suspected start** of the fall is where the product of the leading bet's factors was last at its lowest:
-    the most likely place of the change for that bet, as in Page's CUSUM.
-
     Args:
         tolerated_mean: m, the lowest mean that is still all right, scaled to [0, 1); 0 would leave nothing to fall to.
         threshold: T, samples for each false alarm that is allowed; at least 1.
@@ -108,7 +103,7 @@ class ShiryaevRobertsEDetector:
 
     name = "shiryaev-roberts-e/1"
 
-    __slots__ = ("_bets", "_largest_weight", "_m", "_products", "_samples", "_starts", "_sums", "_threshold")
+    __slots__ = ("_bets", "_largest_weight", "_m", "_samples", "_sums", "_threshold")
 
     def __init__(
         self, *, tolerated_mean: float, threshold: float, largest_weight: float | None = None
@@ -130,19 +125,14 @@ class ShiryaevRobertsEDetector:
         """Forget the evidence; the tolerated mean and the largest weight stay."""
         self._samples = 0
         self._sums = [0.0] * BETS
-        self._products = [1.0] * BETS
-        self._starts = [0] * BETS
 
     @property
     def state(self) -> DetectorState:
         """What it thinks now."""
-        leader = max(range(BETS), key=self._sums.__getitem__)
-        speaks = self._products[leader] > 1
         return DetectorState(
             statistic=min(sum(self._sums) / BETS, CEILING),
             threshold=self._threshold,
             samples=self._samples,
-            suspected=self._samples - self._starts[leader] if speaks else 0,
         )
 
     def update(self, value: float, weight: float = 1.0) -> DetectorState:
@@ -161,14 +151,10 @@ class ShiryaevRobertsEDetector:
             raise ValueError(f"weight must be at least 1, got {weight}")
         self._largest_weight = max(self._largest_weight, weight)
         gain = weight / self._largest_weight * (self._m - value)
-        for k, bet in enumerate(self._bets):
-            factor = 1 + bet * gain
-            self._sums[k] = min((self._sums[k] + 1) * factor, CEILING)
-            product = self._products[k]
-            if product <= 1:
-                # The fall, if there is one, begins with this sample: what came before speaks against it.
-                product = 1.0
-                self._starts[k] = self._samples
-            self._products[k] = min(product * factor, CEILING)
+        self._sums = [
+            (evidence + 1) * (1 + bet * gain) for evidence, bet in zip(self._sums, self._bets, strict=True)
+        ]
+        if max(self._sums) > CEILING:
+            self._sums = [min(evidence, CEILING) for evidence in self._sums]
         self._samples += 1
         return self.state

@@ -7,8 +7,9 @@ that workers can export as counters, so that a dashboard arrives at the same num
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf, isfinite, sqrt
+from operator import attrgetter
 from statistics import NormalDist
 from typing import Self
 
@@ -52,6 +53,12 @@ class WeightedSums:
             sums = sums.add(score, probability)
         return sums
 
+    @classmethod
+    def merged(cls, parts: Iterable[WeightedSums]) -> Self:
+        """Add up sums over sets of scores that do not overlap."""
+        totals = [sum(column) for column in zip(*map(_IN_ORDER, parts), strict=True)]
+        return cls(**dict(zip(_FIELDS, totals, strict=True))) if totals else cls()
+
     def add(self, score: float, probability: float = 1.0) -> Self:
         """Return the sums with one score more.
 
@@ -67,17 +74,15 @@ class WeightedSums:
         if not 0 < probability <= 1:
             raise ValueError(f"probability must be above 0 and at most 1, got {probability}")
         w = 1 / probability
-        return self._plus(
-            WeightedSums(
-                count=1,
-                weight=w,
-                weighted=w * score,
-                weighted_square=w * score * score,
-                weight_square=w * w,
-                weight_square_score=w * w * score,
-                weight_square_score_square=w * w * score * score,
-            ),
-            1,
+        wx, ww = w * score, w * w
+        return type(self)(
+            count=self.count + 1,
+            weight=self.weight + w,
+            weighted=self.weighted + wx,
+            weighted_square=self.weighted_square + wx * score,
+            weight_square=self.weight_square + ww,
+            weight_square_score=self.weight_square_score + ww * score,
+            weight_square_score_square=self.weight_square_score_square + wx * wx,
         )
 
     def merge(self, other: WeightedSums) -> Self:
@@ -193,6 +198,10 @@ class WeightedSums:
             + mean * mean * self.weight_square
         )
         return max(squares, 0.0)
+
+
+_FIELDS = tuple(field.name for field in fields(WeightedSums))
+_IN_ORDER = attrgetter(*_FIELDS)
 
 
 def student_quantile(probability: float, degrees: float) -> float:

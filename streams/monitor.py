@@ -74,6 +74,7 @@ class Monitor:
             self._ignored[reason] += 1
             return []
         self._last.appendleft(_last_verdict(result))
+        sample = _sample(result, now) if isinstance(result, Scored) else None
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
@@ -82,8 +83,8 @@ class Monitor:
                 self._ignored["series_limit"] += 1
                 continue
             entry.statuses[result.status] += 1
-            if isinstance(result, Scored):
-                change = entry.series.add(_sample(result, now), now)
+            if isinstance(result, Scored) and sample is not None:
+                change = entry.series.add(sample, now)
                 if change is not None:
                     alerts.append(build_alert(change, key, result, now))
         return alerts

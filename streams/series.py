@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from schemas import Estimate
+from streams.changepoints import samples_since_shift
 from streams.detectors import Detector, ShiryaevRobertsEDetector
 from streams.estimators import WeightedSums
 from streams.windows import SlidingSums
@@ -107,12 +108,14 @@ class Series:
         "_baseline",
         "_downward",
         "_dropped_at",
+        "_fallen_mean",
         "_history",
         "_largest_weight",
         "_rules",
         "_tolerated",
         "_total",
         "_upward",
+        "_usual_mean",
         "_window",
     )
 
@@ -126,6 +129,10 @@ class Series:
         self._baseline = None if rules.target is None else _target_estimate(rules.target)
         self._downward: Detector | None = None if rules.target is None else self._detector(rules.target)
         self._upward: Detector | None = None
+        # Against these the begin of a change is placed. A target alone would not do: where the mean is only a little
+        # below it, a few of the worst scores would pass for all of the drop.
+        self._usual_mean = 0.0 if rules.target is None else rules.target + rules.min_drop
+        self._fallen_mean = rules.lowest
         self._dropped_at: datetime | None = None
 
     @property
@@ -176,10 +183,12 @@ class Series:
         self._history.append(sample)
         weight = 1 / sample.probability
         self._largest_weight = max(self._largest_weight, weight)
-        if self._baseline is None:
-            if self._total.count >= self._rules.baseline_samples:
-                self._learn()
-            return None
+        learning = self._baseline is None
+        if self._total.count == self._rules.baseline_samples:
+            self._learn()
+        return None if learning else self._test(sample, weight)
+
+    def _test(self, sample: Sample, weight: float) -> Change | None:
         share = (sample.score - self._rules.lowest) / (self._rules.highest - self._rules.lowest)
         if self._upward is not None:
             return self._recover(self._upward, 1 - share, weight)
@@ -194,14 +203,17 @@ class Series:
         interval where that is lower: a mean that may never have been higher is not a fall.
         """
         rules = self._rules
-        self._baseline = self._estimate(self._total)
         mean = self._total.mean
         ends = self._total.interval(
             lowest=rules.lowest, highest=rules.highest, confidence=BASELINE_CONFIDENCE
         )
         if mean is None or ends is None:
             return
-        self._tolerated = min(mean - rules.min_drop, ends[0])
+        self._usual_mean = max(self._usual_mean, mean)
+        if rules.target is not None:
+            return
+        self._baseline = self._estimate(self._total)
+        self._tolerated = max(min(mean - rules.min_drop, ends[0]), rules.lowest)
         if self._tolerated > rules.lowest:
             self._downward = self._detector(self._tolerated)
 
@@ -225,6 +237,7 @@ class Series:
         )
         change = self._change("drop", detector)
         self._dropped_at = change.began_at
+        self._fallen_mean = change.current.mean
         return change
 
     def _recover(self, detector: Detector, share: float, weight: float) -> Change | None:
@@ -239,8 +252,14 @@ class Series:
 
     def _change(self, kind: Literal["drop", "recovered"], detector: Detector) -> Change:
         state = detector.state
-        suspected = state.suspected or state.samples
-        since = list(self._history)[-suspected:]
+        # Before the detector's own samples nothing was in question: they were the baseline, or the state before.
+        remembered = list(self._history)[-state.samples :]
+        sign, normal_mean = (1, self._usual_mean) if kind == "drop" else (-1, self._fallen_mean)
+        suspected = samples_since_shift(
+            ((sign * sample.score, 1 / sample.probability) for sample in reversed(remembered)),
+            normal_mean=sign * normal_mean,
+        )
+        since = remembered[-suspected:]  # all of them, should none stand out
         current = self._estimate(_sums(since))
         if current is None or self._baseline is None:
             raise AssertionError("a change is called by a score, and after the baseline")
@@ -256,7 +275,7 @@ class Series:
             detector=detector.name,
             began_at=began_at,
             dropped_at=self._dropped_at or began_at,
-            or_earlier=suspected > len(since),
+            or_earlier=len(since) == len(remembered) < state.samples,
             example_event_ids=tuple(sample.event_id for sample in worst[:EXAMPLES]),
         )
 

@@ -40,10 +40,7 @@ class SlidingSums:
     def total(self, now: datetime) -> WeightedSums:
         """Give the sums over the window that ends now."""
         self._forget(self._number(now))
-        sums = WeightedSums()
-        for part in self._slices.values():
-            sums = sums.merge(part)
-        return sums
+        return WeightedSums.merged(self._slices.values())
 
     def _number(self, moment: datetime) -> int:
         return int(moment.timestamp() // self._slice_seconds)
