@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judge.offline.lexical import Searched, Sentence, Statement, Token, split
+from judge.offline.lexical import Searched, Sentence, Statement, Token, is_citation, split
 from judge.text import TextIndex, normalise, sentences, share_stem, words
 
 MAX_UNITS = 300
@@ -22,6 +22,7 @@ _CUE = re.compile(
 )
 _CLAUSE_END = re.compile(r";\s+|,\s+(?=(?:and|but|while|whereas|although|though)\s)")
 _MIN_CLAUSE_WORDS = 4
+_SIGNS = " .,;:!?\"'()[]"
 _MIN_TERM_CHARS = 7
 # Endings of verbs and adverbs, which tell what happens to a topic rather than name it.
 _NO_TERM = ("ed", "ing", "ly")
@@ -70,7 +71,13 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
 
 def _units(reference: str) -> list[_Unit]:
     """What the reference states, each once, in order."""
-    spans = [clause for sentence in sentences(reference) for clause in _clauses(reference, *sentence)]
+    spans: list[tuple[int, int]] = []
+    for sentence in sentences(reference):
+        for start, end in _clauses(reference, *sentence):
+            if spans and is_citation(reference[start:end]):
+                spans[-1] = spans[-1][0], end  # a line of footnote marks belongs to what is before it
+            else:
+                spans.append((start, end))
     seen: set[str] = set()
     parts: list[Sentence] = []
     for part in split(reference, spans):
@@ -79,8 +86,14 @@ def _units(reference: str) -> list[_Unit]:
             seen.add(key)
             parts.append(part)
     together = -(-len(parts) // MAX_UNITS) or 1
-    grouped = (parts[first : first + together] for first in range(0, len(parts), together))
-    return [_Unit(group[0].start, group[-1].end, tuple(group)) for group in grouped]
+    grouped = [parts[first : first + together] for first in range(0, len(parts), together)]
+    units = [_Unit(group[0].start, group[-1].end, tuple(group)) for group in grouped]
+    return [unit for unit in units if _tells(unit)] or units
+
+
+def _tells(unit: _Unit) -> bool:
+    """Whether it has any word that says something."""
+    return any(token.is_content for part in unit.parts for token in part.tokens)
 
 
 def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -98,7 +111,6 @@ def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _stated(span: str, unit: _Unit, searched: Searched, answer: str) -> tuple[dict[str, Any], int | None]:
     """One fact or conclusion, and where the answer states it."""
-    matches = [searched.best(Statement(part.tokens)) for part in unit.parts]
     item: dict[str, Any] = {
         "item": span if len(span) <= MAX_ITEM_CHARS else f"{span[: MAX_ITEM_CHARS - 1]}…",
         "reference_span": span,
@@ -106,6 +118,14 @@ def _stated(span: str, unit: _Unit, searched: Searched, answer: str) -> tuple[di
         "justification": "The answer has none of its words.",
         "matched": False,
     }
+    if not _tells(unit):
+        # Nothing but the very words can show that they are meant.
+        place = TextIndex(answer).find(span.strip(_SIGNS))
+        if place is not None:
+            item |= {"answer_span": answer[place[0] : place[1]], "matched": True}
+            item["justification"] = "The answer has these very words."
+        return item, None if place is None else place[0]
+    matches = [searched.best(Statement(part.tokens)) for part in unit.parts]
     found = [match for match in matches if match is not None]
     if not found:
         return item, None
@@ -136,6 +156,7 @@ def _terms(reference: str) -> list[str]:
     """Names, then long words, as the reference writes them."""
     phrases: dict[str, str] = {}
     long_words: dict[str, str] = {}
+    named: set[str] = set()
     for sentence in split(reference):
         names = list(_names(reference, sentence))
         for first, last in names:
@@ -144,9 +165,10 @@ def _terms(reference: str) -> list[str]:
         taken = {place for first, last in names for place in range(first.start, last.end)}
         for token in sentence.tokens:
             word = reference[token.start : token.end]
-            if token.is_content and token.start not in taken and _is_long_word(word):
+            if token.start in taken:
+                named.add(token.stem)
+            elif token.is_content and _is_long_word(word):
                 long_words.setdefault(token.stem, word)
-    named = " ".join(phrases)
     # A word that a name holds is the same term; the longer of the others say more.
     rest = [word for base, word in long_words.items() if base not in named]
     rest.sort(key=len, reverse=True)

@@ -122,6 +122,11 @@ def _undoubled(base: str) -> str:
     return base
 
 
+def is_citation(text: str) -> bool:
+    """Whether a text is made of evidence tags and footnote marks alone."""
+    return not any(char.isalnum() for char in _CITATION.sub("", text))
+
+
 def tokens(text: str) -> list[Token]:
     """All words of a text as tokens, in order, without evidence tags and footnote marks."""
     masked = _CITATION.sub(lambda found: " " * len(found[0]), text)

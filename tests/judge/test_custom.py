@@ -9,7 +9,7 @@ from judge.custom import MAX_VERDICT_BYTES, PackMetric
 from judge.errors import InvalidVerdictError
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.packs import parse_pack
-from tests.judge.tasks import task_for
+from tests.judge.built_tasks import task_for
 
 PACK = parse_pack(
     b"""

@@ -16,7 +16,7 @@ from judge.packs import parse_pack
 from judge.pricing import ModelPrice, PriceTable
 from judge.scripted import Line, ScriptedChat
 from schemas import RESULT, Correction, Failed, JudgeTask, Scored, Unscored, Usage
-from tests.judge.tasks import OCCURRED, SAMPLED, task_for
+from tests.judge.built_tasks import OCCURRED, SAMPLED, task_for
 
 NOW = datetime(2026, 11, 21, 9, 0, 2, tzinfo=UTC)
 

@@ -1,0 +1,41 @@
+"""Tasks made from events, as the intake makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from judge.metric import Metric
+from judge.task import build_task
+from schemas import JudgeTask, QAEvent, Sampling, Source
+
+OCCURRED = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
+SAMPLED = OCCURRED + timedelta(seconds=1)
+
+
+def task_for(
+    metric: Metric,
+    *,
+    question: str = "Where is the Eiffel Tower, and since when?",
+    answer: str = "An answer.",
+    reference: str | None = None,
+    context: Mapping[str, str] | None = None,
+) -> JudgeTask:
+    """The task that a metric gets for an event with these texts."""
+    event = QAEvent(
+        event_id="e-1",
+        occurred_at=OCCURRED,
+        question=question,
+        answer=answer,
+        reference=reference,
+        context=None if context is None else dict(context),
+        labels={"app": "guide"},
+    )
+    return build_task(
+        event,
+        metric,
+        source=Source(topic="qa.events", partition=0, offset=7),
+        sampling=Sampling(probability=0.5, stratum="default", policy="p-1"),
+        recorded_at=OCCURRED,
+        sampled_at=SAMPLED,
+    )

@@ -1,0 +1,138 @@
+"""The whole judge over HTTP: a task in, a result out, through the SDK and a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from judge.evaluator import Judge
+from judge.metric import Mode
+from judge.offline import OFFLINE_MODEL
+from judge.offline.server import OfflineJudge
+from judge.openai_chat import OpenAIChat
+from judge.packs import parse_pack
+from judge.registry import build_metric
+from schemas import Failed, Scored, Unscored
+from tests.judge.built_tasks import task_for
+from tests.judge.fake_openai import Answer, completion, fake_openai
+
+REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
+ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
+PAGES = {"Page-7": "The tower is 330 metres tall.", "Page-2": "The Eiffel Tower stands in Paris."}
+
+
+@pytest.fixture
+async def chat() -> AsyncIterator[OpenAIChat]:
+    async with OfflineJudge() as server:
+        chat = OpenAIChat(endpoint="offline", model=server.model, base_url=server.base_url)
+        yield chat
+        await chat.close()
+
+
+def item(text: str, reference_span: str, answer_span: str) -> dict[str, Any]:
+    return {
+        "item": text,
+        "reference_span": reference_span,
+        "answer_span": answer_span,
+        "justification": "said",
+        "matched": True,
+    }
+
+
+async def test_the_worked_case() -> None:
+    """An endpoint lists 2 facts, no conclusion, 1 term and the same organization: exactly the published verdict."""
+    evidence = {
+        "facts": [
+            item("It is in Paris.", "The Eiffel Tower is in Paris.", "is located in Paris"),
+            item("It was completed in 1889.", "It was completed in 1889.", "built in 1889"),
+        ],
+        "conclusions": [],
+        "terms": [item("Eiffel Tower", "Eiffel Tower", "Eiffel Tower")],
+        "organization": {"justification": "alike", "similar": True},
+    }
+    usage = {"prompt_tokens": 10, "completion_tokens": 5}
+    async with fake_openai(Answer(completion(json.dumps(evidence), usage=usage))) as fake:
+        chat = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
+        judge = Judge(build_metric("coverage"), chat)
+        result = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
+        await chat.close()
+    assert isinstance(result, Scored)
+    # 5 * (1 * 0.7 + 1 * 0.21 + 1 * 0.09) = 5
+    assert result.verdict == {
+        "score": 5,
+        "rationale": [
+            "Fact: 2 of 2 facts correctly matched.",
+            "Conclusion: 0 of 0 conclusions correctly matched.",
+            "Terminology: 1 of 1 terms correctly matched.",
+            "Organization: matched",
+            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+        ],
+    }
+    assert (result.score, result.score_exact, result.corrections) == (5, "5", ())
+    assert fake.requests[0]["response_format"]["json_schema"]["name"] == "coverage_evidence"
+
+
+@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
+async def test_coverage_offline(chat: OpenAIChat, mode: Mode) -> None:
+    """The right answer is full marks in either mode, a wrong one few; the judge's name is on both."""
+    judge = Judge(build_metric("coverage", mode=mode), chat)
+    good = await judge.judge(task_for(judge.metric, answer=ANSWER, reference=REFERENCE))
+    bad = await judge.judge(task_for(judge.metric, answer="It is a dish from Rome.", reference=REFERENCE))
+    assert isinstance(good, Scored)
+    assert isinstance(bad, Scored)
+    assert (good.score, bad.score) == (5, 0)
+    assert good.corrections == bad.corrections == ()
+    assert good.judge is not None
+    assert good.judge.model_answered == OFFLINE_MODEL
+    assert good.usage.input_tokens > 100
+    assert good.cost_usd == 0.0
+
+
+@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
+async def test_relevance_offline(chat: OpenAIChat, mode: Mode) -> None:
+    """Supported claims are full marks; a wrong number and a missing page are not."""
+    judge = Judge(build_metric("relevance", mode=mode), chat)
+
+    async def score(answer: str) -> int:
+        result = await judge.judge(task_for(judge.metric, answer=answer, context=PAGES))
+        assert isinstance(result, Scored)
+        assert {one.kind for one in result.corrections} <= {"score_lowered"}
+        return result.score
+
+    good = "The Eiffel Tower stands in Paris. Evidence: [Page 2]\nIt is 330 metres tall. Evidence: [Page 7]"
+    assert await score(good) == 5
+    assert await score(good.replace("330", "200")) == 3  # 1 of 2
+    assert await score(good.replace("[Page 7]", "[Page 7] [Page 8]")) == 4
+    assert await score("Fish live in water. [Page 2]") == 1
+
+
+async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
+    """It claims nothing."""
+    judge = Judge(build_metric("relevance"), chat)
+    result = await judge.judge(task_for(judge.metric, answer="I'm sorry, I cannot answer.", context=PAGES))
+    assert isinstance(result, Unscored)
+    assert result.reason == "no_claims"
+
+
+async def test_a_metric_of_ones_own_is_refused_offline_and_judged_elsewhere(chat: OpenAIChat) -> None:
+    """No number is invented for a prompt that the rules do not know."""
+    pack = parse_pack(
+        b"---\nscore_range: [1, 5]\n---\n# System\nRate tone.\n# User\n{{ item.output_text }}",
+        dialect="markdown",
+        origin="t",
+    )
+    metric = build_metric("tone", pack=pack)
+    offline = await Judge(metric, chat).judge(task_for(metric, answer="Fine."))
+    assert isinstance(offline, Failed)
+    assert offline.error_type == "content_refused"
+    assert "coverage and relevance only" in offline.detail
+    async with fake_openai(Answer(completion('Polite. {"score": 4, "why": "polite"}'))) as fake:
+        other = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
+        result = await Judge(metric, other).judge(task_for(metric, answer="Fine."))
+        await other.close()
+    assert isinstance(result, Scored)
+    assert result.verdict == {"score": 4, "why": "polite"}
+    assert [message["content"] for message in fake.requests[0]["messages"]] == ["Rate tone.", "Fine."]
