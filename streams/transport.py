@@ -29,6 +29,7 @@ from aiokafka.errors import (
     CommitFailedError,
     IllegalStateError,
     KafkaError,
+    ProducerClosed,
     RebalanceInProgressError,
 )
 from faust.transport.drivers import aiokafka as driver
@@ -511,12 +512,60 @@ class Consumer(driver.Consumer):
 
 
 class Producer(driver.Producer):
-    """Idempotent: a retry of its own never writes a record twice."""
+    """Idempotent: a retry of its own never writes a record twice.
+
+    A batch that the broker refuses for good (too large, say) has used up its sequence numbers, and aiokafka does not
+    give them back: every later batch to that partition would be out of order. So another producer takes over then.
+    What fails until it does is for the caller to send again.
+    """
 
     transport: Transport
+    _producer: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._renewal = asyncio.Lock()
+        self._retired: set[asyncio.Task[None]] = set()
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {"enable_idempotence": True, **self.transport.plan.producer}
+
+    async def send(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Hand a record over; what is returned ends when the broker has confirmed it, and must be awaited."""
+        producer = self._producer
+        return self._confirmed(await super().send(*args, **kwargs), producer)
+
+    async def _confirmed(self, sent: Awaitable[Any], producer: Any) -> Any:
+        try:
+            return await sent
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, ProducerClosed):
+                await self._renew(producer)
+            raise
+
+    async def _renew(self, producer: Any) -> None:
+        """Have a new producer take over, unless that has happened already."""
+        async with self._renewal:
+            if self._producer is not producer or self.should_stop:
+                return
+            successor = self._new_producer()
+            try:
+                await successor.start()
+            except KafkaError as error:
+                self.log.warning("A new producer cannot start yet: %r", error)
+                await successor.stop()
+                return
+            self._producer = successor
+            retired = asyncio.create_task(producer.stop())
+            self._retired.add(retired)
+            retired.add_done_callback(self._retired.discard)
+
+    async def on_stop(self) -> None:
+        """Stop, with those that were replaced."""
+        await super().on_stop()
+        for retired in tuple(self._retired):
+            retired.cancel()
+        await asyncio.gather(*self._retired, return_exceptions=True)
 
 
 class Transport(driver.Transport):
