@@ -39,6 +39,7 @@ def check(
 
     try:
         settings = settings_for_command(file)
+        _build(settings, file)
     except CommandError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
             typer.echo(
@@ -81,6 +82,21 @@ def schema() -> None:
     from streams.settings import settings_schema
 
     typer.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
+
+
+def _build(settings: Settings, file: Path) -> None:
+    """Build what can be built without a network: the metrics with their prompt packs."""
+    from streams.cli.settings import bad_settings
+    from streams.errors import SettingsError
+    from streams.judging import build_metrics
+    from streams.logs import set_up_logs
+    from streams.settings import TelemetrySettings
+
+    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
+    try:
+        build_metrics(settings)
+    except SettingsError as error:
+        raise bad_settings(error, file) from error
 
 
 def _summary(settings: Settings) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TextIO
 import typer
 
 from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.lines import opened, progress
 from streams.printable import printable
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def judge(
 
     call = _Call(file, metric, prompt_pack, base_url, model, output, mode, concurrency, as_json)
     built = _metric(call)
-    with _input(file) as lines, _output(output) as out:
+    with opened(file) as lines, _output(output) as out:
         tally = run_until_stopped(lambda stop: _judge(call, built, lines, out, stop))
     text = json.dumps(tally.as_json(), ensure_ascii=False) if as_json else tally.line()
     typer.echo(text, err=not (as_json and output is not None))
@@ -112,8 +113,10 @@ def _metric(call: _Call) -> Metric:
 
     from streams.errors import SettingsError
     from streams.judging import build_metric
-    from streams.settings import BUILT_IN_METRICS, MetricSettings
+    from streams.logs import set_up_logs
+    from streams.settings import BUILT_IN_METRICS, MetricSettings, TelemetrySettings
 
+    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
     if call.prompt_pack is None and call.metric not in BUILT_IN_METRICS:
         raise BadUsageError(
             f"--metric must be {' or '.join(BUILT_IN_METRICS)}, got {call.metric!r}; any other name needs --prompt-pack"
@@ -125,19 +128,6 @@ def _metric(call: _Call) -> Metric:
         return build_metric(call.metric, settings)
     except (SettingsError, ValidationError) as error:
         raise BadUsageError(str(error)) from error
-
-
-@contextlib.contextmanager
-def _input(file: Path) -> Iterator[BinaryIO]:
-    if str(file) == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        handle = file.open("rb")
-    except OSError as error:
-        raise BadUsageError(f"cannot read {file}: {error.strerror}") from error
-    with handle:
-        yield handle
 
 
 @contextlib.contextmanager
@@ -155,7 +145,7 @@ def _output(file: Path | None) -> Iterator[TextIO]:
 
 async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop: asyncio.Event) -> Tally:
     from judge.errors import JudgeConfigurationError, JudgeUnavailableError
-    from streams.cli.judge_tally import Tally, progress
+    from streams.cli.judge_tally import Tally
     from streams.file_judging import InvalidLine, judge_lines
     from streams.judging import build_judges, open_chat
     from streams.settings import JudgeSettings

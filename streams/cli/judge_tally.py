@@ -1,19 +1,13 @@
-"""What `judgestream judge` says at its end, and its progress bar."""
+"""What `judgestream judge` says at its end."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from schemas import Failed, Scored
 from streams.estimators import WeightedSums
 from streams.file_judging import InvalidLine, Outcome
-
-_COUNT_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -103,35 +97,3 @@ class Tally:
     def _interval(self) -> tuple[float, float] | None:
         lowest, highest = self.score_range
         return self.scored.interval(lowest=lowest, highest=highest)
-
-
-@contextlib.contextmanager
-def progress(file: Path) -> Iterator[Callable[[], None]]:
-    """Show a progress bar on standard error while it is a terminal.
-
-    Args:
-        file: Whose lines are counted for the bar's length, where that is possible.
-
-    Yields:
-        To be called once a line.
-    """
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415 - as above
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=_count_lines(file))
-        yield lambda: bar.advance(task)
-
-
-def _count_lines(file: Path) -> int | None:
-    if not file.is_file():
-        return None
-    count = 0
-    with file.open("rb") as handle:
-        while block := handle.read(_COUNT_BYTES):
-            count += block.count(b"\n")
-    return count or None

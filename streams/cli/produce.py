@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -15,6 +14,7 @@ import typer
 
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
+from streams.cli.lines import opened, progress
 from streams.printable import printable
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -58,7 +58,8 @@ def produce(
     target = topic or where.settings.topics.events
     sender = _Sender(target, rate=rate, key_field=key_field)
     started = time.monotonic()
-    with _opened(file) as lines:
+    with opened(file) as lines, progress(file) as advance:
+        sender.on_confirmed = advance
         run_until_stopped(lambda stop: sender.run(lines, where, stop))
     seconds = time.monotonic() - started
     if as_json:
@@ -83,19 +84,8 @@ def produce(
             f"the broker refused {sender.refused} records:\n"
             + "\n".join(f"  {text}" for text in sender.problems)
         )
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    if str(file) == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        handle = file.open("rb")
-    except OSError as error:
-        raise BadUsageError(f"cannot read {file}: {error.strerror}") from error
-    with handle:
-        yield handle
+    if sender.interrupted:
+        raise typer.Exit(130)
 
 
 class _Sender:
@@ -106,6 +96,8 @@ class _Sender:
         self.refused = 0
         self.without_key = 0
         self.problems: list[str] = []
+        self.interrupted = False
+        self.on_confirmed: Callable[[], None] = lambda: None
         self._topic = topic
         self._rate = rate
         self._key_field = key_field
@@ -124,6 +116,7 @@ class _Sender:
         await where.start(producer)
         try:
             await self._send_all(producer, lines, stop)
+            self.interrupted = stop.is_set()
             await producer.flush()
             for _ in range(MAX_UNCONFIRMED):  # every confirmation has been counted
                 await self._room.acquire()
@@ -172,6 +165,7 @@ class _Sender:
         self._room.release()
         if error is None:
             self.confirmed += 1
+            self.on_confirmed()
             return
         self.refused += 1
         if len(self.problems) < MAX_PROBLEMS_SHOWN:

@@ -20,7 +20,7 @@ BUCKET_SECONDS = 2.0
 MAX_BUCKETS = 120
 LABEL_VERDICTS = 600
 """The table by label looks back this many verdicts."""
-LABELS = ("app", "model")
+LABELS = ("app", "model", "prompt_version")
 KEPT_VERDICTS = 60
 RATE_SECONDS = 5.0
 

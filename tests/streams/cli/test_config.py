@@ -107,3 +107,11 @@ def test_schema_is_a_json_schema_that_takes_the_example(capsys: pytest.CaptureFi
     jsonschema.validate(yaml.safe_load(GOOD), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(BAD), schema)
+
+
+def test_check_opens_prompt_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is not there is a problem of the settings."""
+    path = tmp_path / "packs.yaml"
+    path.write_text("metrics: {tone: {prompt_pack: no-such-pack.md, score_range: [1, 5]}}")
+    assert call("config", "check", str(path)) == 2
+    assert "metrics.tone.prompt_pack" in capsys.readouterr().err

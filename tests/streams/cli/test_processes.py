@@ -199,3 +199,17 @@ async def test_a_worker_without_a_judge_is_bad_configuration(tmp_path: Path) -> 
         ended = await judgestream("worker", "--config", str(config))
     assert ended.code == 2
     assert "judge.endpoints: names no judge" in ended.err
+
+
+async def test_an_interrupted_produce_says_so(lines: Path) -> None:
+    """What was sent until then is confirmed and counted; the exit code is that of an interruption."""
+    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
+        at = ("-b", broker.bootstrap_servers)
+        async with (
+            running("tail", *at, "-t", "qa.events", "--from-beginning") as tail,
+            running("produce", str(lines), *at, "--rate", "0.01") as sender,
+        ):
+            assert " one " in await tail.line()
+            ended = await sender.stop(signal.SIGINT)
+    assert ended.code == 130
+    assert ended.out.startswith("1 records")

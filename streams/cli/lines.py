@@ -1,0 +1,63 @@
+"""Files of lines: opened with an error that helps, and with a bar that says how far their reader is."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from streams.cli.errors import BadUsageError
+
+_COUNT_BYTES = 1024 * 1024
+
+
+@contextlib.contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; `-` is standard input.
+
+    Raises:
+        BadUsageError: It cannot be read.
+    """
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        handle = file.open("rb")
+    except OSError as error:
+        raise BadUsageError(f"cannot read {file}: {error.strerror}") from error
+    with handle:
+        yield handle
+
+
+@contextlib.contextmanager
+def progress(file: Path) -> Iterator[Callable[[], None]]:
+    """Show a progress bar on standard error while it is a terminal.
+
+    Args:
+        file: Whose lines are counted for the bar's length, where that is possible.
+
+    Yields:
+        To be called once a line.
+    """
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415 - as above
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=_count_lines(file))
+        yield lambda: bar.advance(task)
+
+
+def _count_lines(file: Path) -> int | None:
+    if not file.is_file():
+        return None
+    count = 0
+    with file.open("rb") as handle:
+        while block := handle.read(_COUNT_BYTES):
+            count += block.count(b"\n")
+    return count or None
