@@ -1,0 +1,215 @@
+"""How far the offline judge agrees with people: the area under the ROC curve against human labels.
+
+**Coverage** against human correct / incorrect of open-domain answers (NQ), by the exact score before rounding; answers to
+improper questions and those without a label are left out. The file joins the right answers to a question with "/", of
+which an answer usually gives one. Reported twice: against the whole reference, as the metric would meet it,
+and against the best of these alternatives. Baseline, in the same two ways: the share of the reference's different words
+that the answer has.
+
+**Claim support** against experts' labels of claims (ExpertQA): "Complete" is positive, "Incomplete" and "Missing" are negative,
+"Partial" and claims without a label are left out. A label is found by its claim's words among the claims that the judge
+reads from the answer; labels without a like claim are counted and left out. Reported by the share of words that the best
+passage of a cited page has (halved where a number or a negation differs), and by the yes or no that the verdict rests on;
+for the claims that cite a page, where there is something to decide, and for all. Baseline: the share of the claim's different words
+that its cited pages have.
+
+Ties count half. The rules were not fitted to these files.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import Line, data_file
+from judge.offline.coverage_rules import coverage_evidence
+from judge.offline.relevance_rules import judge_claims
+from judge.scoring import coverage_score
+from judge.tags import page_number
+from judge.text import normalise, words
+
+_LABELS = frozenset({"Complete", "Incomplete", "Missing"})
+
+
+def area_under_curve(positive: Sequence[float], negative: Sequence[float]) -> float | None:
+    """The chance that a positive case is ranked above a negative one, ties counting half.
+
+    By the Mann-Whitney rank statistic: (R - P(P+1)/2) / (P N), R the sum of the positives' midranks.
+
+    Args:
+        positive: Numbers of the positive cases.
+        negative: Numbers of the negative cases.
+
+    Returns:
+        0..1, or None where one of the two kinds is missing.
+    """
+    if not positive or not negative:
+        return None
+    ranked = sorted([(number, True) for number in positive] + [(number, False) for number in negative])
+    rank_sum = Fraction(0)
+    start = 0
+    while start < len(ranked):
+        end = start
+        while end < len(ranked) and ranked[end][0] == ranked[start][0]:
+            end += 1
+        midrank = Fraction(start + 1 + end, 2)
+        rank_sum += midrank * sum(is_positive for _, is_positive in ranked[start:end])
+        start = end
+    count = len(positive)
+    return float((rank_sum - Fraction(count * (count + 1), 2)) / (count * len(negative)))
+
+
+def word_recall(said: str, text: str) -> float:
+    """The share of a text's different words that another text has; 0 where it has no word."""
+    wanted = {word.text for word in words(said)}
+    return len(wanted & {word.text for word in words(text)}) / len(wanted) if wanted else 0.0
+
+
+def run() -> Iterator[dict[str, object]]:
+    """Measure; a data set that is not there is named and skipped."""
+    for measure, names in (
+        (_coverage, ("nq_events.jsonl", "nq_labels.jsonl")),
+        (_support, ("expertqa_events.jsonl", "expertqa_labels.jsonl")),
+    ):
+        paths = [data_file(name) for name in names]
+        if None in paths:
+            message = f"skipped: {' or '.join(names)} is not there (JUDGESTREAM_DATA names the folder)"
+            print(message, file=sys.stderr)
+            yield Line(f"agreement: {names[0].split('_')[0]}", None, "AUC", note=message).as_json()
+            continue
+        events, labels = (_read(path) for path in paths if path is not None)
+        for line in measure(events, labels):
+            yield line.as_json()
+
+
+def _coverage(events: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    label_of = {label["event_id"]: label for label in labels}
+    labelled = [
+        (event, label_of[event["event_id"]]["human_correct"])
+        for event in events
+        if not label_of[event["event_id"]]["improper_question"]
+    ]
+    cases = [
+        (event["reference"], event["answer"], correct) for event, correct in labelled if correct is not None
+    ]
+    counted = (
+        f"offline judge; {sum(case[2] for case in cases)} correct of {len(cases)}; baseline: word recall"
+    )
+    for name, alternatives in (("whole reference", False), ("best alternative", True)):
+        scores: dict[bool, list[float]] = {True: [], False: []}
+        recalls: dict[bool, list[float]] = {True: [], False: []}
+        for reference, answer, correct in cases:
+            references = reference.split("/") if alternatives else [reference]
+            scores[correct].append(max(_coverage_of(one, answer) for one in references))
+            recalls[correct].append(max(word_recall(one, answer) for one in references))
+        yield Line(
+            f"agreement: coverage (exact score, {name}) with human correct/incorrect, NQ",
+            _area(scores),
+            "AUC",
+            baseline=_area(recalls),
+            note=counted,
+        )
+
+
+def _coverage_of(reference: str, answer: str) -> float:
+    evidence = coverage_evidence(reference=reference, answer=answer)
+    counts = {
+        name: (sum(item["matched"] for item in evidence[name]), len(evidence[name]))
+        for name in ("facts", "conclusions", "terms")
+    }
+    return float(coverage_score(**counts, organization=evidence["organization"]["similar"]).exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """A claim that an expert labelled, as the judge and the baseline see it."""
+
+    complete: bool
+    cites: bool
+    strength: float
+    supported: bool
+    overlap: float
+
+
+def _support(events: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    label_of = {label["event_id"]: label["claims"] for label in labels}
+    found: list[_Labelled] = []
+    not_found = 0
+    for event in events:
+        for labelled in _labelled(event, label_of[event["event_id"]]):
+            if labelled is None:
+                not_found += 1
+            else:
+                found.append(labelled)
+    for name, claims in (("claims that cite", [one for one in found if one.cites]), ("all claims", found)):
+        counted = (
+            f"offline judge; {sum(one.complete for one in claims)} complete of {len(claims)}; {not_found} labels without "
+            "a like claim left out; baseline: word overlap with the cited pages"
+        )
+        baseline = _area(_by_label((one.complete, one.overlap) for one in claims))
+        for kind, values in (
+            ("strength", [(one.complete, one.strength) for one in claims]),
+            ("yes or no", [(one.complete, float(one.supported)) for one in claims]),
+        ):
+            yield Line(
+                f"agreement: claim support ({kind}, {name}) with experts' labels, ExpertQA",
+                _area(_by_label(values)),
+                "AUC",
+                baseline=baseline,
+                note=counted,
+            )
+
+
+def _labelled(event: dict[str, Any], labels: Sequence[dict[str, Any]]) -> Iterator[_Labelled | None]:
+    """An event's labelled claims; None for each that the judge does not read as a claim."""
+    numbered = ((page_number(name), text) for name, text in (event.get("context") or {}).items())
+    pages = {number: text for number, text in numbered if number is not None}
+    judged = {
+        _key(one.claim.text): one
+        for one in judge_claims(question=event["question"], answer=event["answer"], pages=pages)
+    }
+    for label in labels:
+        if label["support"] not in _LABELS:
+            continue
+        one = judged.get(_key(label["claim"]))
+        if one is None:
+            yield None
+            continue
+        cited = "\n".join(pages.get(page, "") for page in label["pages"])
+        yield _Labelled(
+            complete=label["support"] == "Complete",
+            cites=bool(label["pages"]),
+            strength=one.strength,
+            supported=one.supported,
+            overlap=word_recall(label["claim"], cited),
+        )
+
+
+def _key(claim: str) -> str:
+    return normalise(claim).rstrip(" .")
+
+
+def _by_label(values: Iterable[tuple[bool, float]]) -> dict[bool, list[float]]:
+    sorted_out: dict[bool, list[float]] = {True: [], False: []}
+    for label, value in values:
+        sorted_out[label].append(value)
+    return sorted_out
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def _area(values: Mapping[bool, Sequence[float]]) -> float | None:
+    area = area_under_curve(values[True], values[False])
+    return None if area is None else round(area, 3)
+
+
+if __name__ == "__main__":
+    for result in run():
+        print(json.dumps(result))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import agreement
+from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.agreement import area_under_curve, word_recall
+
+NUMBERS = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=8)
+
+
+@pytest.mark.parametrize(
+    ("positive", "negative", "area"),
+    [
+        ([2, 3], [0, 1], 1.0),
+        ([0, 1], [2, 3], 0.0),
+        ([1, 1], [1], 0.5),
+        # Of the 6 pairs 3>1, 3>2, 2>1 are right, 2=2 is half right, 3>0 and 2>0 are right: 5.5 of 6.
+        ([3, 2], [1, 2, 0], 5.5 / 6),
+        # Of the 4 pairs 4>1, 4>3 and 2>1 are right, 2>3 is wrong: 3 of 4.
+        ([4, 2], [1, 3], 0.75),
+        ([], [1], None),
+        ([1], [], None),
+    ],
+)
+def test_area_under_the_curve_by_hand(
+    positive: list[float], negative: list[float], area: float | None
+) -> None:
+    """The share of pairs that are ranked right, ties half."""
+    assert area_under_curve(positive, negative) == area
+
+
+@given(NUMBERS, NUMBERS)
+def test_the_rank_statistic_counts_pairs(positive: list[float], negative: list[float]) -> None:
+    """It equals counting them one by one."""
+    pairs = [(one, other) for one in positive for other in negative]
+    counted = sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
+    assert area_under_curve(positive, negative) == pytest.approx(counted)
+
+
+def test_word_recall() -> None:
+    """Different words of the one in the other, whatever their case: 2 of 3."""
+    assert word_recall("Zinc, zinc is blue", "Blue ZINC") == pytest.approx(2 / 3)
+    assert word_recall("...", "Blue") == 0.0
+
+
+def write(path: Path, records: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+
+
+def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Improper questions and labels of other kinds are left out; every line has the one form."""
+    monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
+    answers = {
+        "a": ("Zinc", True, False),
+        "b": ("Iron", False, False),
+        "c": ("Iron", True, True),
+        "d": ("Iron", None, False),
+    }
+    write(
+        tmp_path / "nq_events.jsonl",
+        [
+            {"event_id": key, "question": "q", "answer": answer, "reference": "Gold/Zinc"}
+            for key, (answer, _, _) in answers.items()
+        ],
+    )
+    write(
+        tmp_path / "nq_labels.jsonl",
+        [
+            {"event_id": key, "human_correct": correct, "improper_question": improper}
+            for key, (_, correct, improper) in answers.items()
+        ],
+    )
+    write(
+        tmp_path / "expertqa_events.jsonl",
+        [
+            {
+                "event_id": "x",
+                "question": "metals",
+                "answer": "Zinc is blue. [Page 1]\nIron is green. [Page 1]\nGold is partly red. [Page 1]",
+                "context": {"Page-1": "Zinc is blue. Gold is red."},
+            }
+        ],
+    )
+    labels = {
+        "Zinc is blue.": "Complete",
+        "Iron is green.": "Incomplete",
+        "Gold is partly red.": "Partial",
+        "Tin is old.": "Missing",
+    }
+    claims = [{"claim": claim, "pages": [1], "support": support} for claim, support in labels.items()]
+    write(tmp_path / "expertqa_labels.jsonl", [{"event_id": "x", "claims": claims}])
+    lines = list(agreement.run())
+    # One positive above one negative in each: 1.0. The claim on tin is not in the answer, the one on gold is partial.
+    assert [line["value"] for line in lines] == [1.0] * 6
+    assert [line["baseline"] for line in lines] == [1.0] * 6
+    assert "1 correct of 2" in str(lines[0]["note"])
+    assert "1 complete of 2; 1 labels without" in str(lines[2]["note"])
+    assert all(
+        list(line)[:7] == ["benchmark", "value", "unit", "baseline", "ratio", "aim", "met"] for line in lines
+    )
+
+
+def test_data_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the error stream, and as lines without a value."""
+    monkeypatch.setenv("JUDGESTREAM_DATA", str(tmp_path))
+    assert main(["agreement"]) == 0
+    captured = capsys.readouterr()
+    assert [json.loads(line)["value"] for line in captured.out.splitlines()] == [None, None]
+    assert "nq_events.jsonl" in captured.err
+    assert "expertqa_labels.jsonl" in captured.err
+
+
+def test_an_unknown_benchmark_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """The names that there are come with it."""
+    assert main(["speed-of-light"]) == 2
+    assert ", ".join(BENCHMARKS) in capsys.readouterr().err
