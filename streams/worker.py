@@ -23,7 +23,7 @@ from streams.agents.judge import Availability, JudgeAgent
 from streams.agents.monitor import MonitorAgent
 from streams.agents.pipeline import Pipeline
 from streams.app import App, add_agent, build_app
-from streams.errors import StreamsError
+from streams.errors import SettingsError, StreamsError
 from streams.health import Health
 from streams.ingest import Ingest
 from streams.judging import build_judges, build_metrics, first_endpoint, open_chat
@@ -231,14 +231,21 @@ class _Worker:
 
     def _add_monitor(self) -> None:
         settings = self._settings
-        self._monitor = Monitor(
-            MonitorConfig(
-                labels=settings.monitor.labels,
-                baseline_samples=settings.monitor.baseline_samples,
-                expected_samples_per_false_alarm=settings.monitor.samples_per_false_alarm,
+        watched = settings.monitor
+        try:
+            config = MonitorConfig(
+                labels=watched.labels,
+                max_series=watched.max_series,
+                baseline_samples=watched.baseline_samples,
+                min_drop=watched.min_drop,
+                targets=watched.targets,
+                expected_samples_per_false_alarm=watched.samples_per_false_alarm,
+                window_seconds=watched.window_seconds,
                 score_ranges={name: metric.score_range for name, metric in self._judged_by.items()},
             )
-        )
+        except ValueError as error:  # a target outside the scale of a metric, which its prompt pack may name
+            raise SettingsError([f"monitor.{error}"]) from error
+        self._monitor = Monitor(config)
         agent = MonitorAgent(self._monitor, self._output)
         self._add(settings.topics.scores, "monitor", agent, agent.handle)
 

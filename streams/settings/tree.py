@@ -15,22 +15,40 @@ from streams.settings.kafka import KafkaSettings, TopicSettings
 
 BUILT_IN_METRICS = ("coverage", "relevance")
 """Metrics that need no prompt pack."""
+DEFAULT_LABELS = ("app", "model")
+"""The labels that most products have, and that the shipped dashboards group by."""
 
 
 class MonitorSettings(Section):
     """When a drop is called."""
 
     labels: tuple[LabelName, ...] = Field(
-        default=(), max_length=8, description="Labels watched one by one, beside the whole traffic."
+        default=DEFAULT_LABELS,
+        max_length=8,
+        description="Labels watched one by one, beside the whole traffic.",
     )
+    max_series: int = Field(default=200, ge=1, le=100_000, description="Series in memory at the same time.")
     baseline_samples: int = Field(
-        default=100, ge=10, le=1_000_000, description="Judged samples that say what is normal."
+        default=60,
+        ge=10,
+        le=1_000_000,
+        description="Judged answers from which a series learns what is normal.",
+    )
+    min_drop: float = Field(
+        default=0.25, gt=0, le=100, description="Smallest fall that matters, in points of the metric's scale."
+    )
+    targets: dict[MetricName, float] = Field(
+        default_factory=dict,
+        description="By metric, the lowest mean that is all right, in points; in place of a learned one.",
     )
     samples_per_false_alarm: int = Field(
-        default=10_000,
+        default=20_000,
         ge=100,
         le=1_000_000_000,
-        description="Judged samples for each false alarm that is allowed.",
+        description="Judged answers of a metric for each false alarm that is allowed.",
+    )
+    window_seconds: float = Field(
+        default=3600, gt=0, le=604_800, description="Length of the sliding window that the live page shows."
     )
 
 
@@ -42,7 +60,7 @@ class TelemetrySettings(Section):
     )
     port: int = Field(default=8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
     labels: tuple[LabelName, ...] = Field(
-        default=(), max_length=8, description="Event labels that become metric labels."
+        default=DEFAULT_LABELS, max_length=8, description="Event labels that become metric labels."
     )
     max_label_values: int = Field(
         default=20, ge=1, le=1000, description='Values a label may have in metrics; the rest is "other".'
@@ -69,7 +87,14 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _across(self) -> Self:
-        refuse([*_time_problems(self), *_metric_problems(self), *_topic_problems(self)])
+        refuse(
+            [
+                *_time_problems(self),
+                *_metric_problems(self),
+                *_topic_problems(self),
+                *_target_problems(self),
+            ]
+        )
         return self
 
     def routes(self) -> tuple[Route, ...]:
@@ -106,6 +131,18 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
                 (f"metrics.{name}.score_range", f"is fixed for {name} without a prompt pack; remove it")
             )
     return problems
+
+
+def _target_problems(settings: Settings) -> list[tuple[str, str]]:
+    known = ", ".join(settings.metrics)
+    return [
+        (
+            f"monitor.targets.{name}",
+            f"is the target of a metric that is not judged (those are {known}); remove it",
+        )
+        for name in settings.monitor.targets
+        if name not in settings.metrics
+    ]
 
 
 def _topic_problems(settings: Settings) -> list[tuple[str, str]]:
