@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
-import msgspec
 import openai
 import orjson
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
-from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import (
+    EventError,
+    InvalidVerdictError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+)
 from judge.openai_errors import error_for_status
+from judge.openai_reply import NoCompletionError, read_completion
 from judge.surrogates import without_lone_surrogates
-from schemas import Usage
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 4 * 1024 * 1024
@@ -43,25 +47,6 @@ _RESERVED = frozenset(
     {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
 )
 _CACHED_SCHEMAS = 64
-
-
-class _Message(msgspec.Struct):
-    content: Any = None
-    refusal: Any = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Completion(msgspec.Struct):
-    choices: list[_Choice]
-    model: str | None = None
-    usage: Any = None
-
-
-_COMPLETION = msgspec.json.Decoder(_Completion)
 
 
 class OpenAIChat:
@@ -168,14 +153,8 @@ class OpenAIChat:
                 f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s"
             ) from error
         except openai.APIStatusError as error:
-            raise error_for_status(
-                endpoint=self._endpoint,
-                status=error.status_code,
-                body=error.body,
-                headers=error.response.headers,
-                now=datetime.now(UTC),
-                schema_sent=request.response_schema is not None,
-                secret=self._key,
+            raise self._status_error(
+                error.status_code, error.body, error.response.headers, request
             ) from error
         except openai.APIConnectionError as error:
             too_large = _too_large(error)
@@ -237,60 +216,46 @@ class OpenAIChat:
         return fragment
 
     def _reply(self, response: httpx2.Response, request: ChatRequest, seconds: float) -> ChatReply:
-        completion = self._completion(response, request)
-        choice = completion.choices[0]
-        if choice.message.refusal:
-            raise EventError(
-                "content_refused", f"judge {self._model} refused: {_text(choice.message.refusal)[:500]}"
-            )
-        if choice.finish_reason == "content_filter":
+        try:
+            completion = read_completion(response.content)
+        except NoCompletionError as error:
+            if error.body is not None:
+                raise self._status_error(error.status, error.body, response.headers, request) from error
+            kind = response.headers.get("content-type", "no content type")
+            raise JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} answered {response.status_code} with a body that is no chat "
+                f"completion ({kind}): {error}"
+            ) from error
+        if completion.refusal:
+            raise EventError("content_refused", f"judge {self._model} refused: {completion.refusal[:500]}")
+        if completion.finish_reason == "content_filter":
             raise EventError(
                 "content_refused", f"the content filter of {self._endpoint} stopped {self._model}"
             )
-        if choice.finish_reason == "length":
+        if completion.finish_reason == "length":
             raise EventError(
                 "reply_cut",
                 f"the reply of {self._model} ended at its length limit ({request.max_output_tokens} tokens asked for)",
             )
         return ChatReply(
-            text=_text(choice.message.content),
+            text=completion.text,
             model=completion.model or self._model,
-            usage=_usage(completion.usage),
+            usage=completion.usage,
             seconds=seconds,
         )
 
-    def _completion(self, response: httpx2.Response, request: ChatRequest) -> _Completion:
-        raw = response.content
-        try:
-            completion = _COMPLETION.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            completion = None
-        if completion is None:
-            body = _lenient_json(raw)
-            if isinstance(body, dict) and body.get("error"):
-                # Some gateways answer 200 and put the status of what stands behind them into the error.
-                error = body["error"]
-                code = error.get("code") if isinstance(error, dict) else None
-                raise error_for_status(
-                    endpoint=self._endpoint,
-                    status=code if isinstance(code, int) and 400 <= code < 600 else 502,
-                    body=body,
-                    headers=response.headers,
-                    now=datetime.now(UTC),
-                    schema_sent=request.response_schema is not None,
-                    secret=self._key,
-                )
-            try:
-                completion = msgspec.convert(body, _Completion)
-            except msgspec.ValidationError:
-                completion = None
-        if completion is None or not completion.choices:
-            start = without_lone_surrogates(" ".join(raw[:200].decode("utf-8", "replace").split()))
-            raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} answered {response.status_code} with a body that is no chat "
-                f"completion ({response.headers.get('content-type', 'no content type')}): {start!r}"
-            )
-        return completion
+    def _status_error(
+        self, status: int, body: object, headers: Mapping[str, str], request: ChatRequest
+    ) -> JudgeError:
+        return error_for_status(
+            endpoint=self._endpoint,
+            status=status,
+            body=body,
+            headers=headers,
+            now=datetime.now(UTC),
+            schema_sent=request.response_schema is not None,
+            secret=self._key,
+        )
 
     async def _bound(self, response: httpx2.Response) -> None:
         encoded = response.headers.get("content-encoding", "identity").lower() != "identity"
@@ -366,43 +331,6 @@ def _length_parameter(host: str) -> str:
     """
     is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
     return "max_completion_tokens" if is_openai else "max_tokens"
-
-
-def _lenient_json(raw: bytes) -> Any:
-    try:
-        # Unlike the fast readers, this one takes lone surrogates in a text.
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _text(content: Any) -> str:
-    """A message's text; some servers give it in parts."""
-    if isinstance(content, str):
-        return without_lone_surrogates(content)
-    if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        return without_lone_surrogates("".join(part for part in parts if isinstance(part, str)))
-    return ""
-
-
-def _usage(usage: Any) -> Usage:
-    """Token counts; what a server leaves out or garbles counts 0, for no verdict is worth losing over it."""
-    if not isinstance(usage, dict):
-        return Usage()
-    details = usage.get("prompt_tokens_details")
-    input_tokens = _count(usage.get("prompt_tokens"))
-    return Usage(
-        input_tokens=input_tokens,
-        cached_tokens=min(input_tokens, _count(details.get("cached_tokens")))
-        if isinstance(details, dict)
-        else 0,
-        output_tokens=_count(usage.get("completion_tokens")),
-    )
-
-
-def _count(value: Any) -> int:
-    return max(0, value) if isinstance(value, int) else 0
 
 
 def _root(error: BaseException) -> str:

@@ -98,7 +98,8 @@ def error_for_status(
     if schema_sent and status in _REQUEST | {500, 501} and _mentions(words, _SCHEMA_WORDS):
         return JudgeConfigurationError(
             f"{told}. It seems not to support structured output (response_format json_schema): "
-            "set `mode: verbatim` for this metric, or use a model that supports it"
+            "set `mode: verbatim` for this metric (or take response_schema out of its prompt pack), "
+            "or use a model that supports it"
         )
     if status in _REQUEST:
         return _error_for_request(told, codes, words)

@@ -159,6 +159,7 @@ async def test_what_is_wrong_with_one_event_is_an_event_error(answer: Answer, er
         (Answer(b""), "no chat completion"),
         (Answer(b"\xff\xfe"), "no chat completion"),
         (Answer(b'{"error": {"message": "overloaded", "code": 503}}'), "503: overloaded"),
+        (Answer(b'{"error": {"message": "later"}, "choices": []}'), "502: later"),
         (Answer(drop=True), "broke off"),
         (Answer(b"x" * 5_000, status=500), "larger than 4096 bytes"),
         (Answer(completion("x"), headers={"Content-Length": "1000"}), "primary"),
