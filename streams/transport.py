@@ -272,11 +272,13 @@ class Consumer(driver.Consumer):
 
     @property
     def assigned(self) -> bool:
-        """Whether partitions are assigned and being read."""
-        return bool(self._books) and self.flow_active
+        """Whether the group has said what is to be read here, which may be nothing: a spare worker is at its post."""
+        return bool(self.can_resume_flow.is_set())
 
     def partitions(self) -> Iterator[PartitionState]:
         """Every assigned partition as it stands now."""
+        if not self._books:
+            return  # before the first assignment the driver has no consumer to ask
         assigned = self._thread.assignment()
         for tp, book in list(self._books.items()):
             end = self.highwater(tp) if tp in assigned else None

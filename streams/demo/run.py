@@ -133,6 +133,7 @@ class _Demo:
         self._read_rate = Rate()
         self._judged_rate = Rate()
         self._first_event: float | None = None
+        self._patience = STALLED_SECONDS + plan.judge_latency_seconds
 
     async def run(self, stack: AsyncExitStack, stop: asyncio.Event) -> Ending:
         kafka = self._settings.kafka
@@ -145,7 +146,7 @@ class _Demo:
                 self._settings, stop=self._worker_stop, registry=self._registry, on_ready=ready.set_result
             )
         )
-        stack.push_async_callback(self._stop_worker, worker)
+        stack.push_async_callback(self._stop_worker, worker, ready)
         producer = await _started(
             stack, AIOKafkaProducer(**servers, acks="all", linger_ms=2, max_request_size=MAX_RECORD_BYTES)
         )
@@ -205,6 +206,7 @@ class _Demo:
         stop: asyncio.Event,
     ) -> bool:
         """Show how it goes; True when all events are accounted for, False after a stop."""
+        is_ready = False
         moved = (time.monotonic(), (0, 0, 0))
         while True:
             with contextlib.suppress(TimeoutError):
@@ -213,9 +215,9 @@ class _Demo:
                 if task.done() and (name != "feed" or task.exception() is not None):
                     task.result()  # raises what ended it
                     raise DemoError(f"the demo's {name} ended by itself; start it again")
-            if ready.done():
+            if ready.done() and not is_ready:
+                is_ready = True
                 self._display.begin(self._board, self._heading(ready.result()))
-                ready = asyncio.get_running_loop().create_future()
             self._display.update(self._flow(feed, progress))
             if stop.is_set():
                 return False
@@ -224,17 +226,20 @@ class _Demo:
             state = (feed.sent, progress.finished, self._board.results)
             if state != moved[1]:
                 moved = (time.monotonic(), state)
-            elif self._plan.events is not None and time.monotonic() - moved[0] > STALLED_SECONDS:
+            elif self._plan.events is not None and time.monotonic() - moved[0] > self._patience:
                 raise DemoError(self._stalled(feed, progress))
 
     def _stalled(self, feed: Feed, progress: Progress) -> str:
         balance = self._accounts.balance(self._skipped())
         return (
-            f"nothing moved for {STALLED_SECONDS:.0f} s: {feed.sent - progress.finished_events} events and "
+            f"nothing moved for {self._patience:.0f} s: {feed.sent - progress.finished_events} events and "
             f"{balance.in_flight} tasks are not finished; is the judge {self._judge_name()} reachable?"
         )
 
-    async def _stop_worker(self, worker: asyncio.Task[None]) -> None:
+    async def _stop_worker(self, worker: asyncio.Task[None], ready: asyncio.Future[Running]) -> None:
+        # A worker that is still starting is let start: to stop one half-way leaves its threads behind.
+        either: tuple[asyncio.Future[Any], ...] = (worker, ready)
+        await asyncio.wait(either, timeout=STOP_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         self._worker_stop.set()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(worker), STOP_SECONDS)

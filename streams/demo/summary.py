@@ -95,9 +95,7 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
     for name, count in values["results"].items():
         flow.add_row(f"results {name}", str(count))
     flow.add_row("dead letters", str(values["dead_letters"]))
-    means = Table(
-        title="means, weighted by 1 / probability", title_justify="left", box=None, padding=(0, 2, 0, 0)
-    )
+    means = Table(box=None, padding=(0, 2, 0, 0))
     means.add_column("metric")
     for side in ("before", "after"):
         means.add_column(side, justify="right")
@@ -117,7 +115,11 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         verdict = Text(f"stopped with {values['tasks']['in_flight']} tasks in flight")
     else:
         verdict = Text("NOT accounted for: see the numbers above", style="bold red")
-    halves: list[RenderableType] = [Text("means of the first and the second half, weighted by 1 / probability"), means, Text()]
+    halves: list[RenderableType] = [
+        Text("means of the first and the second half, weighted by 1 / probability"),
+        means,
+        Text(),
+    ]
     return Group(
         Text("what became of the events"),
         flow,

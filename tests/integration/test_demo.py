@@ -174,3 +174,12 @@ async def test_goes_on_until_it_is_interrupted() -> None:
         ended = await demo.stop(signal.SIGINT)
     assert ended.code == 0, ended.err
     assert "what became of the events" in ended.out
+
+
+async def test_an_interrupt_while_it_starts_ends_well() -> None:
+    """Ctrl-C before the worker reads: no error, nothing left behind, and the exit code of an interruption."""
+    async with running("demo", "--events", "300") as demo:
+        assert "in memory, loopback only" in await demo.line()
+        ended = await demo.stop(signal.SIGINT)
+    assert ended.code == 130
+    assert ended.err == ""
