@@ -49,7 +49,7 @@ def datasource() -> Json:
         "refresh": 1,
         "skipUrlSync": False,
         "options": [],
-        "current": {},
+        "current": {"selected": True, "text": "default", "value": "default"},
     }
 
 
@@ -70,7 +70,6 @@ def label_variable(name: str, label: str, query: str, description: str) -> Json:
         "description": description,
         "type": "query",
         "datasource": DATASOURCE,
-        "definition": query,
         "query": {"query": query, "refId": f"variable-{name}"},
         "regex": "",
         "hide": 0,

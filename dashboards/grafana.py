@@ -161,7 +161,7 @@ class Panel:
                 "thresholdsStyle": {"mode": "dashed" if self.thresholds else "off"},
             }
         elif self.type == "state-timeline":
-            custom = {"fillOpacity": 70, "lineWidth": 0, "spanNulls": False}
+            custom = {"fillOpacity": 70, "lineWidth": 0}
         return custom | dict(self.custom)
 
     def _options(self) -> Json:

@@ -58,7 +58,7 @@ _STATS: Final = Line(
         ),
         Panel(
             title="Calls",
-            description="Judge calls a second that ended, in whatever way.",
+            description="Judge calls a second that ended, with a verdict or without one.",
             type="stat",
             unit="reqps",
             no_data=_NO_CALLS,
@@ -221,6 +221,25 @@ _CALL_LINES: Final = (
                         },
                     },
                 ),
+            ),
+            Panel(
+                title="Verdicts, by endpoint",
+                description="Share of the verdicts that each endpoint gave. The usual judge gives nearly all; a spare one that "
+                "takes over is seen here. Its scores are other series and never compared with those of the usual one.",
+                unit="percentunit",
+                no_data="No verdict came in this time",
+                queries=(
+                    Query(
+                        expr=f'sum by (endpoint) (rate({_CALLS}{{{ENDPOINT}, outcome=~"scored|unscored"}}[{WINDOW}])) '
+                        "/ ignoring (endpoint) group_left () "
+                        f'(sum(rate({_CALLS}{{{ENDPOINT}, outcome=~"scored|unscored"}}[{WINDOW}])) > 0)',
+                        legend="{{endpoint}}",
+                    ),
+                ),
+                alerts=("JudgestreamFallbackJudge",),
+                minimum=0,
+                maximum=1,
+                stack="normal",
             ),
             Panel(
                 title="In flight",

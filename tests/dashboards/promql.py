@@ -1,0 +1,40 @@
+"""What an expression of a dashboard speaks of. Rough, and enough for expressions of our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FILES = Path(__file__).parents[2] / "helm" / "files"
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NAME = re.compile(r"[a-zA-Z_][\w:]*judgestream[\w:]*|judgestream_\w+|\b\w+(?=\{)")
+_SELECTOR = re.compile(r"([\w:]+)\{([^}]*)\}")
+
+
+def rules(file: str) -> list[dict[str, Any]]:
+    """All rules of a file of `helm/files`, in order."""
+    document = yaml.safe_load((FILES / file).read_text(encoding="utf-8"))
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def names(expr: str) -> set[str]:
+    """Names of the series in an expression, whose variables have been replaced."""
+    return set(_NAME.findall(_STRING.sub('""', expr)))
+
+
+def selectors(expr: str) -> Iterator[tuple[str, set[str]]]:
+    """Each name with the labels that its selector speaks of."""
+    for name, matchers in _SELECTOR.findall(_STRING.sub('""', expr)):
+        yield name, set(re.findall(r"(\w+)\s*[=!]", matchers))
+
+
+def plain(text: str, values: Mapping[str, str]) -> str:
+    """Replace Grafana's variables."""
+    for name in sorted(values, key=len, reverse=True):
+        text = re.sub(rf"\$\{{{re.escape(name)}\}}|\${re.escape(name)}\b", values[name], text)
+    return text

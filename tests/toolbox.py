@@ -1,0 +1,56 @@
+"""Finds the outside tools that tests marked `tools` need. A missing one is a failure, never a skip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN_VARIABLE = "JUDGESTREAM_TOOLS_BIN"
+PYTHON_VARIABLE = "JUDGESTREAM_TOOLS_PYTHON"
+NODE_VARIABLE = "JUDGESTREAM_TOOLS_NODE"
+
+
+def tool(name: str) -> str:
+    """Give the path of a program: from the folder that JUDGESTREAM_TOOLS_BIN names, else from PATH."""
+    path = os.environ.get("PATH", os.defpath)
+    folder = os.environ.get(BIN_VARIABLE)
+    found = shutil.which(name, path=path if folder is None else os.pathsep.join([folder, path]))
+    if found is None:
+        pytest.fail(f"{name} is not there: install it, put it on PATH or let {BIN_VARIABLE} name its folder")
+    return found
+
+
+def python_with(module: str) -> str:
+    """Give a Python that can import a module: the one JUDGESTREAM_TOOLS_PYTHON names, else this one."""
+    python = os.environ.get(PYTHON_VARIABLE, sys.executable)
+    tried = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
+    if tried.returncode:
+        pytest.fail(
+            f"{python} cannot import {module}: install it somewhere and let {PYTHON_VARIABLE} name that Python"
+        )
+    return python
+
+
+def node_modules(manifest: Path) -> Path:
+    """Give the folder with what a package.json asks for: `node_modules` under JUDGESTREAM_TOOLS_NODE."""
+    folder = os.environ.get(NODE_VARIABLE)
+    modules = (manifest.parent if folder is None else Path(folder)) / "node_modules"
+    if not modules.is_dir():
+        pytest.fail(
+            f"{modules} is not there: copy {manifest.parent}/* to a folder, run `npm ci` in it and let "
+            f"{NODE_VARIABLE} name it"
+        )
+    return modules
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """Run a program to its end; fail with what it said where it does not end well."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, f"{' '.join(map(str, command))} ended with {done.returncode}:\n{said}"
+    return said
