@@ -22,7 +22,7 @@ class Loop(Protocol):
 
     @property
     def assigned(self) -> bool:
-        """Whether partitions are assigned and being read."""
+        """Whether the group has said what is to be read here."""
 
 
 class Agent(Protocol):
@@ -101,9 +101,7 @@ class Health:
         if self.stopping:
             reasons.append("stopping")
         if loop is None or not loop.assigned:
-            reasons.append(
-                "no partitions are assigned (joining, rebalancing, or more workers than partitions)"
-            )
+            reasons.append("the consumer group has assigned nothing yet (joining or rebalancing)")
         trouble = self._judge_trouble()
         if trouble is not None:
             reasons.append(f"judge unavailable: {trouble}")

@@ -15,7 +15,7 @@ from streams.errors import StreamsError
 from streams.health import Health, Report
 
 _SECURITY: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }

@@ -289,11 +289,15 @@ async def test_the_port_serves_metrics_and_page(stage: Stage) -> None:
                 return len((await answer.json())["verdicts"]) == 5
 
         await until(shown, "five verdicts on the page")
-        async with session.get("/metrics") as answer:
-            text = await answer.text()
-            assert answer.content_type == "text/plain"
-            assert 'judgestream_scores_total{metric="tone",score="3"} 5.0' in text
-            assert "judgestream_consumer_lag_records{" in text
+
+        async def counted() -> bool:
+            async with session.get("/metrics") as answer:
+                assert answer.content_type == "text/plain"
+                text = await answer.text()
+                assert "judgestream_consumer_lag_records{" in text
+                return 'judgestream_scores_total{metric="tone",score="3"} 5.0' in text
+
+        await until(counted, "five scores counted")
         async with session.get("/metrics", headers={"Accept": "application/openmetrics-text"}) as answer:
             assert answer.content_type == "application/openmetrics-text"
             assert (await answer.text()).endswith("# EOF\n")
@@ -334,8 +338,11 @@ async def test_what_the_broker_takes_no_more_is_cut_or_set_aside(stage: Stage, b
     ],
     ids=["no text", "lone surrogate", "deep", "5 MB", "blank id"],
 )
-async def test_hostile_events_stop_nobody(stage: Stage, value: bytes) -> None:
+async def test_hostile_events_stop_nobody(stage: Stage, broker: Any, value: bytes) -> None:
     """Each ends as one dead letter with its bytes, and the next event is judged."""
+    await asyncio.to_thread(
+        broker.create_topic, stage.topic("events"), stage.partitions, max_message_bytes="10000000"
+    )
     async with stage.worker(Chat()):
         await stage.produce([value, event(2)])
 

@@ -73,7 +73,7 @@ def test_readiness_names_every_reason() -> None:
     report = health.ready()
     assert not report.ok
     text = "; ".join(report.reasons)
-    for part in ("stopping", "no partitions", "judge unavailable: connection refused", "failed for 12 s"):
+    for part in ("stopping", "assigned nothing", "judge unavailable: connection refused", "failed for 12 s"):
         assert part in text
 
 
