@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from judge.chat import ChatClient, ChatReply, ChatRequest
-from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.pricing import PriceTable
+from judge.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
 
 MAX_DETAIL_CHARS = 2000
@@ -29,6 +30,7 @@ class Judge:
         prices: What tokens cost there.
         parameters: Sampling parameters of the endpoint (temperature, seed, ...); they go before the metric's own.
         max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
+        repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
         clock: Tells the time, with its offset from UTC.
     """
 
@@ -40,6 +42,7 @@ class Judge:
         prices: PriceTable | None = None,
         parameters: Mapping[str, Any] | None = None,
         max_output_tokens: int | None = None,
+        repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._metric = metric
@@ -47,6 +50,7 @@ class Judge:
         self._prices = prices or PriceTable()
         self._parameters = dict(parameters or {})
         self._max_output_tokens = max_output_tokens
+        self._repair_attempts = repair_attempts
         self._clock = clock
         self._evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
 
@@ -101,10 +105,30 @@ class Judge:
         )
 
     async def _ask(self, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]) -> Outcome:
-        """Ask until the reply holds; for now once. A repair turn would go round an InvalidVerdictError here."""
-        reply = await self._chat.complete(request)
-        replies.append(reply)
-        return self._metric.interpret(task, reply.text)
+        """Ask until the reply holds, or the judge has had its chances to mend it.
+
+        Raises:
+            InvalidVerdictError: It does not; the detail holds the last reply, cut to a bound.
+        """
+        asking = request
+        problem: InvalidVerdictError | None = None
+        mended = 0
+        while True:
+            try:
+                reply = await self._chat.complete(asking)
+            except EventError as error:
+                if problem is None or error.error_type != "context_too_long":
+                    raise
+                # The event did fit; only the repair turn is too much for this judge.
+                raise not_mended(problem, replies[-1].text, attempts=mended - 1) from error
+            replies.append(reply)
+            try:
+                return self._metric.interpret(task, reply.text)
+            except InvalidVerdictError as error:
+                if mended >= self._repair_attempts:
+                    raise not_mended(error, reply.text, attempts=mended) from error
+                mended += 1
+                problem, asking = error, repair_request(request, reply.text, error)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, asked: bool) -> dict[str, Any]:
         usage = _sum(replies)

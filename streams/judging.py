@@ -146,6 +146,7 @@ def build_judges(
             prices=PriceTable(prices),
             parameters=None if endpoint is None else endpoint.parameters,
             max_output_tokens=judge.max_output_tokens,
+            repair_attempts=judge.repair_attempts,
         )
         for name, metric in metrics.items()
     }

@@ -93,7 +93,7 @@ class JudgeSettings(Section):
         default=30, gt=0, le=3600, description="Whole time of one judge call, tries included."
     )
     repair_attempts: int = Field(
-        default=1, ge=0, le=5, description="How often a judge may mend a reply that does not hold."
+        default=2, ge=0, le=5, description="How often a judge may mend a reply that does not hold."
     )
     max_output_tokens: int = Field(
         default=4096, ge=64, le=131_072, description="Longest reply that is paid for."

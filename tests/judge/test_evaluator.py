@@ -118,7 +118,7 @@ async def test_evidence_and_corrections_reach_the_result() -> None:
 async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
     """Its tokens and seconds are on the result; the detail is bounded."""
     reply = ChatReply(text="x" * 9000, model="m-1", usage=Usage(output_tokens=7), seconds=0.5)
-    judge, _ = judge_with(pack_metric(), reply)
+    judge, _ = judge_with(pack_metric(), reply, repair_attempts=0)
     result = await judge.judge(task_for(judge.metric))
     assert isinstance(result, Failed)
     assert result.error_type == "invalid_verdict"
