@@ -528,6 +528,8 @@ class Producer(driver.Producer):
         super().__post_init__()
         self._renewal = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
+        # Calls that have not handed their record over yet, by producer: one that is closed under them never lets go.
+        self._entering: dict[Any, set[asyncio.Future[None]]] = {}
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {"enable_idempotence": True, **self.transport.plan.producer}
@@ -535,7 +537,15 @@ class Producer(driver.Producer):
     async def send(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         """Hand a record over; what is returned ends when the broker has confirmed it, and must be awaited."""
         producer = self._producer
-        return self._confirmed(await super().send(*args, **kwargs), producer)
+        entries = self._entering.setdefault(producer, set())
+        entry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entries.add(entry)
+        try:
+            sent = await super().send(*args, **kwargs)
+        finally:
+            entries.discard(entry)
+            entry.set_result(None)
+        return self._confirmed(sent, producer)
 
     async def _confirmed(self, sent: Awaitable[Any], producer: Any) -> Any:
         try:
@@ -558,9 +568,15 @@ class Producer(driver.Producer):
                 await successor.stop()
                 return
             self._producer = successor
-            retired = asyncio.create_task(producer.stop())
+            retired = asyncio.create_task(self._retire(producer))
             self._retired.add(retired)
             retired.add_done_callback(self._retired.discard)
+
+    async def _retire(self, producer: Any) -> None:
+        entries = self._entering.pop(producer, set())
+        if entries:
+            await asyncio.wait(entries)
+        await producer.stop()
 
     async def on_stop(self) -> None:
         """Stop, with those that were replaced."""

@@ -72,7 +72,8 @@ class Stage:
                 "max_in_flight": 16,
                 "timeout_seconds": 10,
             },
-            "telemetry": {"port": 0},
+            "monitor": {"labels": []},
+            "telemetry": {"port": 0, "labels": []},
         }
         for path, value in self.changes.items():
             place = document
