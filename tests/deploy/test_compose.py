@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streams.settings import default_endpoints, load_settings
+from tests.toolbox import run, tool
+
+_ROOT = Path(__file__).parents[2]
+_COMPOSE = _ROOT / "compose.yaml"
+_FOLDER = _ROOT / "deploy" / "compose"
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return document
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, dict[str, Any]]:
+    """The services of compose.yaml by name."""
+    found: dict[str, dict[str, Any]] = _yaml(_COMPOSE)["services"]
+    return found
+
+
+def test_every_image_is_pinned(services: dict[str, dict[str, Any]]) -> None:
+    """Ours is built here; each other one has a whole version."""
+    for name, service in services.items():
+        if "build" not in service:
+            assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+
+
+def test_every_service_says_whether_it_is_well(services: dict[str, dict[str, Any]]) -> None:
+    """A health check of its own, or the image's for the worker; two services have nothing to say."""
+    without = {name for name, service in services.items() if service.get("healthcheck", {}).get("disable")}
+    assert without == {"pod", "replay"}
+    assert {name for name, service in services.items() if "healthcheck" not in service} == {"worker"}
+
+
+def test_nothing_listens_beyond_this_machine(services: dict[str, dict[str, Any]]) -> None:
+    """Every published port is bound to loopback of the host."""
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_secrets_come_from_the_environment(services: dict[str, dict[str, Any]]) -> None:
+    """Whatever is called a key, password, token or secret is a variable."""
+    for service in services.values():
+        for name, value in service.get("environment", {}).items():
+            if re.search(r"KEY|PASSWORD|TOKEN|SECRET", name):
+                assert str(value).startswith("${"), name
+
+
+def test_what_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
+    """A missing file would become an empty folder that root owns."""
+    mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
+    sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
+    assert sources
+    assert [source for source in sources if not (_ROOT / source).exists()] == []
+    assert all(parts[-1] == "ro" for parts in mounts if parts[0].startswith("./"))
+
+
+def test_the_settings_hold_and_name_what_the_other_services_are(services: dict[str, dict[str, Any]]) -> None:
+    """The worker reads Kafka's inner listener, and is scraped where it listens."""
+    settings = load_settings(_FOLDER / "judgestream.yaml", {})
+    listeners = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert f"INSIDE://{settings.kafka.bootstrap_servers}" in listeners.split(",")
+    assert settings.topics.create
+    (job,) = (
+        one for one in _yaml(_FOLDER / "prometheus.yml")["scrape_configs"] if one["job_name"] == "judgestream"
+    )
+    assert job["static_configs"] == [{"targets": [f"worker:{settings.telemetry.port}"]}]
+
+
+def test_without_any_variable_the_offline_judge_judges(services: dict[str, dict[str, Any]]) -> None:
+    """Address, port and model are those of the service offline-judge; a key alone changes nothing."""
+    environment = services["worker"]["environment"]
+    defaults = {name: re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", value) for name, value in environment.items()}
+    (endpoint,) = default_endpoints({**defaults, "OPENAI_API_KEY": "a key that lies around"})
+    port = services["offline-judge"]["command"][-1]
+    assert endpoint.base_url == f"http://127.0.0.1:{port}/v1"
+    assert endpoint.model == "offline-rules-1"
+    assert services["offline-judge"]["network_mode"] == services["worker"]["network_mode"]
+
+
+def test_the_home_dashboard_and_the_data_source_exist(services: dict[str, dict[str, Any]]) -> None:
+    """Grafana opens with Quality, and every dashboard finds a Prometheus."""
+    home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    (provider,) = _yaml(_FOLDER / "grafana" / "dashboards" / "judgestream.yaml")["providers"]
+    folder = provider["options"]["path"]
+    assert f"./helm/files/dashboards:{folder}:ro" in services["grafana"]["volumes"]
+    assert (_ROOT / "helm" / "files" / "dashboards" / Path(home).relative_to(folder)).is_file()
+    (source,) = _yaml(_FOLDER / "grafana" / "datasources" / "prometheus.yaml")["datasources"]
+    assert (source["type"], source["url"], source["isDefault"]) == (
+        "prometheus",
+        "http://prometheus:9090",
+        True,
+    )
+
+
+def test_the_script_of_the_replay_parses() -> None:
+    """A shell reads it to its end, and it starts what is mounted beside it."""
+    script = _FOLDER / "replay.sh"
+    run("sh", "-n", script)
+    assert "demo_events.py" in script.read_text(encoding="utf-8")
+
+
+@pytest.mark.tools
+def test_compose_reads_the_file() -> None:
+    """The reference parser takes it, with every profile; it refuses a service that depends on a missing one."""
+    assert "ok" in run(tool("composecheck"), _COMPOSE)
+
+
+@pytest.mark.tools
+def test_compose_refuses_a_broken_file(tmp_path: Path) -> None:
+    """The check can fail: a dependency on a service that is not there."""
+    broken = tmp_path / "compose.yaml"
+    broken.write_text("services: {a: {image: 'x:1', depends_on: [b]}}", encoding="utf-8")
+    with pytest.raises(AssertionError, match="depends on undefined service"):
+        run(tool("composecheck"), broken)
+
+
+@pytest.mark.tools
+def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
+    """With rules and alerts where compose.yaml mounts them."""
+    shutil.copy(_FOLDER / "prometheus.yml", tmp_path)
+    (tmp_path / "judgestream").symlink_to(_ROOT / "helm" / "files")
+    said = run(tool("promtool"), "check", "config", tmp_path / "prometheus.yml")
+    assert "is valid prometheus config file syntax" in said
+    assert said.count("rules found") == 2, said
+
+
+@pytest.mark.tools
+def test_alertmanager_takes_its_configuration() -> None:
+    """Receivers, routes and inhibitions hold."""
+    assert "SUCCESS" in run(tool("amtool"), "check-config", _FOLDER / "alertmanager.yml")
