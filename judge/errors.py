@@ -3,6 +3,7 @@
 JudgeError
 ├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
 ├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
+│   └── ResponseFormatError    the endpoint does not take the response format that was asked for
 ├── EventError                 this event only: becomes a Failed result with its `error_type`
 │   └── InvalidVerdictError    the judge's reply does not hold
 └── PromptPackError            a prompt pack cannot be used as it is
@@ -32,6 +33,10 @@ class JudgeUnavailableError(JudgeError):
 
 class JudgeConfigurationError(JudgeError):
     """No call can succeed until somebody changes the configuration."""
+
+
+class ResponseFormatError(JudgeConfigurationError):
+    """The endpoint refuses the way in which the reply's form was asked for; a weaker way may do."""
 
 
 class EventError(JudgeError):

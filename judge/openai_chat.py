@@ -2,13 +2,15 @@
 
 The `openai` SDK does the connecting, authenticating and proxying. Its typed layer is passed by, for it costs more CPU
 than all the rest of a judged event: the request goes out as bytes that orjson wrote and comes back as the raw reply.
-Retries are nobody's business here: one call is one try.
+Retries are nobody's business here: one call is one try. Only where the endpoint refuses the way in which the reply's form
+is asked for, a call goes on at once with the next weaker way, and what the endpoint takes is remembered for later calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -28,10 +30,14 @@ from judge.errors import (
     JudgeConfigurationError,
     JudgeError,
     JudgeUnavailableError,
+    ResponseFormatError,
 )
 from judge.openai_errors import error_for_status
 from judge.openai_reply import NoCompletionError, read_completion
+from judge.response_formats import AskedForm, ResponseFormat, asked_form
 from judge.surrogates import without_lone_surrogates
+
+_log = logging.getLogger(__name__)
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 4 * 1024 * 1024
@@ -100,7 +106,8 @@ class OpenAIChat:
         self._timeout_seconds = timeout_seconds
         self._max_reply_bytes = max_reply_bytes
         self._length_parameter = _length_parameter(host)
-        self._formats: dict[int, tuple[ResponseSchema, orjson.Fragment]] = {}
+        self._response_format = ResponseFormat.JSON_SCHEMA
+        self._forms: dict[tuple[int, ResponseFormat], tuple[ResponseSchema, AskedForm]] = {}
         http_client = DefaultAioHttpClient(
             limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
             # The whole call has its own bound; only an address that nobody answers is given up sooner.
@@ -138,10 +145,22 @@ class OpenAIChat:
             JudgeConfigurationError: Key, address, model or parameters cannot work.
             EventError: The endpoint refuses this request, or its reply is cut, refused or too large.
         """
-        content = self._body(request)
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        response_format = self._response_format
+        while True:
+            try:
+                return await self._try(request, response_format, deadline)
+            except ResponseFormatError:
+                weaker = response_format.weaker
+                if weaker is None:
+                    raise
+                response_format = weaker
+
+    async def _try(self, request: ChatRequest, response_format: ResponseFormat, deadline: float) -> ChatReply:
+        content = self._body(request, response_format)
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout_at(deadline):
                 response = await self._client.post(
                     "/chat/completions",
                     cast_to=httpx2.Response,
@@ -154,7 +173,10 @@ class OpenAIChat:
             ) from error
         except openai.APIStatusError as error:
             raise self._status_error(
-                error.status_code, error.body, error.response.headers, request
+                error.status_code,
+                error.body,
+                error.response.headers,
+                schema_sent=_sends_format(request, response_format),
             ) from error
         except openai.APIConnectionError as error:
             too_large = _too_large(error)
@@ -164,7 +186,7 @@ class OpenAIChat:
             raise self._unreachable(error) from error
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
-        return self._reply(response, request, time.perf_counter() - started)
+        return self._reply(response, request, response_format, time.perf_counter() - started)
 
     async def close(self) -> None:
         """Release the connections."""
@@ -175,7 +197,9 @@ class OpenAIChat:
             f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
         )
 
-    def _body(self, request: ChatRequest) -> bytes:
+    def _body(
+        self, request: ChatRequest, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA
+    ) -> bytes:
         clash = _RESERVED.intersection(request.parameters)
         if clash:
             raise JudgeConfigurationError(
@@ -184,7 +208,10 @@ class OpenAIChat:
             )
         body: dict[str, Any] = {"model": self._model, "messages": request.messages}
         if request.response_schema is not None:
-            body["response_format"] = self._format(request.response_schema)
+            form = self._form(request.response_schema, response_format)
+            body["messages"] = form.with_instruction(request.messages)
+            if form.response_format is not None:
+                body["response_format"] = form.response_format
         if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
             body[self._length_parameter] = request.max_output_tokens
         body.update(request.parameters)
@@ -194,7 +221,7 @@ class OpenAIChat:
             # Lone surrogates in a text; rare enough to pay for only when it happens.
             body["messages"] = tuple(
                 ChatMessage(message.role, without_lone_surrogates(message.content))
-                for message in request.messages
+                for message in body["messages"]
             )
         try:
             return orjson.dumps(body)
@@ -203,29 +230,50 @@ class OpenAIChat:
                 f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
             ) from error
 
-    def _format(self, schema: ResponseSchema) -> orjson.Fragment:
-        """The `response_format`, written once for each schema (the entry keeps the schema, so its id stays its own)."""
-        known = self._formats.get(id(schema))
+    def _form(self, schema: ResponseSchema, response_format: ResponseFormat) -> AskedForm:
+        """Written once for each schema (the entry keeps the schema, so its id stays its own)."""
+        key = (id(schema), response_format)
+        known = self._forms.get(key)
         if known is not None:
             return known[1]
-        if len(self._formats) >= _CACHED_SCHEMAS:
-            self._formats.clear()
-        named = {"name": schema.name, "strict": True, "schema": dict(schema.schema)}
-        fragment = orjson.Fragment(orjson.dumps({"type": "json_schema", "json_schema": named}))
-        self._formats[id(schema)] = (schema, fragment)
-        return fragment
+        if len(self._forms) >= _CACHED_SCHEMAS:
+            self._forms.clear()
+        form = asked_form(schema, response_format)
+        self._forms[key] = (schema, form)
+        return form
 
-    def _reply(self, response: httpx2.Response, request: ChatRequest, seconds: float) -> ChatReply:
+    def _remember(self, response_format: ResponseFormat) -> None:
+        """Ask in this way from now on. Called once the endpoint took it, for a refusal may be about something else."""
+        formats = list(ResponseFormat)
+        if formats.index(response_format) > formats.index(self._response_format):
+            _log.warning(
+                "judge endpoint %s refuses response_format %s; from now on it is asked by: %s, with the schema in the prompt",
+                self._endpoint,
+                self._response_format.value,
+                response_format.value,
+            )
+            self._response_format = response_format
+
+    def _reply(
+        self, response: httpx2.Response, request: ChatRequest, response_format: ResponseFormat, seconds: float
+    ) -> ChatReply:
         try:
             completion = read_completion(response.content)
         except NoCompletionError as error:
             if error.body is not None:
-                raise self._status_error(error.status, error.body, response.headers, request) from error
+                raise self._status_error(
+                    error.status,
+                    error.body,
+                    response.headers,
+                    schema_sent=_sends_format(request, response_format),
+                ) from error
             kind = response.headers.get("content-type", "no content type")
             raise JudgeUnavailableError(
                 f"judge endpoint {self._endpoint} answered {response.status_code} with a body that is no chat "
                 f"completion ({kind}): {error}"
             ) from error
+        if request.response_schema is not None:
+            self._remember(response_format)
         if completion.refusal:
             raise EventError("content_refused", f"judge {self._model} refused: {completion.refusal[:500]}")
         if completion.finish_reason == "content_filter":
@@ -245,7 +293,7 @@ class OpenAIChat:
         )
 
     def _status_error(
-        self, status: int, body: object, headers: Mapping[str, str], request: ChatRequest
+        self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
     ) -> JudgeError:
         return error_for_status(
             endpoint=self._endpoint,
@@ -253,7 +301,7 @@ class OpenAIChat:
             body=body,
             headers=headers,
             now=datetime.now(UTC),
-            schema_sent=request.response_schema is not None,
+            schema_sent=schema_sent,
             secret=self._key,
         )
 
@@ -298,6 +346,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
 def _too_large(error: Exception) -> _TooLargeError | None:
     cause = error.__cause__
     return cause if isinstance(cause, _TooLargeError) and cause.is_success else None
+
+
+def _sends_format(request: ChatRequest, response_format: ResponseFormat) -> bool:
+    return request.response_schema is not None and response_format is not ResponseFormat.PLAIN
 
 
 def _host(endpoint: str, base_url: str) -> str:

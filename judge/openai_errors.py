@@ -8,7 +8,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
-from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.errors import (
+    EventError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+    ResponseFormatError,
+)
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
@@ -61,7 +67,17 @@ _REQUEST_KINDS: tuple[tuple[FailedType | Literal["configuration"], frozenset[str
         ("api key not valid", "unsupported parameter", "unrecognized request argument"),
     ),
 )
-_SCHEMA_WORDS = ("response_format", "json_schema", "structured output", "guided decoding", "guided_json")
+_FORMAT_WORDS = (
+    "response_format",
+    "response format",
+    "json_schema",
+    "structured output",
+    "guided decoding",
+    "guided_json",
+    "grammar",
+)
+# OpenAI's words for a schema that breaks its rules: mending the schema helps, a weaker format only hides it.
+_BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
 
 def error_for_status(
@@ -82,11 +98,12 @@ def error_for_status(
         body: The decoded JSON body, or the text where it is no JSON.
         headers: The reply's headers, looked up without regard to case.
         now: The moment that a date in `Retry-After` is measured from, unless the reply has a `Date` of its own.
-        schema_sent: Whether the request asked for a JSON Schema.
+        schema_sent: Whether the request had a `response_format`.
         secret: The API key, which is blotted out of what is quoted.
 
     Returns:
-        JudgeUnavailableError, JudgeConfigurationError or EventError, to be raised.
+        JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError where the `response_format` is what is refused)
+        or EventError, to be raised.
     """
     codes, message = _codes_and_message(body)
     if secret:
@@ -95,12 +112,12 @@ def error_for_status(
     told = f"judge endpoint {endpoint} answered {status}: {quoted}"
     words = message.lower()
 
-    if schema_sent and status in _REQUEST | {500, 501} and _mentions(words, _SCHEMA_WORDS):
-        return JudgeConfigurationError(
-            f"{told}. It seems not to support structured output (response_format json_schema): "
-            "set `mode: verbatim` for this metric (or take response_schema out of its prompt pack), "
-            "or use a model that supports it"
-        )
+    if schema_sent and status in _REQUEST | {500, 501}:
+        if _mentions(words, _BAD_SCHEMA_WORDS):
+            return JudgeConfigurationError(f"{told}. Mend the response_schema of the prompt pack")
+        named = "response_format" in codes or _mentions(words, _FORMAT_WORDS)
+        if named and not any(codes & known for _, known, _ in _REQUEST_KINDS[:2]):
+            return ResponseFormatError(told)
     if status in _REQUEST:
         return _error_for_request(told, codes, words)
     if status == 413:
@@ -164,7 +181,8 @@ def _codes_and_message(body: object) -> tuple[frozenset[str], str]:
     if not isinstance(error, Mapping):
         return frozenset(), str(error)
     inner = error.get("innererror")
-    named = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, Mapping) else None]
+    named = [error.get("code"), error.get("type"), error.get("param")]
+    named.append(inner.get("code") if isinstance(inner, Mapping) else None)
     message = next((error[key] for key in ("message", "detail") if error.get(key)), "")
     return (
         frozenset(name.lower() for name in named if isinstance(name, str)),

@@ -218,15 +218,6 @@ async def test_configuration_errors_name_the_endpoint_and_never_the_key(status: 
     assert len(fake.requests) == 1
 
 
-async def test_a_server_that_refuses_the_schema_is_answered_with_a_remedy() -> None:
-    """Until the mode is detected, the error says what to set."""
-    body = b'{"error": {"message": "response_format is not supported"}}'
-    request = ChatRequest(messages=ASK.messages, response_schema=ResponseSchema("v", {}))
-    async with chat_with(Answer(body, status=400)) as (chat, _):
-        with pytest.raises(JudgeConfigurationError, match="mode: verbatim"):
-            await chat.complete(request)
-
-
 async def test_a_cancelled_call_stays_cancelled_and_frees_its_connection() -> None:
     """Shutdown is no outage."""
     async with chat_with(Answer(hang=True), Answer(), max_connections=1) as (chat, fake):

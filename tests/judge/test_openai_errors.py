@@ -4,7 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.errors import (
+    EventError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+    ResponseFormatError,
+)
 from judge.openai_errors import error_for_status, retry_after_seconds
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -96,12 +102,47 @@ def test_a_parameter_the_model_does_not_take_is_configuration() -> None:
 
 @pytest.mark.parametrize("status", [400, 422, 500])
 def test_a_server_without_structured_output_is_told_apart(status: int) -> None:
-    """The remedy is named; without a schema in the request the same words mean something else."""
+    """Another format may do; without one in the request the same words mean something else."""
     body = {"error": {"message": "'response_format.type' must be 'text'"}}
-    error = mapped(status, body, schema_sent=True)
-    assert isinstance(error, JudgeConfigurationError)
-    assert "mode: verbatim" in str(error)
+    assert isinstance(mapped(status, body, schema_sent=True), ResponseFormatError)
     assert not isinstance(mapped(status, body), JudgeConfigurationError)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"error": {"message": "unsupported", "param": "response_format"}}, ResponseFormatError),
+        ({"error": {"message": "failed to parse grammar"}}, ResponseFormatError),
+        (
+            {"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text'"}]},
+            ResponseFormatError,
+        ),
+        (
+            {
+                "error": {
+                    "code": "context_length_exceeded",
+                    "message": "too long; response_format counts, too",
+                }
+            },
+            EventError,
+        ),
+        ({"error": {"code": "content_filter", "message": "grammar"}}, EventError),
+        ({"error": {"message": "model not loaded"}}, EventError),
+    ],
+)
+def test_the_format_is_blamed_only_where_it_is_named(body: object, expected: type[JudgeError]) -> None:
+    """By parameter or by words, and not where a code says that it is something else."""
+    assert isinstance(mapped(400, body, schema_sent=True), expected)
+
+
+def test_a_schema_that_breaks_the_endpoints_rules_is_to_be_mended() -> None:
+    """The endpoint takes schemas: a weaker format would only hide the mistake."""
+    words = "Invalid schema for response_format 'v': 'additionalProperties' is required"
+    body = {"error": {"message": words, "type": "invalid_request_error", "param": "response_format"}}
+    error = mapped(400, body, schema_sent=True)
+    assert isinstance(error, JudgeConfigurationError)
+    assert not isinstance(error, ResponseFormatError)
+    assert "Mend the response_schema" in str(error)
 
 
 def test_the_key_is_never_quoted_and_messages_are_cut() -> None:
