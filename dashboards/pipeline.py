@@ -298,22 +298,21 @@ _RESULTS: Final = (
                 minimum=0,
             ),
             Panel(
-                title="Dead letters by reason",
-                description="Records set aside, each dot one step of the graph. *undecodable* is no event, *unroutable* fits "
-                "no metric, *oversized* is over `ingest.max_event_bytes`, *invalid_task* and *unknown_metric* come from "
-                "workers of different versions or a foreign producer on a task topic.",
+                title="Dead letters in the hour before, by reason",
+                description="Records set aside. *undecodable* is no event, *unroutable* fits no metric, *oversized* is over "
+                "`ingest.max_event_bytes`, *invalid_task* and *unknown_metric* come from workers of different versions or "
+                "a foreign producer on a task topic. The first of a kind is not seen by Prometheus.",
                 unit="short",
                 no_data="No dead letters so far",
                 queries=(
                     Query(
-                        expr=f"sum by (reason) (increase(judgestream_dead_letters_total{{{WORKER}}}[$__interval]))",
+                        expr=f"sum by (reason) (increase(judgestream_dead_letters_total{{{WORKER}}}[1h]))",
                         legend="{{reason}}",
                     ),
                 ),
                 alerts=("JudgestreamDeadLetters",),
                 minimum=0,
                 stack="normal",
-                custom={"drawStyle": "bars"},
             ),
         ),
     ),

@@ -1,0 +1,137 @@
+"""Half a day of two workers' metrics, made with the worker's own `Metrics`, as promtool's rule tests read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from schemas import (
+    Correction,
+    Evaluator,
+    Failed,
+    JudgeCall,
+    Sampling,
+    Scored,
+    Source,
+    Times,
+    Unscored,
+    Usage,
+)
+from streams.metrics import Metrics
+from streams.offsets import PartitionState
+
+MINUTES = 15 * 60
+"""Long enough for a baseline, which leaves out the last six hours."""
+SCORED_A_MINUTE = 8
+"""By metric and app: enough for an interval over five minutes of one worker."""
+DROP_FROM = MINUTES - 90
+"""Answers are bad from this minute on, so that an alert fires."""
+JOB = "judgestream"
+PLAIN_JOB = "without-labels"
+_T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_LABELS = ("app", "model", "prompt_version", "tenant")
+
+
+class _Worker:
+    """One worker: counters that grow, minute by minute."""
+
+    def __init__(self, seed: int, labels: tuple[str, ...], fingerprint: str) -> None:
+        self.metrics = Metrics(CollectorRegistry(), labels=labels)
+        self._random = Random(seed)  # noqa: S311 - made-up traffic
+        self._fingerprint = fingerprint
+        self._minute = 0
+        self.metrics.watch_partitions(self._partitions, lambda: 60.0 * self._minute)
+
+    def _partitions(self) -> Iterator[PartitionState]:
+        for topic in ("qa.events", "judge.tasks.relevance"):
+            yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3)
+
+    def live(self, minute: int) -> None:
+        """Let a minute pass, with something of everything."""
+        self._minute = minute
+        metrics = self.metrics
+        for outcome, reason in (
+            ("sampled", ""),
+            ("skipped", "not_sampled"),
+            ("undecodable", "undecodable"),
+            ("unroutable", "unroutable"),
+        ):
+            metrics.count_event(outcome, reason)  # type: ignore[arg-type]  # the four literals
+        metrics.count_dead_letter("undecodable")
+        for metric in ("coverage", "relevance"):
+            for app in ("search", "support"):
+                for _ in range(SCORED_A_MINUTE):
+                    score = self._random.choice((1, 1, 2) if minute >= DROP_FROM else (4, 5, 5))
+                    self._observe(metric, app, status="scored", verdict={"score": score}, score=score)
+            self._observe(metric, "search", status="unscored", reason="no_claims")
+            self._observe(metric, "search", status="failed", error_type="invalid_verdict", detail="-")
+        for outcome in ("scored", "unscored", "invalid_verdict", "unavailable"):
+            metrics.observe_call("primary", "judge-1", outcome, 1.5)
+        metrics.set_in_flight("primary", minute % 5)
+        metrics.set_breaker("primary", is_open=minute % 60 == 0)
+
+    def _observe(self, metric: str, app: str, **fields: Any) -> None:
+        at = _T0 + timedelta(minutes=self._minute)
+        kind = {"scored": Scored, "unscored": Unscored, "failed": Failed}[fields["status"]]
+        if kind is Scored:
+            fields["corrections"] = (Correction(kind="span_not_in_page", detail="-"),)
+        result = kind(
+            result_id="0" * 32,
+            event_id="e",
+            labels={"app": app, "model": "small-2", "prompt_version": "v7", "tenant": "gold"},
+            metric=metric,
+            source=Source(topic="qa.events", partition=0, offset=0),
+            evaluator=Evaluator(
+                fingerprint=self._fingerprint, prompt="p", schema_="s", scoring="1", model="judge-1"
+            ),
+            judge=JudgeCall(endpoint="primary", model_asked="judge-1", model_answered="judge-1"),
+            usage=Usage(input_tokens=900, cached_tokens=500, output_tokens=80),
+            cost_usd=0.001,
+            sampling=Sampling(probability=self._random.choice((0.5, 1.0)), stratum="default", policy="p"),
+            times=Times(
+                occurred_at=at, sampled_at=at, judged_at=at + timedelta(seconds=3), judge_seconds=1.5
+            ),
+            **fields,
+        )
+        self.metrics.observe_result(result)
+
+    def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        """What a scrape would read."""
+        for family in self.metrics.registry.collect():
+            for sample in family.samples:
+                if not sample.name.endswith("_created"):
+                    yield sample.name, sample.labels, sample.value
+
+
+def _series(name: str, labels: Mapping[str, str]) -> str:
+    return name + "{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+
+
+def input_series() -> list[dict[str, str]]:
+    """All series, one value a minute, in the notation of promtool's rule tests."""
+    series: dict[str, list[str]] = {}
+    for job, instance, labels, seed in (
+        (JOB, "worker-0:8080", _LABELS, 1),
+        (JOB, "worker-1:8080", _LABELS, 2),
+        (PLAIN_JOB, "worker-2:8080", (), 3),
+    ):
+        worker = _Worker(seed, labels, "5eed0fa11c0ffee5")
+        own_series: set[str] = set()
+        for minute in range(MINUTES):
+            if instance == "worker-1:8080" and minute == MINUTES - 2:
+                worker = _Worker(seed, labels, "0ddba11deadbeef0")  # a new version with another evaluator
+            worker.live(minute)
+            found = {
+                _series(name, {**own, "job": job, "instance": instance}): value
+                for name, own, value in (("up", {}, 1.0), *worker.samples())
+            }
+            for key in own_series | found.keys():
+                values = series.setdefault(key, ["_"] * minute)
+                # Prometheus marks a series that a scrape no longer holds.
+                values.append(repr(found[key]) if key in found else "stale")
+            own_series = set(found)
+    return [{"series": key, "values": " ".join(values)} for key, values in series.items()]
