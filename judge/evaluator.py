@@ -145,7 +145,7 @@ class Judge:
             "judge": self._call(replies) if asked else None,
             "usage": usage,
             # A call that ended in an error may have been paid for, and nobody says how much.
-            "cost_usd": self._prices.cost_usd(self._chat.model, usage) if replies else None if asked else 0.0,
+            "cost_usd": self._cost_usd(replies) if replies else None if asked else 0.0,
             "sampling": task.sampling,
             "times": Times(
                 occurred_at=task.occurred_at,
@@ -154,6 +154,15 @@ class Judge:
                 judge_seconds=sum(reply.seconds for reply in replies) if replies else None,
             ),
         }
+
+    def _cost_usd(self, replies: list[ChatReply]) -> float | None:
+        """What all calls cost together; each by itself, for some prices go by the size of a call."""
+        costs = [
+            self._prices.cost_usd(self._chat.model, reply.usage, endpoint=self._chat.endpoint)
+            for reply in replies
+        ]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
 
     def _call(self, replies: list[ChatReply]) -> JudgeCall:
         return JudgeCall(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import structlog
 
@@ -12,9 +12,11 @@ from judge.custom import PackMetric
 from judge.errors import PromptPackError
 from judge.evaluator import Judge
 from judge.metric import Metric
+from judge.offline import OFFLINE_MODEL
 from judge.openai_chat import OpenAIChat
 from judge.packs import PromptPack, load_pack
-from judge.pricing import ModelPrice, PriceTable
+from judge.price_list import listed_price
+from judge.pricing import ModelPrice, Price, PriceTable
 from judge.relevance import Relevance
 from streams.errors import SettingsError
 from streams.settings import (
@@ -119,6 +121,35 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
     )
 
 
+def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
+    """Collect the prices of endpoints: the settings' own, else the published ones.
+
+    One whose price is not known is named in the log; its results carry no cost.
+    """
+    prices: dict[str, Price] = {}
+    for endpoint in endpoints:
+        price = price_of(endpoint)
+        if price is not None:
+            prices[endpoint.name] = price
+        elif endpoint.model != OFFLINE_MODEL:
+            _log.warning(
+                "no price is known, results carry no cost; set usd_per_million_tokens",
+                endpoint=endpoint.name,
+                model=endpoint.model,
+            )
+    return PriceTable(endpoints=prices)
+
+
+def price_of(endpoint: EndpointSettings) -> Price | None:
+    """Find what an endpoint's tokens cost; None where nobody says."""
+    usd = endpoint.usd_per_million_tokens
+    if usd is not None:
+        return ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)
+    if endpoint.model == OFFLINE_MODEL:
+        return None
+    return listed_price(endpoint.model, base_url=endpoint.base_url)
+
+
 def build_judges(
     metrics: Mapping[str, Metric],
     chat: ChatClient,
@@ -133,17 +164,12 @@ def build_judges(
         judge: The section `judge`.
         endpoint: Its settings, for prices and parameters; None where there are none.
     """
-    usd = None if endpoint is None else endpoint.usd_per_million_tokens
-    prices = (
-        {}
-        if usd is None
-        else {chat.model: ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)}
-    )
+    prices = build_prices(() if endpoint is None else (endpoint,))
     return {
         name: Judge(
             metric,
             chat,
-            prices=PriceTable(prices),
+            prices=prices,
             parameters=None if endpoint is None else endpoint.parameters,
             max_output_tokens=judge.max_output_tokens,
             repair_attempts=judge.repair_attempts,

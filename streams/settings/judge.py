@@ -65,7 +65,8 @@ class EndpointSettings(Section):
         description="Sampling parameters as the endpoint names them (temperature, seed, ...).",
     )
     usd_per_million_tokens: PriceSettings | None = Field(
-        default=None, description="Prices; without them results carry no cost."
+        default=None,
+        description="Prices; without them the published ones, where the address is a known provider's.",
     )
 
     @model_validator(mode="after")
