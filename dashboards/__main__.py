@@ -1,4 +1,4 @@
-"""Write or check the committed dashboards: `python -m dashboards --write`, `--check`."""
+"""Write or check the committed dashboards and their page of documentation: `python -m dashboards --write`, `--check`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Final
 
 from dashboards.grafana import Dashboard, to_json
 from dashboards.judge import judge
+from dashboards.page import page
 from dashboards.pipeline import pipeline
 from dashboards.quality import quality
 
-FOLDER: Final = Path(__file__).parent.parent / "helm" / "files" / "dashboards"
+_ROOT: Final = Path(__file__).parent.parent
+FOLDER: Final = _ROOT / "helm" / "files" / "dashboards"
+PAGE: Final = _ROOT / "docs" / "dashboards.md"
 
 
 def all_dashboards() -> Mapping[str, Dashboard]:
@@ -38,7 +41,10 @@ def main(arguments: Sequence[str]) -> int:
         FOLDER.mkdir(parents=True, exist_ok=True)
         for name, dashboard in all_dashboards().items():
             (FOLDER / f"{name}.json").write_text(to_json(dashboard), encoding="utf-8")
+        PAGE.write_text(page(all_dashboards().values()), encoding="utf-8")
     names = stale()
+    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page(all_dashboards().values()):
+        names.append(PAGE.name)
     if names:
         sys.stderr.write(f"not current: {', '.join(names)}; run python -m dashboards --write\n")
     return 1 if names else 0

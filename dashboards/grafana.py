@@ -68,6 +68,8 @@ class Panel:
         type: Grafana's kind of panel.
         unit: Grafana's id of the unit.
         no_data: Shown in place of a graph where no query returns anything: why that can be.
+        empty: The same in a few words, for a stat panel, whose one line of text has to be read from afar; the long form
+            then stands in the description.
         queries: In order; the first one is A.
         alerts: Names of the alerts that this panel explains; each links to its runbook.
         decimals: Digits behind the point; None for Grafana's choice.
@@ -90,6 +92,7 @@ class Panel:
     unit: str
     no_data: str
     queries: Sequence[Query]
+    empty: str = ""
     alerts: Sequence[str] = ()
     decimals: int | None = None
     minimum: float | None = None
@@ -115,7 +118,7 @@ class Panel:
             "id": panel_id,
             "type": self.type,
             "title": self.title,
-            "description": self.description,
+            "description": self._text(),
             "datasource": DATASOURCE,
             "gridPos": position,
             "fieldConfig": {"defaults": self._defaults(), "overrides": list(self.overrides)},
@@ -130,13 +133,16 @@ class Panel:
             panel |= {"repeat": self.repeat, "repeatDirection": "h", "maxPerRow": 4}
         return panel
 
+    def _text(self) -> str:
+        return f"{self.description}\n\n*{self.empty}*: {self.no_data}." if self.empty else self.description
+
     def _defaults(self) -> Json:
         steps: list[Json] = [{"color": self.base_color, "value": None}]
         steps += [{"color": color, "value": value} for value, color in self.thresholds]
         plain = self.type == "timeseries" or not self.thresholds
         defaults: Json = {
             "unit": self.unit,
-            "noValue": self.no_data,
+            "noValue": self.empty or self.no_data,
             "color": {"mode": "palette-classic" if plain else "thresholds"},
             "thresholds": {"mode": "absolute", "steps": steps},
             "mappings": list(self.mappings),

@@ -37,6 +37,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data="No worker that judges is scraped",
+            empty="no judge",
             queries=(
                 Query(
                     expr=f"max by (endpoint) (judgestream_judge_breaker_open{{{ENDPOINT}}})",
@@ -62,6 +63,7 @@ _STATS: Final = Line(
             type="stat",
             unit="reqps",
             no_data=_NO_CALLS,
+            empty="no calls",
             queries=(Query(expr=f"sum(rate({_CALLS}{{{ENDPOINT}}}[{WINDOW}]))", legend="calls"),),
             minimum=0,
         ),
@@ -72,6 +74,7 @@ _STATS: Final = Line(
             type="stat",
             unit="percentunit",
             no_data=_NO_CALLS,
+            empty="no calls",
             queries=(Query(expr=_FAILING, legend="failing"),),
             alerts=("JudgestreamJudgeFailing",),
             thresholds=((0.05, "yellow"), (0.2, "red")),
@@ -85,6 +88,7 @@ _STATS: Final = Line(
             type="stat",
             unit="s",
             no_data=_NO_CALLS,
+            empty="no calls",
             queries=(
                 Query(
                     expr="histogram_quantile(0.95, sum by (le) "
@@ -103,6 +107,7 @@ _STATS: Final = Line(
             type="stat",
             unit="currencyUSD",
             no_data=_NO_PRICE,
+            empty="not known",
             queries=(
                 Query(
                     expr=f"sum(rate(judgestream_judge_cost_usd_total{{{ENDPOINT}}}[{WINDOW}])) * 3600",
@@ -120,6 +125,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data="No correction so far",
+            empty="none so far",
             queries=(Query(expr=_corrections_of("metric"), legend="{{metric}}"),),
             alerts=("JudgestreamCorrectionsRising",),
             decimals=2,

@@ -24,6 +24,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data=_NO_WORKER,
+            empty="no worker",
             queries=(Query(expr=f"sum(up{{{WORKER}}})", legend="up"),),
             alerts=("JudgestreamWorkerDown", "JudgestreamNoWorker"),
             thresholds=((1, "green"),),
@@ -36,6 +37,7 @@ _STATS: Final = Line(
             type="stat",
             unit="eps",
             no_data=_NO_WORKER,
+            empty="no worker",
             queries=(Query(expr=f"sum({_EVENTS})", legend="read"),),
             minimum=0,
         ),
@@ -46,6 +48,7 @@ _STATS: Final = Line(
             type="stat",
             unit="percentunit",
             no_data=_NO_EVENTS,
+            empty="no events",
             queries=(
                 Query(
                     expr=f'sum(rate(judgestream_events_total{{{WORKER}, outcome="sampled"}}[{WINDOW}])) '
@@ -62,6 +65,7 @@ _STATS: Final = Line(
             type="stat",
             unit="cps",
             no_data=_NO_WORKER,
+            empty="no worker",
             queries=(
                 Query(expr=f"sum(rate(judgestream_results_total{{{METRIC}}}[{WINDOW}]))", legend="results"),
             ),
@@ -74,6 +78,7 @@ _STATS: Final = Line(
             type="stat",
             unit="s",
             no_data=_NO_WORKER,
+            empty="no worker",
             queries=(Query(expr=f"max(judgestream_oldest_unfinished_seconds{{{WORKER}}})", legend="age"),),
             thresholds=((600, "yellow"), (1800, "red")),
             minimum=0,
@@ -85,6 +90,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data="None so far",
+            empty="none so far",
             queries=(
                 Query(
                     expr=f"sum(increase(judgestream_dead_letters_total{{{WORKER}}}[1h]))",

@@ -92,6 +92,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data=_NO_SCORES,
+            empty="no scores",
             queries=(Query(expr=_by_evaluator(_score("mean", _ALL)), legend="{{metric}} · {{evaluator}}"),),
             alerts=("JudgestreamScoreBelowFloor",),
             thresholds=((3, "green"),),
@@ -106,6 +107,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data=_NO_BASELINE,
+            empty="no baseline yet",
             queries=(
                 Query(
                     expr=_by_evaluator(f"-1 * {_drop('points1h', _ALL)}"), legend="{{metric}} · {{evaluator}}"
@@ -127,6 +129,7 @@ _STATS: Final = Line(
             type="stat",
             unit="short",
             no_data=_NO_SCORES,
+            empty="no scores",
             queries=(
                 Query(
                     expr=_by_evaluator(_score("effective_count", _ALL)), legend="{{metric}} · {{evaluator}}"
@@ -145,6 +148,7 @@ _STATS: Final = Line(
             type="stat",
             unit="percentunit",
             no_data="Every result carries a number, or there are none",
+            empty="none",
             queries=(
                 Query(
                     expr=f'slice:judgestream_results:share$window{{{_ALL}, status!="scored"}}',
