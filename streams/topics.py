@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
@@ -19,6 +21,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 CONNECT_SECONDS: Final = 60.0
 APPEAR_SECONDS: Final = 15.0
+TELL_SECONDS: Final = 10.0
+"""How often the log says that the broker is still waited for."""
 
 
 class TopicsError(StreamsError):
@@ -71,25 +75,44 @@ async def ensure_topics(
 
 
 async def _connect(kafka: KafkaSettings, connect_seconds: float) -> AIOKafkaAdminClient:
-    deadline = time.monotonic() + connect_seconds
+    started = told = time.monotonic()
     options = client_options(kafka)
     while True:
         admin = AIOKafkaAdminClient(**options)
         try:
-            await admin.start()
+            with _unheard("aiokafka"):
+                await admin.start()
         except (KafkaError, OSError) as error:
             await admin.close()
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - started
+            if waited >= connect_seconds:
                 raise TopicsError(
                     f"no Kafka broker answers at {kafka.bootstrap_servers} within {connect_seconds:g} s ({error!r}); "
                     "check kafka.bootstrap_servers, kafka.security and that it runs"
                 ) from error
-            _log.warning(
-                "broker does not answer yet", bootstrap_servers=kafka.bootstrap_servers, error=repr(error)
-            )
+            if told == started or time.monotonic() - told >= TELL_SECONDS:
+                told = time.monotonic()
+                _log.warning(
+                    "broker does not answer yet",
+                    bootstrap_servers=kafka.bootstrap_servers,
+                    error=repr(error),
+                    giving_up_in_seconds=round(connect_seconds - waited),
+                )
             await asyncio.sleep(min(1.0, connect_seconds))
         else:
             return admin
+
+
+@contextmanager
+def _unheard(logger: str) -> Iterator[None]:
+    """Leave the telling to us: the library logs an error at each try."""
+    talker = logging.getLogger(logger)
+    level = talker.level
+    talker.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        talker.setLevel(level)
 
 
 async def _missing(admin: AIOKafkaAdminClient, names: Sequence[str]) -> list[str]:
