@@ -76,6 +76,6 @@ def _entry(panel: Panel) -> str:
     title = re.sub(r"\$(\w+)", r"(\1)", panel.title)
     alerts = ", ".join(f"[{name}](alerts.md#{name.lower()})" for name in panel.alerts)
     return (
-        f"**{re.sub(r'\$(\w+)', r'(\1)', panel.title)}.** {panel.description}\n"
+        f"**{title}.** {panel.description}\n"
         f"Empty: {_sentence(panel.no_data)}.{f' Alerts: {alerts}.' if alerts else ''}\n"
     )
