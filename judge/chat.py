@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from judge.quota import RateLimits
 from schemas import Usage
 
 Role = Literal["system", "user", "assistant"]
@@ -49,6 +50,8 @@ class ChatReply:
     usage: Usage
     seconds: float
     """Wall-clock time of the call."""
+    limits: RateLimits | None = None
+    """What the endpoint says about its limits, where it does."""
 
 
 class ChatClient(Protocol):

@@ -2,6 +2,7 @@
 
 JudgeError
 ├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
+│   └── EndpointDownError      it was not even asked, for it is taken for down
 ├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
 │   └── ResponseFormatError    the endpoint does not take the response format that was asked for
 ├── EventError                 this event only: becomes a Failed result with its `error_type`
@@ -11,7 +12,14 @@ JudgeError
 
 from __future__ import annotations
 
+from typing import Literal
+
+from judge.quota import RateLimits
 from schemas import FailedType
+
+UnavailableKind = Literal["rate_limited", "overloaded", "timeout", "unavailable"]
+"""rate_limited: asked too often; overloaded: too busy, by its own account; timeout: no answer in time; unavailable: all
+else, from a connection refused to a reply that is none."""
 
 
 class JudgeError(Exception):
@@ -24,11 +32,26 @@ class JudgeUnavailableError(JudgeError):
     Args:
         message: What happened, with endpoint and status.
         retry_after_seconds: How long the endpoint asked to be left alone, if it did.
+        kind: In which way it cannot.
+        limits: What the endpoint says about its limits, if it does.
     """
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_seconds: float | None = None,
+        kind: UnavailableKind = "unavailable",
+        limits: RateLimits | None = None,
+    ) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.kind: UnavailableKind = kind
+        self.limits = limits
+
+
+class EndpointDownError(JudgeUnavailableError):
+    """The endpoint was not asked at all, because it is taken for down."""
 
 
 class JudgeConfigurationError(JudgeError):

@@ -34,6 +34,7 @@ from judge.errors import (
 )
 from judge.openai_errors import error_for_status
 from judge.openai_reply import NoCompletionError, read_completion
+from judge.rate_headers import rate_limits
 from judge.response_formats import AskedForm, ResponseFormat, asked_form
 from judge.surrogates import without_lone_surrogates
 
@@ -169,7 +170,8 @@ class OpenAIChat:
                 )
         except TimeoutError as error:
             raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s"
+                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
+                kind="timeout",
             ) from error
         except openai.APIStatusError as error:
             raise self._status_error(
@@ -290,6 +292,7 @@ class OpenAIChat:
             model=completion.model or self._model,
             usage=completion.usage,
             seconds=seconds,
+            limits=rate_limits(response.headers.raw),
         )
 
     def _status_error(

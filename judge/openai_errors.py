@@ -14,7 +14,9 @@ from judge.errors import (
     JudgeError,
     JudgeUnavailableError,
     ResponseFormatError,
+    UnavailableKind,
 )
+from judge.rate_headers import rate_limits
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
@@ -25,6 +27,13 @@ _WAIT = frozenset({408, 409, 425, 429})
 # Nothing in these depends on the event, so that every call would fail alike.
 _CONFIGURATION = frozenset({401, 402, 403, 404, 405, 406, 410, 411, 415, 426})
 _REQUEST = frozenset({400, 422})
+_KINDS: Mapping[int, UnavailableKind] = {
+    408: "timeout",
+    429: "rate_limited",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",  # not registered; a common way to say so
+}
 
 # What a 400 is about: by the error's codes, else by its words.
 _REQUEST_KINDS: tuple[tuple[FailedType | Literal["configuration"], frozenset[str], tuple[str, ...]], ...] = (
@@ -125,7 +134,14 @@ def error_for_status(
     if status in _CONFIGURATION or 300 <= status < 400:
         return JudgeConfigurationError(f"{told}. {_remedy(status)}")
     # 5xx, the temporary ones, and what nobody has heard of: waiting loses nothing.
-    return JudgeUnavailableError(told, retry_after_seconds=retry_after_seconds(headers, now=now))
+    return JudgeUnavailableError(
+        told,
+        retry_after_seconds=retry_after_seconds(headers, now=now),
+        kind=_KINDS.get(status, "unavailable"),
+        limits=rate_limits(
+            (name.encode(errors="replace"), value.encode(errors="replace")) for name, value in headers.items()
+        ),
+    )
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:

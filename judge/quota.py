@@ -1,0 +1,188 @@
+"""How much an endpoint may be asked a minute, as it was configured, as the endpoint tells it, or as refusals teach it.
+
+Pure: the time is an argument, in seconds on any clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MARGIN: Final = 0.97
+"""Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were sent."""
+BURST_SECONDS: Final = 1.0
+"""What was left unused for so long may be made up for at once."""
+LONGEST_GATE_SECONDS: Final = 60.0
+"""An endpoint that says it has nothing left is asked again after so long at the latest, whatever it says."""
+WINDOW_SECONDS: Final = 60
+GROWTH: Final = 1.1
+"""A learned limit is tried this much higher after each window without a refusal."""
+LEAST_LESSON_SECONDS: Final = 1.0
+"""A shorter `Retry-After` speaks of calls at the same time, not of calls a minute."""
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReport:
+    """What an endpoint says about one of its limits; None where it does not say.
+
+    Args:
+        limit: Requests or tokens a minute.
+        remaining: What is left of them.
+        reset_seconds: Until all of them are there again.
+    """
+
+    limit: float | None = None
+    remaining: float | None = None
+    reset_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """What an endpoint says about its limits."""
+
+    requests: QuotaReport = QuotaReport()
+    tokens: QuotaReport = QuotaReport()
+
+
+class Quota:
+    """Requests, or tokens, a minute at one endpoint.
+
+    Calls are spread evenly (a token bucket one second deep), which keeps to fixed windows, sliding windows and token
+    buckets alike. Beyond that, no more is sent than the endpoint said is left: what was sent after the call whose reply
+    said so is taken off.
+
+    Args:
+        per_minute: The configured limit; None where there is none. Above 0.
+    """
+
+    def __init__(self, per_minute: float | None = None) -> None:
+        self._configured = per_minute
+        self._told: float | None = None
+        self._learned: float | None = None
+        self._learned_at = 0.0
+        self._level = 0.0
+        self._level_at: float | None = None
+        self._sent = 0.0
+        self._left: tuple[float, float, float] | None = None
+        self._answers = [0] * WINDOW_SECONDS
+        self._answers_second = 0
+        self._opened_at: float | None = None
+
+    @property
+    def per_minute(self) -> float | None:
+        """The limit in force: the lowest of those known. None without one."""
+        known = [limit for limit in (self._configured, self._told, self._learned) if limit is not None]
+        return min(known, default=None)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to keep to."""
+        return (
+            self._configured is not None
+            or self._told is not None
+            or self._learned is not None
+            or self._left is not None
+        )
+
+    def wait_seconds(self, now: float, cost: float) -> float:
+        """Say how long a call of this cost must wait; 0 where it may go."""
+        waits = 0.0
+        if self._left is not None:
+            left, sent_then, until = self._left
+            if now >= until:
+                self._left = None
+            elif left - (self._sent - sent_then) < cost:
+                waits = until - now
+        per_second = self._refill(now)
+        if per_second is not None and self._level < -_ROUNDING:
+            waits = max(waits, -self._level / per_second)
+        return waits
+
+    def take(self, now: float, cost: float) -> float:
+        """Count a call that is sent now.
+
+        Returns:
+            A mark to hand to `report` with this call's reply.
+        """
+        if self._refill(now) is not None:
+            self._level -= cost
+        self._sent += cost
+        if self._opened_at is None:
+            self._opened_at = now
+        return self._sent
+
+    def settle(self, difference: float) -> None:
+        """A call has cost so much more than was taken (less, where negative)."""
+        if self._level_at is not None:
+            self._level -= difference
+        self._sent += difference
+
+    def report(self, now: float, mark: float, report: QuotaReport) -> None:
+        """Believe what the reply to a call says.
+
+        Args:
+            now: When the reply came.
+            mark: What `take` gave for the call.
+            report: What the reply says.
+        """
+        if report.limit is not None and report.limit > 0:
+            self._told = report.limit
+            self._learned = None
+        if report.remaining is None or report.reset_seconds is None:
+            return
+        if self._left is not None and mark < self._left[1]:
+            return  # a later call has told something newer
+        self._left = (report.remaining, mark, now + min(report.reset_seconds, LONGEST_GATE_SECONDS))
+
+    def answered(self, now: float) -> None:
+        """A call was answered."""
+        if self._configured is not None or self._told is not None:
+            return
+        self._forget(now)
+        self._answers[int(now) % WINDOW_SECONDS] += 1
+        if self._learned is not None and now - self._learned_at >= WINDOW_SECONDS:
+            self._learned *= GROWTH
+            self._learned_at = now
+
+    def refused(self, now: float, retry_after_seconds: float) -> None:
+        """A call was refused for asking too often, by an endpoint that tells no limit: learn one.
+
+        What was answered from the last opening to this refusal is what the endpoint grants from one opening to the
+        next. To be called once a pause, not for every call that meets it.
+
+        Args:
+            now: When.
+            retry_after_seconds: The pause that the endpoint asked for.
+        """
+        if (
+            self._configured is not None
+            or self._told is not None
+            or retry_after_seconds < LEAST_LESSON_SECONDS
+        ):
+            return
+        self._forget(now)
+        opened = now if self._opened_at is None else self._opened_at
+        cycle_seconds = min(max(0.0, now - opened), WINDOW_SECONDS) + retry_after_seconds
+        self._learned = max(1, sum(self._answers)) * 60 / cycle_seconds
+        self._learned_at = self._opened_at = now + retry_after_seconds
+        self._answers = [0] * WINDOW_SECONDS
+
+    def _forget(self, now: float) -> None:
+        """Drop the counts of seconds that have left the window."""
+        second = int(now)
+        gone = min(second - self._answers_second, WINDOW_SECONDS)
+        for step in range(gone):
+            self._answers[(second - step) % WINDOW_SECONDS] = 0
+        self._answers_second = second
+
+    def _refill(self, now: float) -> float | None:
+        limit = self.per_minute
+        if limit is None:
+            return None
+        per_second = limit * MARGIN / 60
+        if self._level_at is None:
+            self._level_at = now
+        self._level = min(self._level + (now - self._level_at) * per_second, BURST_SECONDS * per_second)
+        self._level_at = now
+        return per_second
