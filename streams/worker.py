@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -274,16 +274,19 @@ class _Worker:
         )
         await web.start()
         try:
-            await ensure_topics(
+            # What is wrong with the settings is found before anything is waited for.
+            for name in self._agents:
+                {"intake": self._add_intake, "judge": self._add_judge, "monitor": self._add_monitor}[name]()
+            self._metrics.watch_partitions(self._partitions, time.time)
+            topics_ready = ensure_topics(
                 self._settings.kafka,
                 needed_topics(self._settings, self._agents),
                 create=self._settings.topics.create,
                 partitions=self._settings.topics.create_partitions,
                 replication_factor=self._settings.topics.create_replication_factor,
             )
-            for name in self._agents:
-                {"intake": self._add_intake, "judge": self._add_judge, "monitor": self._add_monitor}[name]()
-            self._metrics.watch_partitions(self._partitions, time.time)
+            if not await _ended_before(stop, topics_ready):
+                return
             await self._serve(stop, Running(web.url, self._group_id, self._agents), on_ready)
         finally:
             if self._own_chat is not None:
@@ -341,6 +344,22 @@ class _Worker:
         waits = self._availability is not None and self._availability.down
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self._pipelines))
+
+
+async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do something unless a stop is asked for meanwhile; say whether it was done."""
+    working = asyncio.create_task(work)
+    asked = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        for task in (working, asked):
+            task.cancel()
+        await asyncio.gather(working, asked, return_exceptions=True)
 
 
 def _decode(ingest: Ingest, record: Incoming) -> QAEvent:

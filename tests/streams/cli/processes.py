@@ -67,6 +67,12 @@ class Service:
         raw = await asyncio.wait_for(self._process.stdout.readline(), DEADLINE_SECONDS)
         return raw.decode().rstrip("\n")
 
+    async def error_line(self) -> str:
+        """Give the next line of its standard error."""
+        assert self._process.stderr is not None
+        raw = await asyncio.wait_for(self._process.stderr.readline(), DEADLINE_SECONDS)
+        return raw.decode().rstrip("\n")
+
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> Ended:
         """Send a signal and wait for the end."""
         self._process.send_signal(number)

@@ -184,21 +184,24 @@ async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
 
 async def test_a_worker_without_a_judge_is_bad_configuration(tmp_path: Path) -> None:
-    """Nothing names an endpoint: it says so and what to do."""
+    """Nothing names an endpoint: it says so and what to do, before it waits for a broker."""
     config = tmp_path / "settings.yaml"
-    async with EmbeddedBroker() as broker:
-        config.write_text(
-            json.dumps(
-                {
-                    "kafka": {"bootstrap_servers": broker.bootstrap_servers},
-                    "topics": {"create": True},
-                    "telemetry": {"port": 0},
-                }
-            )
-        )
-        ended = await judgestream("worker", "--config", str(config))
+    config.write_text(json.dumps({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "telemetry": {"port": 0}}))
+    ended = await judgestream("worker", "--config", str(config))
     assert ended.code == 2
     assert "judge.endpoints: names no judge" in ended.err
+
+
+async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(tmp_path: Path) -> None:
+    """SIGTERM ends it in order, although nobody answers at the broker's address."""
+    config = tmp_path / "settings.yaml"
+    config.write_text(json.dumps({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "telemetry": {"port": 0}}))
+    env = {"OPENAI_API_KEY": "made-up"}
+    async with running("worker", "--config", str(config), env=env) as worker:
+        while "broker does not answer yet" not in await worker.error_line():
+            pass
+        ended = await worker.stop()
+    assert ended.code == 0, ended.err
 
 
 async def test_an_interrupted_produce_says_so(lines: Path) -> None:
