@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-BENCHMARKS = ("agreement", "detector")
+BENCHMARKS = ("agreement", "alerts", "detector")
 """Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in the order to run."""
 
 

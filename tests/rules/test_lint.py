@@ -1,0 +1,145 @@
+"""What every rule and alert must have. Needs no tool."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from benchmarks import drop_rule
+from streams.metrics import CATALOGUE
+from tests.rules.rule_files import (
+    FILES,
+    RUNBOOKS,
+    TEST_FILES,
+    alerts,
+    expectations,
+    headings,
+    load,
+    names,
+    recorded,
+    rules,
+)
+
+ALERTS = alerts()
+CATALOGUED = {spec.name for spec in CATALOGUE}
+# Metrics that stand in no rule and no alert, each with what it is for.
+UNUSED = {
+    "judgestream_scores_total": "the distribution: dashboards read it as it is",
+    "judgestream_judge_tokens_total": "tokens by kind: dashboards; alerts look at cost and failures",
+    "judgestream_judge_in_flight": "saturation of a worker: dashboards; alerts look at lag",
+}
+each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
+
+
+@each_alert
+def test_an_alert_says_how_bad_it_is_and_what_it_means(alert: dict[str, Any]) -> None:
+    """A severity, a summary of one sentence, a description with a number, and where its runbook is."""
+    name, notes = alert["alert"], alert["annotations"]
+    assert alert["labels"]["severity"] in {"critical", "warning"}
+    assert 20 <= len(notes["summary"]) <= 180
+    assert notes["summary"].endswith(".")
+    assert "{{ $labels.job }}" in notes["summary"]
+    assert re.search(r"\$value|\d", notes["description"])
+    assert notes["runbook"] == f"docs/alerts.md#{name.lower()}"
+
+
+@each_alert
+def test_an_alert_has_a_runbook(alert: dict[str, Any]) -> None:
+    """Under a heading of its name: meaning, first look, likely causes, what to do."""
+    text = RUNBOOKS.read_text(encoding="utf-8")
+    assert alert["alert"] in headings()
+    chapter = re.split(r"^##", text.split(f"### {alert['alert']}\n")[1], flags=re.MULTILINE)[0]
+    for part in ("**Means.**", "**First look.**", "**Likely causes.**", "**Do.**"):
+        assert part in chapter, part
+
+
+def test_no_runbook_without_an_alert() -> None:
+    """What is gone from the rules is gone from the docs."""
+    assert headings() == set(ALERTS)
+
+
+@each_alert
+def test_an_alert_is_seen_to_fire_to_be_silent_and_to_recover(alert: dict[str, Any]) -> None:
+    """Some promtool test expects it firing, with silence before and after in the same test."""
+    histories: dict[str, list[bool]] = {}
+    for test, name, fires in expectations():
+        if name == alert["alert"]:
+            histories.setdefault(test, []).append(fires)
+    assert any(
+        not history[0] and any(history) and not history[-1] and len(history) >= 3
+        for history in histories.values()
+    )
+
+
+def test_promtool_tests_speak_of_alerts_that_exist() -> None:
+    """A misspelt name in a test that expects silence would always pass."""
+    assert {name for _, name, _ in expectations()} == set(ALERTS)
+
+
+def test_every_recorded_series_is_well_named() -> None:
+    """level:metric:operations, each name once."""
+    series = [rule["record"] for rule in rules(FILES / "rules.yaml")]
+    assert len(set(series)) == len(series)
+    for name in series:
+        assert re.fullmatch(r"[a-z_]+:judgestream_[a-z_]+:[a-z0-9_]+", name), name
+
+
+@pytest.mark.parametrize("file", ["rules.yaml", "alerts.yaml"])
+def test_rules_speak_of_what_exists(file: str) -> None:
+    """Every name is in the catalogue or recorded."""
+    for rule in rules(FILES / file):
+        unknown = names(rule["expr"]) - CATALOGUED - recorded()
+        assert not unknown, rule
+
+
+def test_every_metric_is_used_or_unused_on_purpose() -> None:
+    """A metric that nobody looks at is a cost without a use."""
+    used = {
+        name
+        for file in ("rules.yaml", "alerts.yaml")
+        for rule in rules(FILES / file)
+        for name in names(rule["expr"])
+    }
+    assert CATALOGUED - used == set(UNUSED)
+
+
+def test_promtool_tests_order_the_groups() -> None:
+    """Promtool runs groups in no promised order unless told: every test file says so, with names that exist."""
+    groups = {
+        group["name"] for file in ("rules.yaml", "alerts.yaml") for group in load(FILES / file)["groups"]
+    }
+    for path in TEST_FILES:
+        assert set(load(path)["group_eval_order"]) <= groups, path
+
+
+@pytest.mark.parametrize(
+    ("alert", "limits"),
+    [
+        ("JudgestreamRelevanceDrop", drop_rule.WHOLE),
+        ("JudgestreamCoverageDrop", drop_rule.WHOLE),
+        ("JudgestreamOtherMetricDrop", drop_rule.WHOLE),
+        ("JudgestreamLabelDrop", drop_rule.PART),
+    ],
+)
+def test_the_simulated_limits_are_those_of_the_alerts(alert: str, limits: drop_rule.Limits) -> None:
+    """Figures in the docs are about the rule as shipped."""
+    expr = ALERTS[alert]["expr"]
+    found = {
+        name: {
+            float(number)
+            for number in re.findall(
+                rf"slice:judgestream_score_drop:{name}\{{[^}}]*\}} [<>]=? ([\d.]+)", expr
+            )
+        }
+        for name in ("points1h", "points6h", "z1h", "z6h", "effective_count1h", "effective_count6h")
+    }
+    assert found == {
+        "points1h": {limits.hour, limits.six_hours / 2},
+        "points6h": {limits.six_hours},
+        "z1h": {limits.z},
+        "z6h": {limits.z},
+        "effective_count1h": {drop_rule.FEWEST_ANSWERS},
+        "effective_count6h": {drop_rule.FEWEST_ANSWERS},
+    }
