@@ -64,8 +64,8 @@ class Coverage:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules in this module, `coverage_evidence` and `scoring`."""
-        return "coverage-1"
+        """Version of the rules in this module, `coverage_evidence`, `coverage_overlap` and `scoring`."""
+        return "coverage-2"
 
     def select(self, event: QAEvent) -> Inputs:
         """Question, answer and reference."""
@@ -91,7 +91,9 @@ class Coverage:
         if self._mode == "verbatim":
             return _own_verdict(reply)
         listed = read_evidence(CoverageReply, reply, key="facts")
-        evidence = verify_coverage(listed, reference=task.reference or "", answer=task.answer)
+        evidence = verify_coverage(
+            listed, reference=task.reference or "", answer=task.answer, question=task.question
+        )
         counts = {
             name: (sum(item.matched for item in items), len(items))
             for name, items in (

@@ -1,18 +1,21 @@
 """What a judge listed for coverage, held against the texts it was taken from.
 
 Nothing that the judge says is believed where code can look: spans must occur, an item counts once, a term must be a
-term, and the items must account for the reference, so that leaving out what was missed gains nothing.
+term, what is matched must share words with the answer that the question does not give away, conclusions need facts to be
+drawn from, and the items must account for the reference, so that leaving out what was missed gains nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from judge.coverage_overlap import Statements
 from judge.quoting import quoted
 from judge.text import (
     TextIndex,
@@ -118,21 +121,25 @@ class CoverageEvidence:
         }
 
 
-def verify_coverage(reply: CoverageReply, *, reference: str, answer: str) -> CoverageEvidence:
+def verify_coverage(
+    reply: CoverageReply, *, reference: str, answer: str, question: str = ""
+) -> CoverageEvidence:
     """Hold a judge's items against reference and answer.
 
     Args:
         reply: What the judge listed.
         reference: The known good answer, not blank.
         answer: The answer under judgement, not blank.
+        question: The question; what it says already proves nothing in the answer.
     """
-    return _Verifier(reference, answer).verify(reply)
+    return _Verifier(reference, answer, question).verify(reply)
 
 
 class _Verifier:
-    def __init__(self, reference: str, answer: str) -> None:
+    def __init__(self, reference: str, answer: str, question: str) -> None:
         self.reference = TextIndex(reference)
         self.answer = TextIndex(answer)
+        self.statements = Statements(self.reference, self.answer, question)
         self.corrections: list[Correction] = []
 
     def verify(self, reply: CoverageReply) -> CoverageEvidence:
@@ -140,6 +147,12 @@ class _Verifier:
         conclusions = self._apart(facts, self._items("conclusions", reply.conclusions))
         terms = [self._with_its_word(term) for term in self._items("terms", reply.terms)]
         facts += self._left_out([*facts, *conclusions])
+        if conclusions and not facts:
+            # A conclusion is drawn from facts. Without any, a judge would be given the facts' neutral ratio.
+            self._correct(
+                "conclusions_without_facts", "conclusions are listed and no fact; they count as facts"
+            )
+            facts, conclusions = conclusions, []
         return CoverageEvidence(
             facts=tuple(facts),
             conclusions=tuple(conclusions),
@@ -198,6 +211,12 @@ class _Verifier:
                 problem = f"{quoted(span)} says nothing by itself"
             self._correct("span_not_in_answer", f"{where}: matched, but {problem}")
             return replace(item, matched=False)
+        doubt = None if where.startswith("terms") else self.statements.problem(given.item, place, found)
+        if doubt is not None:
+            self._correct(
+                "match_not_borne_out", f"{where}: {quoted(span)} does not state {quoted(given.item)}: {doubt}"
+            )
+            return replace(item, matched=False)
         return replace(item, answer_span=span, answer=found)
 
     def _apart(self, facts: Iterable[Item], conclusions: Iterable[Item]) -> list[Item]:
@@ -239,16 +258,17 @@ class _Verifier:
             return [] if items else [self._added(whole, set())]
         says = is_content if content_words(self.reference) else _any_word
         all_words = [word for word in words(self.reference) if says(word.text)]
+        own = set(self.statements.own)
         covered = self._covered(items, all_words)
         enough = min(MIN_SENTENCE_WORDS, len(all_words))
         long: list[_Sentence] = []
         short: list[_Sentence] = []
-        for sentence in self._sentences(all_words):
-            untouched = len(sentence.words) >= MIN_UNTOUCHED_WORDS and covered.isdisjoint(sentence.words)
+        for sentence in self._sentences(all_words, own):
+            untouched = len(sentence.words) >= MIN_UNTOUCHED_WORDS and covered.isdisjoint(sentence.telling)
             (long if untouched or len(sentence.words) >= enough else short).append(sentence)
         missed = [sentence for sentence in long if sentence.is_left_out(covered)]
-        pool = [word for sentence in short for word in sentence.words]
-        if len(pool) >= enough and _is_left_out(pool, covered):
+        pool = [word for sentence in short for word in sentence.telling]
+        if sum(len(sentence.words) for sentence in short) >= enough and _is_left_out(pool, covered):
             missed += [sentence for sentence in short if sentence.is_left_out(covered)]
         answer_words = {word.text for word in words(self.answer)}
         return [self._added(sentence, answer_words) for sentence in sorted(missed, key=lambda one: one.start)]
@@ -269,7 +289,7 @@ class _Verifier:
                 word = next(waiting, None)
         return covered
 
-    def _sentences(self, all_words: Sequence[Word]) -> list[_Sentence]:
+    def _sentences(self, all_words: Sequence[Word], own: set[Word]) -> list[_Sentence]:
         """The reference's sentences with their words; one that repeats another is left out."""
         found: dict[tuple[str, ...], _Sentence] = {}
         position = 0
@@ -278,13 +298,18 @@ class _Verifier:
             while position < len(all_words) and all_words[position].start < end:
                 inside.append(all_words[position])
                 position += 1
-            found.setdefault(tuple(word.text for word in inside), _Sentence(start, end, tuple(inside)))
+            found.setdefault(
+                tuple(word.text for word in inside),
+                _Sentence(start, end, tuple(inside), own.intersection(inside)),
+            )
         return list(found.values())
 
     def _added(self, sentence: _Sentence, answer_words: set[str]) -> Item:
         text = neutralize(self.reference.text[sentence.start : sentence.end]).strip()
         if sentence.words:
-            missing = [word.text for word in sentence.words if word.text not in answer_words]
+            # What the question says already need not be repeated, and repeating it alone shows nothing.
+            wanted = [word for word in sentence.words if word in sentence.telling]
+            missing = [word.text for word in wanted if word.text not in answer_words]
         else:
             missing = [] if self.answer.find(text) else [text]
         self._correct(
@@ -307,12 +332,19 @@ class _Sentence:
     start: int
     end: int
     words: tuple[Word, ...]
+    own: AbstractSet[Word] = frozenset()
+    """Those of the words that the question does not say already."""
+
+    @property
+    def telling(self) -> Collection[Word]:
+        """The words by which it is told whether items account for it."""
+        return self.own or self.words
 
     def is_left_out(self, covered: set[Word]) -> bool:
-        return _is_left_out(self.words, covered)
+        return _is_left_out(self.telling, covered)
 
 
-def _is_left_out(some: Sequence[Word], covered: set[Word]) -> bool:
+def _is_left_out(some: Collection[Word], covered: set[Word]) -> bool:
     return 2 * sum(word in covered for word in some) < len(some)
 
 

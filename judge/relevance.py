@@ -74,8 +74,8 @@ class Relevance:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules in this module, `relevance_evidence`, `tags` and `scoring`."""
-        return "relevance-1"
+        """Version of the rules in this module, `relevance_evidence`, `relevance_overlap`, `tags` and `scoring`."""
+        return "relevance-2"
 
     def select(self, event: QAEvent) -> Inputs:
         """Question, answer and the cited pages that exist, under their canonical names."""
@@ -115,7 +115,9 @@ class Relevance:
         if self._mode == "verbatim":
             return _own_verdict(task, reply, pages, missing)
         listed = read_evidence(RelevanceReply, reply, key="claims")
-        claims, corrections = verify_relevance(listed.claims, answer=task.answer, pages=pages)
+        claims, corrections = verify_relevance(
+            listed.claims, answer=task.answer, pages=pages, question=task.question
+        )
         evidence = {"claims": [claim.as_json() for claim in claims], "judge_score": listed.score}
         if not claims and listed.claims:
             raise InvalidVerdictError(

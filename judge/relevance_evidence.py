@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from judge.quoting import quoted
+from judge.relevance_overlap import Support
 from judge.tags import MAX_PAGE, Claim, page_key, tagged_claims
 from judge.text import TextIndex, content_words, neutralize
 from schemas import Correction
@@ -106,7 +107,7 @@ def told_pages(pages: Sequence[int]) -> str:
 
 
 def verify_relevance(
-    listed: Sequence[ListedClaim], *, answer: str, pages: Mapping[int, str]
+    listed: Sequence[ListedClaim], *, answer: str, pages: Mapping[int, str], question: str = ""
 ) -> tuple[tuple[CheckedClaim, ...], tuple[Correction, ...]]:
     """Hold a judge's claims against the answer and its pages.
 
@@ -114,16 +115,18 @@ def verify_relevance(
         listed: What the judge listed.
         answer: The answer under judgement.
         pages: The text of each page that exists, by number.
+        question: The question; what it says already supports nothing.
 
     Returns:
         The claims that hold, in the answer's order, and what was corrected.
     """
-    return _Verifier(answer, pages).verify(listed)
+    return _Verifier(answer, pages, question).verify(listed)
 
 
 class _Verifier:
-    def __init__(self, answer: str, pages: Mapping[int, str]) -> None:
+    def __init__(self, answer: str, pages: Mapping[int, str], question: str) -> None:
         self.answer = TextIndex(answer)
+        self.support = Support(question, answer)
         self.tagged = tagged_claims(answer)
         self.ends = [claim.end for claim in self.tagged]
         self.pages = pages
@@ -159,7 +162,38 @@ class _Verifier:
                     "claim_not_listed", f"the judge left out {quoted(tagged.text)}; it is unsupported"
                 )
                 kept[tagged.start, tagged.end] = unsupported_claim(tagged, "Left out by the judge.")
-        return tuple(kept[place] for place in sorted(kept)), tuple(self.corrections)
+            elif not self._is_accounted(tagged, kept):
+                self._correct(
+                    "claim_not_listed", f"the judge left out most of {quoted(tagged.text)}; it is unsupported"
+                )
+                kept[tagged.start, tagged.end] = unsupported_claim(tagged, "Mostly left out by the judge.")
+        claims = self._on_topic([kept[place] for place in sorted(kept)])
+        return tuple(claims), tuple(self.corrections)
+
+    @staticmethod
+    def _is_accounted(tagged: Claim, kept: Iterable[tuple[int, int]]) -> bool:
+        """Whether the listed spans have at least half of a claim's words: one word of it is not the claim."""
+        inside = [place for place in kept if place[0] < tagged.end and place[1] > tagged.start]
+        all_words = [
+            (word.start + tagged.start, word.end + tagged.start) for word in content_words(tagged.text)
+        ]
+        listed = sum(any(place[0] <= one[0] and one[1] <= place[1] for place in inside) for one in all_words)
+        return 2 * listed >= len(all_words)
+
+    def _on_topic(self, claims: list[CheckedClaim]) -> list[CheckedClaim]:
+        """The claims, none of them relevant where neither answer nor pages speak of what was asked."""
+        upheld = [claim for claim in claims if claim.upheld and claim.page is not None]
+        if not upheld or self.support.is_about(
+            (claim.page, self._index(claim.page), claim.page_place)
+            for claim in upheld
+            if claim.page is not None and claim.page_place is not None
+        ):
+            return claims
+        self._correct(
+            "not_about_question",
+            "claims are listed as relevant, but hardly a word of the question is in them",
+        )
+        return [replace(claim, relevant=False) for claim in claims]
 
     def _correct(self, kind: str, detail: str) -> None:
         self.corrections.append(Correction(kind=kind, detail=detail))
@@ -228,8 +262,16 @@ class _Verifier:
         if span is not None and content_words(span):
             for page in sorted(existing, key=lambda page: page != given.page):
                 place = self._index(page).find(span)
-                if place is not None:
+                if place is None:
+                    continue
+                doubt = self.support.problem(given.claim_span, page, self._index(page), place)
+                if doubt is None:
                     return page, place
+                self._correct(
+                    "support_not_borne_out",
+                    f"{where}: {quoted(span)} on {page_key(page)} does not support it: {doubt}",
+                )
+                return None
         if not cited:
             self._correct("no_page_cited", f"{where}: supported, but the answer cites no page for it")
         elif not existing:

@@ -40,7 +40,7 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
     """List what a reference says and whether an answer says it, in the form of the schema `coverage_evidence`.
 
     Facts are the reference's sentences, split at semicolons and before some conjunctions; with a cue word such as
-    "therefore" they are conclusions. One is matched where up to two sentences of the answer have most of its words (by their
+    "therefore" they are conclusions, where others are facts. One is matched where up to two sentences of the answer have most of its words (by their
     stems), all its numbers, and as much negation. Terms are names and long words.
 
     Args:
@@ -58,6 +58,9 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
         if place is not None:
             order.append(place)
     similar = _in_order(order)
+    if not facts:
+        # What is concluded rests on facts; where none is told, the conclusions are what is told.
+        facts, conclusions = conclusions, []
     return {
         "facts": facts,
         "conclusions": conclusions,

@@ -327,7 +327,7 @@ def test_the_metric_is_one() -> None:
     """It has the parts that the rest relies on."""
     metric: Metric = Coverage()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "coverage", (0, 5), "evidence", "coverage-1",
+        "coverage", (0, 5), "evidence", "coverage-2",
     )  # fmt: skip
     assert Coverage(mode="verbatim").schema_hash == "none"
     assert Coverage(mode="verbatim").prompt_hash != metric.prompt_hash

@@ -340,7 +340,7 @@ def test_the_metric_is_one() -> None:
     """It has the parts that the rest relies on."""
     metric: Metric = Relevance()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "relevance", (1, 5), "evidence", "relevance-1",
+        "relevance", (1, 5), "evidence", "relevance-2",
     )  # fmt: skip
     assert Relevance(mode="verbatim").schema_hash == "none"
 

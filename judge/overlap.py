@@ -1,0 +1,211 @@
+"""Whether one text bears out what is said of it: enough of the words in common, and the numbers.
+
+A judge can quote words that stand where it says and prove nothing. Words alone do not show that one text states what
+another does, but texts that share no word, no name and no number do not show it at all. What the question says
+already counts for nothing, because any answer may repeat it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from judge.text import STOP_WORDS, TextIndex, Word, content_words, sentences, share_stem, words
+
+MIN_SHARE = 8
+"""At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about
+one in twenty shares less with the sentences around any place of its pages, of human-accepted answers (NQ) one in 27 shares
+no word at all with its reference."""
+LONG_STATEMENT = 5
+"""A sentence with so many words of its own is not stated by one common word of it."""
+
+_NOT_SIGNIFICANT = re.compile(r"\D")
+_STEM_CHARS = 4
+_POLARITY = frozenset(
+    {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
+)
+_LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
+_MIN_LANGUAGE_WORDS = 5
+_UP_TO_TWENTY = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty
+"""
+_SPELLED = {word: str(number) for number, word in enumerate(_UP_TO_TWENTY.split())}
+_SCRIPTS = (
+    ("latin", 0x0000, 0x024F),
+    ("latin", 0x1E00, 0x1EFF),
+    ("greek", 0x0370, 0x03FF),
+    ("cyrillic", 0x0400, 0x052F),
+    ("hebrew", 0x0590, 0x05FF),
+    ("arabic", 0x0600, 0x077F),
+    ("devanagari", 0x0900, 0x097F),
+    ("bengali", 0x0980, 0x09FF),
+    ("thai", 0x0E00, 0x0E7F),
+    ("korean", 0x1100, 0x11FF),
+    ("korean", 0xAC00, 0xD7A3),
+    # Japanese mixes kana with Han characters, so that the two count as one.
+    ("han", 0x3040, 0x30FF),
+    ("han", 0x3400, 0x9FFF),
+    ("han", 0x20000, 0x3FFFF),
+)
+
+
+class Vocabulary:
+    """Words to look others up in, in whatever inflection.
+
+    Args:
+        given: Normalised words.
+    """
+
+    __slots__ = ("_by_stem", "_words", "numbers")
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self._words = frozenset(given)
+        self._by_stem: dict[str, list[str]] = {}
+        for word in self._words:
+            if len(word) >= _STEM_CHARS:
+                self._by_stem.setdefault(word[:_STEM_CHARS], []).append(word)
+        self.numbers = frozenset(
+            number for word in self._words for number in (significant(word),) if number is not None
+        )
+
+    def __contains__(self, word: str) -> bool:
+        """Whether it holds this word, a form of it, or this number."""
+        if word in self._words:
+            return True
+        number = significant(word)
+        if number is not None:
+            return number in self.numbers
+        return any(share_stem(word, other) for other in self._by_stem.get(word[:_STEM_CHARS], ()))
+
+
+@lru_cache(maxsize=8192)
+def significant(word: str) -> str | None:
+    """The significant digits of a number, so that 1.8 (million) and 1,800,000 agree; None for another word.
+
+    Numbers up to twenty may be spelled out in English.
+    """
+    spelled = _SPELLED.get(word)
+    if spelled is None and not word[0].isdecimal():
+        return None
+    digits = _NOT_SIGNIFICANT.sub("", spelled or word)
+    return digits.strip("0") or "0"
+
+
+def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
+    """The words of a text that say something which is not known already.
+
+    "Yes" and "no" are not among them, nor are footnote marks such as [5].
+    """
+    original = text if isinstance(text, str) else text.text
+    return [
+        word
+        for word in content_words(text)
+        if word.text not in _POLARITY
+        and word.text not in known
+        and not (word.text.isdecimal() and original[word.start - 1 : word.end + 1] == f"[{word.text}]")
+    ]
+
+
+class Surroundings:
+    """A text by its sentences, to look up what is said around a place in it."""
+
+    __slots__ = ("_cache", "_ends", "_starts", "index", "places")
+
+    def __init__(self, index: TextIndex) -> None:
+        self.index = index
+        self.places = sentences(index.text)
+        self._starts = [start for start, _ in self.places]
+        self._ends = [end for _, end in self.places]
+        self._cache: dict[tuple[int, int], Vocabulary] = {}
+
+    def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
+        """The place, widened to the ends of the sentences that it touches, and of so many before and after them."""
+        first = bisect_right(self._ends, place[0]) - neighbours
+        last = bisect_left(self._starts, place[1]) - 1 + neighbours
+        first, last = max(first, 0), min(last, len(self.places) - 1)
+        if first > last:
+            return place
+        return min(place[0], self._starts[first]), max(place[1], self._ends[last])
+
+    def said(self, place: tuple[int, int], *, neighbours: int = 0) -> Vocabulary:
+        """All words of the sentences that a place touches; see `bounds`."""
+        start, end = self.bounds(place, neighbours=neighbours)
+        if (start, end) not in self._cache:
+            self._cache[start, end] = Vocabulary(word.text for word in words(self.index.text[start:end]))
+        return self._cache[start, end]
+
+
+def needed(count: int) -> int:
+    """How many of a statement's different words another text must share to bear it out."""
+    return max(1, -(-count // MIN_SHARE))
+
+
+def shortfall(wanted: Sequence[Word], text: str, said: Vocabulary, *, of: Sequence[Word] = ()) -> str | None:
+    """Say why words in common are too few to bear a statement out; None where they are enough.
+
+    Args:
+        wanted: The statement's own words, of `text`.
+        text: What they stand in.
+        said: The words of the text that is to bear it out.
+        of: All own words of the sentence that the statement is from, where that may be longer.
+    """
+    different = {word.text: word for word in wanted}
+    shared = [word for name, word in different.items() if name in said]
+    enough = needed(len(different))
+    if len(shared) < enough:
+        return f"it shares {len(shared)} of {len(different)} words with it, at least {enough} are needed"
+    sentence = {word.text for word in (*wanted, *of)}
+    if len(sentence) >= LONG_STATEMENT and not any(is_strong(word, text) for word in shared):
+        common = sum(word in said for word in sentence)
+        if common < 2:
+            return f"the one word in common, {shared[0].text}, says too little of a sentence with {len(sentence)}"
+    return None
+
+
+def is_strong(word: Word, text: str) -> bool:
+    """Whether one shared word says much: a number, or a name (a capital within a sentence)."""
+    if word.text[0].isdecimal() or word.text in _SPELLED:
+        return True
+    before = text[: word.start].rstrip(" \t\"'(\u201c\u2018*_")
+    return text[word.start].isupper() and before[-1:] not in {"", "\n", ".", "!", "?", ":", "-", "\u2022"}
+
+
+def is_answering(said: Vocabulary) -> bool:
+    """Whether a yes or no is said."""
+    return any(word in said for word in _POLARITY - {"not"})
+
+
+def differing_languages(one: str, other: str) -> bool:
+    """Whether two texts are so surely in different languages that their words cannot be compared.
+
+    Told by script, and English from other languages by its stop words; short texts tell nothing.
+    """
+    first, second = _language(one), _language(other)
+    return None not in {first, second} and first != second
+
+
+@lru_cache(maxsize=64)
+def _language(text: str) -> str | None:
+    read = [word.text for word in words(text[:4000]) if not word.text[0].isdecimal()]
+    if not read:
+        return None
+    scripts = [_script(word) for word in read]
+    script = max(set(scripts), key=scripts.count)
+    if script != "latin":
+        return script
+    if len(read) < _MIN_LANGUAGE_WORDS:
+        return None
+    share = sum(word in STOP_WORDS for word in read) / len(read)
+    return "english" if share >= _MUCH_ENGLISH else "another" if share <= _LITTLE_ENGLISH else None
+
+
+def _script(word: str) -> str:
+    """A name for the block of a word's first letter; wide enough that languages which share letters share a name."""
+    code = ord(word[0])
+    for name, first, last in _SCRIPTS:
+        if first <= code <= last:
+            return name
+    return "other"

@@ -1,0 +1,109 @@
+"""Whether the words of pages bear out an answer's claims, and whether the answer is about the question at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from judge.overlap import Surroundings, Vocabulary, differing_languages, own_words, shortfall, significant
+from judge.text import TextIndex, content_words, words
+
+QUESTION_SHARE = 4
+"""Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to
+experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions nine in ten do."""
+
+_REFUSAL = re.compile(
+    r"\W*(?:(?:i['\u2019]m|i am) (?:sorry|afraid|not sure|unable)|sorry|unfortunately,? i|i (?:can['\u2019]?t|cannot|could not|couldn['\u2019]?t|don['\u2019]?t|do"
+    r" not|have no|am unable)|as an? (?:ai|language model)|no (?:answer|comment|idea)|n/?a\b|none\b|unknown\b)",
+    re.IGNORECASE,
+)
+
+_OF_REFUSALS = """
+    able advice afraid answer apologies apologise apologize assist ask available certain comment context data detail
+    enough find give help idea information know language mention model not page provide question request respond
+    response say sorry sufficient sure tell text topic unable unfortunately unknown
+"""
+_REFUSING = Vocabulary(_OF_REFUSALS.split())
+
+
+class Support:
+    """Claims against the pages that are said to support them, to a question whose words count for nothing.
+
+    Where a page is surely in another language than the claim, the two are not compared: the judge is believed.
+
+    Args:
+        question: The question.
+        answer: The answer under judgement.
+    """
+
+    def __init__(self, question: str, answer: str) -> None:
+        self._question = question
+        self._answer = answer
+        self._asked_words = [word.text for word in words(question)]
+        self._asked = {word.text for word in content_words(question)}
+        self._known = Vocabulary(self._asked)
+        self._pages: dict[int, Surroundings] = {}
+
+    def problem(self, claim: str, page: int, index: TextIndex, place: tuple[int, int]) -> str | None:
+        """Say why a place on a page does not show that it supports a claim; None where it may.
+
+        Args:
+            claim: The claim as the answer has it.
+            page: The page's number.
+            index: The page's text.
+            place: The span that is said to support it.
+        """
+        empty = self._emptiness(claim)
+        if empty is not None:
+            return empty
+        around = self._pages.setdefault(page, Surroundings(index))
+        if differing_languages(self._answer, index.text):
+            return None
+        said = around.said(place, neighbours=1)
+        own = own_words(claim, self._known)
+        if not own:
+            return _problem_of_repetition(claim, said)
+        numbers = {significant(word.text) for word in own} - {None}
+        if numbers and said.numbers and said.numbers.isdisjoint(numbers):
+            return "its numbers are others"
+        return shortfall(own, claim, said)
+
+    def is_about(self, index_and_places: Iterable[tuple[int, TextIndex, tuple[int, int]]]) -> bool:
+        """Whether the answer and the places that support it have enough of the question's words.
+
+        Args:
+            index_and_places: Page, its text, and the span there, for each supported claim.
+        """
+        if not self._asked or differing_languages(self._question, self._answer):
+            return True
+        open_words = self._missing(self._asked, Vocabulary(word.text for word in words(self._answer)))
+        for page, index, place in index_and_places:
+            around = self._pages.setdefault(page, Surroundings(index))
+            open_words = self._missing(open_words, around.said(place, neighbours=1))
+        return len(self._asked) - len(open_words) >= -(-len(self._asked) // QUESTION_SHARE)
+
+    @staticmethod
+    def _missing(wanted: set[str], said: Vocabulary) -> set[str]:
+        return {word for word in wanted if word not in said}
+
+    def _emptiness(self, claim: str) -> str | None:
+        """What makes the claim none by itself."""
+        if not content_words(claim):
+            return "the claim says nothing"
+        if _REFUSAL.match(claim) and all(word.text in _REFUSING for word in own_words(claim, self._known)):
+            return "the claim refuses an answer"
+        given = [word.text for word in words(claim)]
+        for start in range(len(self._asked_words) - len(given) + 1):
+            if self._asked_words[start : start + len(given)] == given:
+                return "the claim repeats the question"
+        return None
+
+
+def _problem_of_repetition(claim: str, said: Vocabulary) -> str | None:
+    """The claim's words are all in the question: at least half of them must stand on the page, too."""
+    if claim.rstrip(" *_\"'").endswith(("?", "\uff1f")):
+        return "the claim is a question"
+    wanted = {word.text for word in content_words(claim)}
+    shared = sum(word in said for word in wanted)
+    few = 2 * shared < len(wanted)
+    return f"it has {shared} of its {len(wanted)} words, at least half are needed" if few else None
