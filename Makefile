@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools check format bench schemas lock clean
+.PHONY: help install demo test test-all test-tools chaos check format bench schemas lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,13 +28,16 @@ demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worke
 	@$(BIN)/judgestream demo $(ARGS)
 
 test: $(VENV)/.dev  ## the tests that need Python alone
-	$(BIN)/python -m pytest -m "not kafka and not tools" $(ARGS)
+	$(BIN)/python -m pytest -m "not kafka and not tools and not chaos" $(ARGS)
 
 test-all: $(VENV)/.dev  ## also those with Apache Kafka (needs Java 17 and Maven)
-	$(BIN)/python -m pytest -m "not tools" $(ARGS)
+	$(BIN)/python -m pytest -m "not tools and not chaos" $(ARGS)
 
 test-tools: $(VENV)/.dev  ## those with promtool, compose, Grafana's types, ... (tests/toolbox.py says where they are looked for)
 	$(BIN)/python -m pytest -m tools $(ARGS)
+
+chaos: $(VENV)/.dev  ## workers, broker, network and judge fail; nothing may be lost (CHAOS=short: in minutes; needs Java 17 and Maven)
+	$(BIN)/python -m pytest tests/chaos -m chaos $(ARGS)
 
 check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/ruff check .

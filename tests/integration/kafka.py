@@ -63,6 +63,10 @@ class ApacheKafka:
         self._log = directory / "kafka.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
+        self.detour_port = 0
+        """A second way in: who connects here is told to go to `proxy_port` for everything."""
+        self.proxy_port = 0
+        """Free for a proxy that leads to `detour_port`, so that every connection of a client goes through it."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -102,13 +106,17 @@ class ApacheKafka:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
     def _prepare(self, java: str, jars: Path) -> None:
-        self._port, controller_port = _free_ports(2)
+        self._port, self.detour_port, self.proxy_port, controller_port = _free_ports(4)
         data = self._directory / "data"
         shutil.rmtree(data, ignore_errors=True)
         template = string.Template((_RECIPE / "server.properties.template").read_text())
         self._settings.write_text(
             template.substitute(
-                broker_port=self._port, controller_port=controller_port, log_directory=data.as_posix()
+                broker_port=self._port,
+                detour_port=self.detour_port,
+                proxy_port=self.proxy_port,
+                controller_port=controller_port,
+                log_directory=data.as_posix(),
             )
         )
         formatted = subprocess.run(

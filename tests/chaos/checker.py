@@ -1,0 +1,299 @@
+"""Holds what a worker wrote against what it was given, from the topics alone.
+
+The checker knows the published contract and nothing else: it imports no code of the worker. What should become of each
+event it works out anew from the event's bytes and the policy, by the rule as DESIGN words it; what did become of it it
+reads from the task topics, the scores and the dead letters. Then
+
+    read = undecodable + unroutable + skipped + sampled
+    due (event and metric) = results + dead letters
+
+must hold, with exactly one `result_id` for each event and metric. The same record written twice is a duplicate, which
+at-least-once delivery allows and `result_id` removes; it is counted, not complained of.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+RANDOM_BITS: Final = 56
+MAX_SHOWN: Final = 5
+"""Of each kind of problem, this many are named."""
+
+Pair = tuple[str, str]
+"""Event id and metric."""
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+Outcome = Literal["undecodable", "unroutable", "skipped", "sampled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What lies at one place of a topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+
+    @property
+    def place(self) -> Place:
+        """Where it lies."""
+        return self.topic, self.partition, self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRule:
+    """Which events a metric judges: those of its apps, and of the sampled ones this share."""
+
+    apps: frozenset[str]
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What was configured, in the checker's own terms."""
+
+    rate: float
+    metrics: Mapping[str, MetricRule]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Everything on the topics."""
+
+    events: Sequence[Record]
+    tasks: Mapping[str, Sequence[Record]]
+    """By metric."""
+    scores: Sequence[Record]
+    dead_letters: Sequence[Record]
+
+
+@dataclass(slots=True)
+class Report:
+    """What the checker found. All is well when `problems` is empty."""
+
+    read: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    """How the events ended, as the topics show it."""
+    due: int = 0
+    """Events and metrics that had to be judged."""
+    results: int = 0
+    """Those of them with a result, duplicates dropped."""
+    dead_letters: int = 0
+    """Those of them that were set aside."""
+    duplicates: int = 0
+    """Results written more often than once."""
+    duplicate_tasks: int = 0
+    duplicate_dead_letters: int = 0
+    lost: int = 0
+    """Events, or events and metrics, without an outcome."""
+    problems: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, kind: str, what: Iterable[object]) -> int:
+        """Add problems of one kind.
+
+        Returns:
+            How many they are.
+        """
+        listed = [str(one) for one in what]
+        if listed:
+            self.problems.setdefault(kind, []).extend(listed)
+        return len(listed)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{kind}: {len(what)} ({', '.join(sorted(what)[:MAX_SHOWN])}{', ...' if len(what) > MAX_SHOWN else ''})"
+            for kind, what in self.problems.items()
+        ]
+        counts = (
+            f"read {self.read}, {dict(self.outcomes)}, due {self.due}, results {self.results}, dead letters {self.dead_letters}, "
+            f"lost {self.lost}"
+        )
+        return "\n".join([counts, *lines])
+
+
+def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[str]]:
+    """Work out what must become of an event, and which metrics must judge it.
+
+    The 56 bits of randomness are the first seven bytes of SHA-256 over the event id (the chaos suite's events have no
+    trace context), and the event is kept where they are not below (1 - p) * 2^56. What sampling passes by is skipped
+    whatever else is wrong with it.
+    """
+    try:
+        event = json.loads(value or b"")
+        event_id = event["event_id"]
+        randomness = int.from_bytes(hashlib.sha256(event_id.encode()).digest()[:7], "big")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return "undecodable", frozenset()
+    if not _kept(randomness, Fraction(policy.rate)):
+        return "skipped", frozenset()
+    if not isinstance(event.get("question"), str) or not isinstance(event.get("answer"), str):
+        return "undecodable", frozenset()
+    app = event.get("labels", {}).get("app")
+    fitting = {name: rule for name, rule in policy.metrics.items() if app in rule.apps}
+    if not fitting:
+        return "unroutable", frozenset()
+    judging = frozenset(
+        name
+        for name, rule in fitting.items()
+        if _kept(randomness, Fraction(policy.rate) * Fraction(rule.rate))
+    )
+    return ("sampled" if judging else "skipped"), judging
+
+
+def _kept(randomness: int, rate: Fraction) -> bool:
+    return randomness >= (1 << RANDOM_BITS) - math.ceil(rate * (1 << RANDOM_BITS))
+
+
+def result_id(topic: str, event_id: str, metric: str) -> str:
+    """The published id of a result of the live stream."""
+    parts = json.dumps([topic, event_id, metric, None], separators=(",", ":"))
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def check(written: Written, policy: Policy) -> Report:
+    """Hold what was written against what was given."""
+    return _Check(written, policy).report()
+
+
+class _Check:
+    """One look at the topics."""
+
+    def __init__(self, written: Written, policy: Policy) -> None:
+        self._written = written
+        self._policy = policy
+        self._report = Report(read=len(written.events))
+        self._events = {record.place: record for record in written.events}
+        self._expected = {place: expected(record.value, policy) for place, record in self._events.items()}
+        self._pairs: dict[Pair, list[Place]] = defaultdict(list)
+        """What is due, with the events that ask for it."""
+        for place, (_, metrics) in self._expected.items():
+            for metric in metrics:
+                self._pairs[_event_id(self._events[place]), metric].append(place)
+        self._topic = written.events[0].topic if written.events else ""
+        self._set_aside: set[Place] = set()
+        self._judged: set[Pair] = set()
+
+    def report(self) -> Report:
+        """Do all checks."""
+        report = self._report
+        report.due = len(self._pairs)
+        task_pairs = self._check_tasks()
+        aside_tasks = self._check_dead_letters(task_pairs)
+        self._check_results()
+        aside = aside_tasks | {
+            pair for pair, places in self._pairs.items() if any(place in self._set_aside for place in places)
+        }
+        report.note("both judged and set aside", self._judged & aside)
+        report.results = len(self._judged)
+        report.dead_letters = len(aside)
+        report.lost += report.note("without an outcome", self._pairs.keys() - self._judged - aside)
+        self._check_events(set(task_pairs.values()))
+        if report.read != sum(report.outcomes.values()):
+            report.note("read is not the sum of the outcomes", [dict(report.outcomes)])
+        if report.due != report.results + report.dead_letters:
+            report.note(
+                "due is not results and dead letters", [(report.due, report.results, report.dead_letters)]
+            )
+        return report
+
+    def _check_tasks(self) -> dict[Place, Pair]:
+        pairs: dict[Place, Pair] = {}
+        for metric, records in self._written.tasks.items():
+            for record in records:
+                task = _document(record)
+                pairs[record.place] = (task.get("event_id", ""), task.get("metric", ""))
+                if task.get("metric") != metric:
+                    self._report.note("task on another metric's topic", [record.place])
+        distinct = set(pairs.values())
+        self._report.duplicate_tasks = len(pairs) - len(distinct)
+        self._report.note("task that nobody asked for", distinct - self._pairs.keys())
+        return pairs
+
+    def _check_dead_letters(self, task_pairs: Mapping[Place, Pair]) -> set[Pair]:
+        """Note which events are set aside; returns which tasks are."""
+        letters: Counter[Place] = Counter()
+        aside: set[Pair] = set()
+        for record in self._written.dead_letters:
+            letter = _document(record)
+            place = (letter.get("topic", ""), letter.get("partition", -1), letter.get("offset", -1))
+            letters[place] += 1
+            if place in task_pairs:
+                aside.add(task_pairs[place])
+                continue
+            if place not in self._events:
+                self._report.note("dead letter of a record that does not exist", [place])
+                continue
+            self._set_aside.add(place)
+            outcome, _ = self._expected[place]
+            fits = {
+                "undecodable": letter.get("reason") in {"undecodable", "oversized"},
+                "unroutable": letter.get("reason") == "unroutable",
+                "sampled": letter.get("reason") == "oversized",
+                "skipped": False,
+            }[outcome]
+            if not fits:
+                self._report.note(f"{outcome} event set aside as {letter.get('reason')}", [place])
+            value = letter.get("value")
+            original = self._events[place].value
+            if not letter.get("truncated") and (value is None or base64.b64decode(value) != original):
+                self._report.note("dead letter with other bytes than its event", [place])
+        self._report.duplicate_dead_letters = letters.total() - len(letters)
+        return aside
+
+    def _check_results(self) -> None:
+        ids: dict[Pair, Counter[str]] = defaultdict(Counter)
+        for record in self._written.scores:
+            result = _document(record)
+            pair = (result.get("event_id", ""), result.get("metric", ""))
+            ids[pair][result.get("result_id", "")] += 1
+            if result.get("status") not in {"scored", "unscored", "failed"}:
+                self._report.note("result without a status", [pair])
+        for pair, counted in ids.items():
+            self._report.duplicates += sum(count - 1 for count in counted.values())
+            if pair not in self._pairs:
+                self._report.note("result that nobody asked for", [pair])
+                continue
+            self._judged.add(pair)
+            if len(counted) > 1:
+                self._report.note("judged under more than one result_id", [pair])
+            elif result_id(self._topic, *pair) not in counted:
+                self._report.note("result_id is not that of event and metric", [pair])
+
+    def _check_events(self, routed: set[Pair]) -> None:
+        """See how each event ended, and whether that is how it had to."""
+        visible = routed | self._judged
+        seen_ids = {event_id for event_id, _ in visible}
+        for place, (outcome, metrics) in self._expected.items():
+            if place in self._set_aside:
+                self._report.outcomes["undecodable" if outcome == "sampled" else outcome] += 1
+            elif outcome in {"undecodable", "unroutable"}:
+                self._report.lost += self._report.note(f"{outcome} and not set aside", [place])
+            elif outcome == "sampled":
+                event_id = _event_id(self._events[place])
+                self._report.outcomes["sampled" if event_id in seen_ids else "skipped"] += 1
+                unrouted = [metric for metric in sorted(metrics) if (event_id, metric) not in visible]
+                self._report.note("sampled without a task", [(event_id, metric) for metric in unrouted])
+            else:
+                self._report.outcomes["skipped"] += 1
+
+
+def _document(record: Record) -> dict[str, Any]:
+    """The record as JSON; what is none has no fields, and so counts as invented wherever it lies."""
+    try:
+        document = json.loads(record.value or b"")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _event_id(record: Record) -> str:
+    return str(_document(record)["event_id"])

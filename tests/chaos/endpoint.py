@@ -1,0 +1,70 @@
+"""A scripted judge as a process of its own: `python -m tests.chaos.endpoint [PORT]`. Prints its port.
+
+`POST /mode` with `{"mode": ..., "latency_seconds": ...}` changes how it answers: "answer", "hang" (takes requests and
+never answers) or "refuse" (503).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from aiohttp import web
+
+REPLY = json.dumps({"score": 3, "justification": "plain"})
+
+
+class ScriptedJudge:
+    """Gives every answer the same score."""
+
+    def __init__(self) -> None:
+        self.mode = "answer"
+        self.latency_seconds = 0.02
+        self.answered = 0
+
+    async def change(self, request: web.Request) -> web.Response:
+        """Change how it answers; says how often it has."""
+        wanted: dict[str, Any] = await request.json()
+        self.mode = wanted.get("mode", self.mode)
+        self.latency_seconds = wanted.get("latency_seconds", self.latency_seconds)
+        return web.json_response({"answered": self.answered})
+
+    async def complete(self, request: web.Request) -> web.Response:
+        """Answer a chat completion."""
+        body: dict[str, Any] = await request.json()
+        if self.mode == "hang":
+            await asyncio.sleep(3600)
+        await asyncio.sleep(self.latency_seconds)
+        if self.mode == "refuse":
+            return web.json_response({"error": {"message": "overloaded"}}, status=503)
+        self.answered += 1
+        message = {"role": "assistant", "content": REPLY}
+        return web.json_response(
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body["model"],
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7},
+            }
+        )
+
+
+async def main(port: int) -> None:
+    """Serve until the process is ended."""
+    judge = ScriptedJudge()
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", judge.complete)
+    app.router.add_post("/mode", judge.change)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    print(runner.addresses[0][1], flush=True)  # noqa: T201 - how the test learns of it
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))

@@ -1,0 +1,90 @@
+"""The events of the chaos suite, and what is configured for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+
+from tests.chaos.checker import MetricRule, Policy
+
+SAMPLING_RATE: Final = 0.5
+STYLE_RATE: Final = 0.5
+POLICY: Final = Policy(
+    rate=SAMPLING_RATE,
+    metrics={
+        "tone": MetricRule(apps=frozenset({"shop", "help"})),
+        "style": MetricRule(apps=frozenset({"shop"}), rate=STYLE_RATE),
+    },
+)
+POISON: Final = (
+    b"\x00\xff no JSON",
+    b'{"event_id": "half an ev',
+    b"[]",
+    b'"text"',
+    None,
+    b'{"question": "q"}',
+)
+"""Nothing of this is an event, and none has an id by which it could be passed over."""
+
+_BURSTS_A_SECOND = 20
+_PRODUCER_TIMEOUT_MS = 300_000
+
+
+def settings_changes() -> dict[str, Any]:
+    """The policy in the words of the settings file."""
+    changes: dict[str, Any] = {"sampling.default_rate": POLICY.rate}
+    for name, rule in POLICY.metrics.items():
+        changes[f"metrics.{name}.when"] = {"labels": {"app": sorted(rule.apps)}}
+        changes[f"metrics.{name}.rate"] = rule.rate
+    return changes
+
+
+def event(number: int, poison_every: int) -> bytes | None:
+    """The record of a number: poison at regular intervals, one in 300 for no metric, one in 5 for one metric alone."""
+    if number % poison_every == poison_every - 1:
+        return POISON[number // poison_every % len(POISON)]
+    app = "nowhere" if number % 300 == 7 else "help" if number % 5 == 0 else "shop"
+    document = {
+        "event_id": f"event-{number}",
+        "question": f"How is number {number} done?",
+        "answer": "As the numbers before it. " * 8,
+        "labels": {"app": app},
+    }
+    return json.dumps(document).encode()
+
+
+async def feed(
+    bootstrap_servers: str, topic: str, *, count: int, seconds: float, poison_every: int = 1000
+) -> None:
+    """Produce events at an even pace, whatever happens to the broker meanwhile.
+
+    Args:
+        bootstrap_servers: The broker.
+        topic: Where to.
+        count: How many.
+        seconds: Over how long.
+        poison_every: One in so many is no event.
+    """
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap_servers,
+        enable_idempotence=True,
+        request_timeout_ms=_PRODUCER_TIMEOUT_MS,
+        metadata_max_age_ms=1_000,  # so that it takes to new partitions
+    )
+    await producer.start()
+    try:
+        bursts = max(1, round(seconds * _BURSTS_A_SECOND))
+        sent: list[asyncio.Future[Any]] = []
+        for burst in range(bursts):
+            numbers = range(count * burst // bursts, count * (burst + 1) // bursts)
+            sent += [
+                await producer.send(topic, event(number, poison_every), key=b"key-%d" % number)
+                for number in numbers
+            ]
+            await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace itself, not a wait for something
+        await asyncio.gather(*sent)
+    finally:
+        await producer.stop()

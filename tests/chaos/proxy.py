@@ -1,0 +1,175 @@
+"""A TCP proxy that understands just enough Kafka to fail on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from streams.embedded.wire import Reader, Writer
+
+Mode = Literal["pass", "slow", "half-open"]
+_PRODUCE = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Link:
+    """One client's connection and the one to the broker."""
+
+    client: asyncio.StreamWriter
+    broker: asyncio.StreamWriter
+    owed: int = 0
+    """Answers that the broker owes."""
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while it owes none."""
+    dead: bool = False
+    """Open at both ends, and nothing passes, ever again."""
+
+    def close(self) -> None:
+        self.client.close()
+        self.broker.close()
+
+
+class Proxy:
+    """Stands between clients and a broker that advertises it.
+
+    Args:
+        port: Where clients connect.
+        target_port: Where the broker listens; both on loopback.
+    """
+
+    def __init__(self, port: int, target_port: int) -> None:
+        self.mode: Mode = "pass"
+        """slow: every frame takes its time; half-open: nothing passes, and connections of that time stay dead."""
+        self.delay_seconds = 0.15
+        self.produce_error: int | None = None
+        """When set, produce requests are answered with this Kafka error and never reach the broker."""
+        self.produce_errors = 0
+        """Requests answered like that."""
+        self._port = port
+        self._target_port = target_port
+        self._server: asyncio.Server | None = None
+        self._links: set[_Link] = set()
+
+    async def open(self) -> None:
+        """Take connections."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+
+    async def close(self) -> None:
+        """Refuse connections, and cut those there are."""
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        if self._server is not None:
+            await self._server.wait_closed()
+        self._server = None
+
+    def cut(self) -> None:
+        """Cut every connection."""
+        for link in tuple(self._links):
+            link.close()
+
+    def go_half_open(self) -> None:
+        """Let nothing pass on the connections there are, nor on those that are made until the mode changes."""
+        self.mode = "half-open"
+        for link in self._links:
+            link.dead = True
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            from_broker, broker = await asyncio.open_connection("127.0.0.1", self._target_port)
+        except OSError:
+            writer.close()
+            return
+        link = _Link(writer, broker, dead=self.mode == "half-open")
+        link.settled.set()
+        self._links.add(link)
+        try:
+            ways = [
+                asyncio.create_task(self._forward(link, reader, self._request)),
+                asyncio.create_task(self._forward(link, from_broker, self._answer)),
+            ]
+            _, other = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in other:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            self._links.discard(link)
+            link.close()
+
+    async def _forward(
+        self,
+        link: _Link,
+        reader: asyncio.StreamReader,
+        deliver: Callable[[_Link, bytes], Awaitable[None]],
+    ) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                size = await reader.readexactly(4)
+                frame = await reader.readexactly(struct.unpack(">i", size)[0])
+                if self.mode == "slow":
+                    await asyncio.sleep(self.delay_seconds)
+                if not link.dead:
+                    await deliver(link, frame)
+
+    async def _request(self, link: _Link, frame: bytes) -> None:
+        error = self.produce_error
+        if error is not None and struct.unpack_from(">h", frame)[0] == _PRODUCE:
+            await link.settled.wait()  # answers come in the order of the requests
+            self.produce_errors += 1
+            await _send(link.client, refusal(frame, error))
+            return
+        link.owed += 1
+        link.settled.clear()
+        await _send(link.broker, frame)
+
+    async def _answer(self, link: _Link, frame: bytes) -> None:
+        await _send(link.client, frame)
+        link.owed -= 1
+        if link.owed == 0:
+            link.settled.set()
+
+
+async def _send(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    writer.write(struct.pack(">i", len(frame)) + frame)
+    await writer.drain()
+
+
+def refusal(request: bytes, error: int) -> bytes:
+    """Answer a produce request (versions 5 to 7) with one error for all its partitions."""
+    reader = Reader(request)
+    reader.int16()
+    version = reader.int16()
+    assert 5 <= version <= 7, f"produce request of version {version}; teach this proxy its form"
+    correlation_id = reader.int32()
+    reader.nullable_string()  # client id
+    reader.nullable_string()  # transactional id
+    reader.int16()  # acks
+    reader.int32()  # timeout
+
+    def partition() -> int:
+        number = reader.int32()
+        reader.byte_string()
+        return number
+
+    topics = reader.array(lambda: (reader.string(), reader.array(partition)))
+    writer = Writer()
+
+    def refuse_partition(number: int) -> None:
+        writer.int32(number)
+        writer.int16(error)
+        writer.int64(-1)  # offset
+        writer.int64(-1)  # timestamp
+        writer.int64(-1)  # log start offset
+
+    def refuse_topic(topic: tuple[str, list[int]]) -> None:
+        writer.string(topic[0])
+        writer.array(topic[1], refuse_partition)
+
+    writer.int32(correlation_id)
+    writer.array(topics, refuse_topic)
+    writer.int32(0)  # throttled for
+    return b"".join(writer.chunks())
