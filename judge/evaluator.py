@@ -97,6 +97,19 @@ class Judge:
             error_type, detail = failure_of(error)
             return Failed(error_type=error_type, detail=detail, **self._common(task, replies, asked=asked))
 
+    def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
+        """Give a task up, for a reason that lies outside a single call.
+
+        Args:
+            task: The task.
+            error_type: Why.
+            detail: What happened; cut to its bound.
+            tries: Calls made for it.
+        """
+        common = self._common(task, [], asked=True)
+        common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
+        return Failed(error_type=error_type, detail=_cut(detail), **common)
+
     def _completed(self, request: ChatRequest) -> ChatRequest:
         return replace(
             request,

@@ -23,6 +23,7 @@ FailedType = Literal[
     "content_refused",  # a content filter or the judge itself refused this event
     "context_too_long",  # the event does not fit the judge's context window
     "reply_cut",  # the judge's reply ended at its length limit
+    "no_answer",  # the judge answers other events, and again and again not this one
     "rejected_request",  # the endpoint refuses this request for another reason of its own
     "internal_error",  # our own mistake, with its type in the detail
 ]

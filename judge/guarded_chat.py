@@ -1,0 +1,436 @@
+"""One endpoint, asked no more than it bears: its limits, its breaker, and the queue of those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+from judge.breaker import Breaker
+from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
+from judge.concurrency import AdaptiveLimit
+from judge.errors import EndpointDownError, EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.quota import Quota, RateLimits
+
+ALONE_SECONDS: Final = 1.0
+"""The very first call goes alone for so long at most: its reply may tell limits that a burst would break."""
+FIRST_PAUSE_SECONDS: Final = 0.5
+"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
+LONGEST_PAUSE_SECONDS: Final = 900.0
+"""No endpoint is left alone for longer, whatever it asks for."""
+MANY_REFUSALS: Final = 6
+"""So many pauses in a row without an answer are an outage."""
+CUT_SHORT_SHARE: Final = 0.5
+"""A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
+CHECK_WEIGHT: Final = 9
+"""An answered check tells as much as so many answered calls for other events: it comes right after the failure."""
+_CHARS_A_TOKEN: Final = 4
+_CHECK: Final = ChatRequest(
+    messages=(ChatMessage("user", "Answer with the single word: ready"),), max_output_tokens=64
+)
+
+
+class PoolObserver(Protocol):
+    """Hears what happens at the endpoints; for metrics and logs."""
+
+    def in_flight(self, endpoint: str, calls: int) -> None:
+        """So many calls to an endpoint are under way."""
+
+    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
+        """A judge was asked, and this came of it.
+
+        Args:
+            endpoint: The endpoint's name.
+            model: The model that was asked.
+            outcome: A result's status or error_type, or why the endpoint gave none.
+            seconds: In calls, waits excluded.
+        """
+
+    def down(self, endpoint: str, reason: str | None) -> None:
+        """An endpoint is taken for down, for this reason; or not any more (None)."""
+
+
+_Marks: TypeAlias = tuple[float, float]
+"""Where a call stands in the quotas of requests and of tokens."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Calls to one endpoint, by whether they were answered."""
+
+    answered: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What has been spent on one verdict so far. Follows its task through a context variable."""
+
+    calls: int = 0
+    """Calls sent, failed ones included."""
+    call_seconds: float = 0.0
+    """Time in the calls of this attempt."""
+    spent_seconds: float = 0.0
+    """Of the time budget."""
+    answers: int = 0
+    """Own calls that were answered in this attempt; they do not count as others'."""
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The endpoint's tally when this event's evidence there was last drawn."""
+
+
+VERDICT: Final[ContextVar[Verdict | None]] = ContextVar("verdict", default=None)
+"""The verdict that a call is for; None for a call on its own."""
+
+
+@dataclass(slots=True)
+class Slots:
+    """Calls at the same time, over all endpoints of a pool."""
+
+    most: int
+    taken: int = 0
+
+
+class GuardedChat:
+    """A chat client that waits for its turn, and refuses at once while its endpoint is down.
+
+    Args:
+        chat: The endpoint.
+        slots: Bound over all endpoints.
+        breaker: The endpoint's breaker.
+        max_in_flight: Calls at the same time at this endpoint at most; fewer while it is overloaded. At least 1.
+        requests_per_minute: Its configured limit; what its headers say counts too. None for none.
+        tokens_per_minute: Likewise.
+        call_seconds: Bound on one call.
+        budget_seconds: Bound on all calls for one verdict, with the pauses between them.
+        observer: Hears of calls.
+        chance: Gives numbers from 0 to 1, evenly.
+        clock: Gives seconds and never goes back.
+    """
+
+    def __init__(
+        self,
+        chat: ChatClient,
+        *,
+        slots: Slots,
+        breaker: Breaker,
+        max_in_flight: int,
+        requests_per_minute: float | None,
+        tokens_per_minute: float | None,
+        call_seconds: float,
+        budget_seconds: float,
+        observer: PoolObserver,
+        chance: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        self._chat = chat
+        self.endpoint = chat.endpoint
+        self.model = chat.model
+        self._slots = slots
+        self.breaker = breaker
+        self._limit = AdaptiveLimit(max_in_flight)
+        self._requests = Quota(requests_per_minute)
+        self._tokens = Quota(tokens_per_minute)
+        self._call_seconds = call_seconds
+        self._budget_seconds = budget_seconds
+        self._observer = observer
+        self._chance = chance
+        self._clock = clock
+        self._in_flight = 0
+        self._waiting: deque[tuple[asyncio.Future[_Marks], float]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._alone_until: float | None = None
+        self._met = False
+        self._checking = False
+        self._paused_until = 0.0
+        self._pauses = 0
+        self._output_tokens = 0.0
+        self.tally = Tally()
+        self.trouble: str | None = None
+        """Why it is taken for down; None while it is not."""
+        self.misconfigured: str | None = None
+        """What is wrong with its configuration, as it says."""
+        self.on_change: Callable[[], None] = _nothing
+        """Called when it goes down or comes back."""
+        self.on_free: Callable[[], None] = _nothing
+        """Called when a call has ended and one of the common slots is free again."""
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for their turn."""
+        return len(self._waiting)
+
+    def may_be_asked(self) -> bool:
+        """Whether a call would be sent, at once or after a wait for its turn."""
+        return self.breaker.may_try(self._clock())
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Ask once, when it is this call's turn.
+
+        Raises:
+            EndpointDownError: The endpoint is taken for down; nothing was sent.
+            JudgeUnavailableError: The endpoint cannot answer now.
+            JudgeConfigurationError: No call can succeed as configured.
+            EventError: The endpoint refuses this request, or its reply is cut or refused.
+        """
+        tokens = self._estimate(request) if self._tokens.known else 0.0
+        if self._waiting or self._wait_seconds(tokens) > 0:
+            marks = await self._turn(tokens)
+        else:
+            marks = self._enter(tokens)
+        verdict = VERDICT.get()
+        bound = self._call_seconds
+        if verdict is not None:
+            bound = min(bound, max(0.001, self._budget_seconds - verdict.spent_seconds))
+            verdict.calls += 1
+            if self.endpoint not in verdict.marks:
+                verdict.marks[self.endpoint] = (self.tally.answered, self.tally.failed)
+        return await self._send(request, tokens, marks, bound, verdict)
+
+    async def check(self) -> bool:
+        """Find out whether the endpoint answers anything at all, with a question that any judge can answer.
+
+        Returns:
+            Whether it answered. A failure is not counted, for one event's failures are what is being looked into.
+        """
+        now = self._clock()
+        if self._checking or now < self._paused_until or not self.breaker.may_try(now):
+            return False
+        self._checking = True
+        self.breaker.started(now)
+        self._requests.take(now, 1)
+        try:
+            async with asyncio.timeout(self._call_seconds):
+                await self._chat.complete(_CHECK)
+        except EventError:
+            pass  # it answers, if only to refuse
+        except (JudgeUnavailableError, JudgeConfigurationError, TimeoutError):
+            return False
+        finally:
+            self._checking = False
+        self.tally.answered += CHECK_WEIGHT - 1
+        self._answered()
+        return True
+
+    async def close(self) -> None:
+        """Release the connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._chat.close()
+
+    def take_down(self, reason: str, pause_seconds: float, *, misconfigured: bool = False) -> None:
+        """Take it for down, whatever was counted; after the pause one call finds out."""
+        if misconfigured:
+            self.misconfigured = reason
+        self._opened(self.breaker.trip(self._clock(), pause_seconds), reason)
+
+    # Turns
+
+    def _wait_seconds(self, tokens: float) -> float:
+        """How long the next call must wait; infinite until another one ends.
+
+        Raises:
+            EndpointDownError: Nothing is sent there now.
+        """
+        now = self._clock()
+        if not self.breaker.may_try(now):
+            raise EndpointDownError(self.trouble or f"judge endpoint {self.endpoint} is down")
+        if self._in_flight >= self._limit.calls or self._slots.taken >= self._slots.most:
+            return float("inf")
+        waits = max(self._paused_until - now, self._requests.wait_seconds(now, 1))
+        if not self._met and self._in_flight:
+            waits = max(waits, (self._alone_until or now) - now)
+        if tokens:
+            waits = max(waits, self._tokens.wait_seconds(now, tokens))
+        return waits
+
+    def _enter(self, tokens: float) -> _Marks:
+        now = self._clock()
+        if self._alone_until is None:
+            self._alone_until = now + ALONE_SECONDS
+        self.breaker.started(now)
+        self._slots.taken += 1
+        self._in_flight += 1
+        self._observer.in_flight(self.endpoint, self._in_flight)
+        return self._requests.take(now, 1), self._tokens.take(now, tokens)
+
+    def _leave(self) -> None:
+        self._slots.taken -= 1
+        self._in_flight -= 1
+        self._observer.in_flight(self.endpoint, self._in_flight)
+        if self._waiting:
+            self.admit()
+        self.on_free()
+
+    async def _turn(self, tokens: float) -> _Marks:
+        turn: asyncio.Future[_Marks] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, tokens))
+        self.admit()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._leave()  # its turn had come in the same moment
+            raise
+
+    def admit(self) -> None:
+        """Let those who wait go, as far as limits allow."""
+        while self._waiting:
+            turn, tokens = self._waiting[0]
+            if turn.done():  # cancelled
+                self._waiting.popleft()
+                continue
+            try:
+                waits = self._wait_seconds(tokens)
+            except EndpointDownError as error:
+                self._turn_away(error)
+                return
+            if waits > 0:
+                if waits != float("inf"):
+                    self._admit_after(waits)
+                return
+            self._waiting.popleft()
+            turn.set_result(self._enter(tokens))
+
+    def _admit_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None:
+            if loop.time() < self._timer.when() <= at:
+                return  # it looks again then
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self.admit)
+
+    def _turn_away(self, error: EndpointDownError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for turn, _ in waiting:
+            if not turn.done():
+                turn.set_exception(EndpointDownError(str(error)))
+
+    # Calls
+
+    async def _send(
+        self,
+        request: ChatRequest,
+        tokens: float,
+        marks: _Marks,
+        bound: float,
+        verdict: Verdict | None,
+    ) -> ChatReply:
+        started = self._clock()
+        try:
+            try:
+                async with asyncio.timeout(bound):
+                    reply = await self._chat.complete(request)
+            except TimeoutError as error:
+                raise JudgeUnavailableError(
+                    f"judge endpoint {self.endpoint} did not answer within {bound:.3g} s", kind="timeout"
+                ) from error
+        except JudgeUnavailableError as error:
+            self._failed(error, started, marks, cut_short=bound < CUT_SHORT_SHARE * self._call_seconds)
+            raise
+        except EventError:
+            self._answered(verdict)
+            raise
+        else:
+            self._told(reply.limits, marks)
+            if self._tokens.known:
+                self._settle(reply, tokens)
+            self._answered(verdict)
+            return reply
+        finally:
+            if verdict is not None:
+                seconds = self._clock() - started
+                verdict.call_seconds += seconds
+                verdict.spent_seconds += seconds
+            self._met = True
+            self._leave()
+
+    def _answered(self, verdict: Verdict | None = None) -> None:
+        now = self._clock()
+        self.tally.answered += 1
+        if verdict is not None:
+            verdict.answers += 1
+        self._pauses = 0
+        self._requests.answered(now)
+        self._limit.answered(self._in_flight)
+        if self.breaker.answered():
+            self._limit.came_back()
+            self.trouble = self.misconfigured = None
+            self._observer.down(self.endpoint, None)
+            self.admit()
+            self.on_change()
+
+    def _failed(
+        self, error: JudgeUnavailableError, sent_at: float, marks: _Marks, *, cut_short: bool
+    ) -> None:
+        self._told(error.limits, marks)
+        if cut_short and error.kind == "timeout":
+            return
+        now = self._clock()
+        if error.kind == "rate_limited":
+            self._refused(error, now, sent_at)
+            return
+        self.tally.failed += 1
+        if error.kind in {"overloaded", "timeout"}:
+            self._limit.overloaded(now, sent_at=sent_at)
+        if error.retry_after_seconds:
+            self._pause(error, now, error.retry_after_seconds)
+        self._opened(self.breaker.failed(now), str(error))
+
+    def _refused(self, error: JudgeUnavailableError, now: float, sent_at: float) -> None:
+        """It was asked too often: everybody leaves it alone for a while."""
+        if sent_at < self._paused_until:  # sent before the pause began: the same lesson
+            self._pause(error, now, error.retry_after_seconds or 0.0)
+            return
+        self._pauses += 1
+        if not error.retry_after_seconds:
+            # Nothing says whether it is calls a minute or calls at the same time.
+            self._limit.overloaded(now, sent_at=sent_at)
+            pause = FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6)
+        else:
+            pause = error.retry_after_seconds
+            self._requests.refused(now, pause)
+        self._pause(error, now, pause)
+        if self._pauses >= MANY_REFUSALS:
+            self._opened(self.breaker.trip(now, self._paused_until - now), str(error))
+
+    def _pause(self, error: JudgeUnavailableError, now: float, seconds: float) -> None:
+        pause = min(seconds, LONGEST_PAUSE_SECONDS)
+        pause += min(1.0, 0.1 * pause) * self._chance()
+        self._paused_until = max(self._paused_until, now + pause)
+        if pause > self._budget_seconds:
+            self._opened(self.breaker.trip(now, pause), str(error))
+
+    def _opened(self, opened: bool, reason: str) -> None:
+        if self.breaker.is_open:
+            self.trouble = reason
+        if opened:
+            self._observer.down(self.endpoint, reason)
+            self._turn_away(EndpointDownError(reason))
+            self.on_change()
+
+    # Limits
+
+    def _told(self, limits: RateLimits | None, marks: _Marks) -> None:
+        if limits is not None:
+            now = self._clock()
+            self._requests.report(now, marks[0], limits.requests)
+            self._tokens.report(now, marks[1], limits.tokens)
+
+    def _estimate(self, request: ChatRequest) -> float:
+        chars = sum(len(message.content) for message in request.messages)
+        return chars / _CHARS_A_TOKEN + self._output_tokens
+
+    def _settle(self, reply: ChatReply, estimated: float) -> None:
+        usage = reply.usage
+        spent = usage.input_tokens + usage.output_tokens
+        if spent:
+            self._output_tokens += 0.1 * (usage.output_tokens - self._output_tokens)
+            self._tokens.settle(spent - estimated)
+
+
+def _nothing() -> None:
+    """Nobody listens."""
