@@ -12,6 +12,7 @@ import orjson
 
 from judge.chat import ChatClient, ChatReply, ChatRequest
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
+from judge.fitting import Fitted, fit
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.pricing import PriceTable
 from judge.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
@@ -30,6 +31,8 @@ class Judge:
         prices: What tokens cost there.
         parameters: Sampling parameters of the endpoint (temperature, seed, ...); they go before the metric's own.
         max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
+        context_tokens: The model's context window, input and reply together; longer texts are cut by the rules of
+            `judge.fitting`. None: the endpoint finds out what is too long.
         repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
         clock: Tells the time, with its offset from UTC.
     """
@@ -42,6 +45,7 @@ class Judge:
         prices: PriceTable | None = None,
         parameters: Mapping[str, Any] | None = None,
         max_output_tokens: int | None = None,
+        context_tokens: int | None = None,
         repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -50,6 +54,7 @@ class Judge:
         self._prices = prices or PriceTable()
         self._parameters = dict(parameters or {})
         self._max_output_tokens = max_output_tokens
+        self._context_tokens = context_tokens
         self._repair_attempts = repair_attempts
         self._clock = clock
         self._evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
@@ -86,8 +91,11 @@ class Judge:
         try:
             prepared = self._metric.prepare(task)
             if isinstance(prepared, ChatRequest):
+                fitted = self._fitted(task, self._completed(prepared))
                 asked = True
-                outcome = await self._ask(task, self._completed(prepared), replies)
+                outcome = await self._ask(fitted.task, fitted.request, replies)
+                if fitted.cuts:
+                    outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
             else:
                 outcome = prepared
             return self._result(outcome, self._common(task, replies, asked=asked))
@@ -116,6 +124,17 @@ class Judge:
             parameters={**request.parameters, **self._parameters},
             max_output_tokens=self._max_output_tokens or request.max_output_tokens,
         )
+
+    def _fitted(self, task: JudgeTask, request: ChatRequest) -> Fitted:
+        if self._context_tokens is None:
+            return Fitted(request, task)
+
+        def prepare(shorter: JudgeTask) -> ChatRequest | Outcome:
+            prepared = self._metric.prepare(shorter)
+            return self._completed(prepared) if isinstance(prepared, ChatRequest) else prepared
+
+        limit = self._context_tokens - request.max_output_tokens
+        return fit(task, request, prepare, limit_tokens=limit)
 
     async def _ask(self, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]) -> Outcome:
         """Ask until the reply holds, or the judge has had its chances to mend it.

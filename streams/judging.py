@@ -150,6 +150,11 @@ def price_of(endpoint: EndpointSettings) -> Price | None:
     return listed_price(endpoint.model, base_url=endpoint.base_url)
 
 
+def smallest_window(endpoints: Iterable[EndpointSettings]) -> int | None:
+    """The smallest context window that any of the endpoints names, so that what is cut does not depend on who answers."""
+    return min((one.context_tokens for one in endpoints if one.context_tokens is not None), default=None)
+
+
 def build_judges(
     metrics: Mapping[str, Metric],
     chat: ChatClient,
@@ -172,6 +177,7 @@ def build_judges(
             prices=prices,
             parameters=None if endpoint is None else endpoint.parameters,
             max_output_tokens=judge.max_output_tokens,
+            context_tokens=smallest_window(judge.endpoints if endpoint is None else (endpoint,)),
             repair_attempts=judge.repair_attempts,
         )
         for name, metric in metrics.items()

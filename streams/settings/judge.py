@@ -64,6 +64,12 @@ class EndpointSettings(Section):
         default_factory=dict,
         description="Sampling parameters as the endpoint names them (temperature, seed, ...).",
     )
+    context_tokens: int | None = Field(
+        default=None,
+        ge=512,
+        le=100_000_000,
+        description="The model's context window; longer references and pages are cut at whole sentences, which the result says.",
+    )
     usd_per_million_tokens: PriceSettings | None = Field(
         default=None,
         description="Prices; without them the published ones, where the address is a known provider's.",
@@ -99,6 +105,18 @@ class JudgeSettings(Section):
     max_output_tokens: int = Field(
         default=4096, ge=64, le=131_072, description="Longest reply that is paid for."
     )
+
+    @model_validator(mode="after")
+    def _window_holds_reply(self) -> Self:
+        what = f"must be more than max_output_tokens ({self.max_output_tokens}), which are kept for the reply"
+        refuse(
+            [
+                (f"endpoints.{index}.context_tokens", f"{what} (got {window}); raise it or lower the other")
+                for index, window in enumerate(endpoint.context_tokens for endpoint in self.endpoints)
+                if window is not None and window <= self.max_output_tokens
+            ]
+        )
+        return self
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

@@ -3,12 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from structlog.testing import capture_logs
 
 from judge.offline import OFFLINE_MODEL
 from schemas import Usage
-from streams.judging import build_prices, price_of
-from streams.settings import EndpointSettings
+from streams.judging import build_prices, price_of, smallest_window
+from streams.settings import EndpointSettings, JudgeSettings
 
 MILLION = Usage(input_tokens=1_000_000)
 
@@ -41,3 +42,20 @@ def test_the_offline_judge_is_free_without_a_word() -> None:
     assert not lines
     assert price_of(offline) is None
     assert prices.cost_usd(OFFLINE_MODEL, MILLION, endpoint="primary") == 0.0
+
+
+def test_the_smallest_window_counts() -> None:
+    """What is cut does not depend on who answers; an endpoint that names none is as large as it needs to be."""
+    endpoints = [endpoint(context_tokens=size) for size in (None, 9000, 8000)]
+    assert smallest_window(endpoints) == 8000
+    assert smallest_window(endpoints[:1]) is None
+
+
+def test_a_window_must_hold_the_reply() -> None:
+    """The error names field, limit, value and remedy."""
+    values = {"endpoints": [endpoint(context_tokens=4096).model_dump(exclude_none=True)]}
+    with pytest.raises(
+        ValidationError, match=r"endpoints\.0\.context_tokens: must be more than max_output_tokens"
+    ):
+        JudgeSettings.model_validate(values)
+    assert JudgeSettings.model_validate(values | {"max_output_tokens": 1024})
