@@ -65,7 +65,7 @@ def _expressions() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Run promtool once over half a day; what it finds wrong, as text."""
+    """Run promtool once over some hours; what it finds wrong, as text."""
     folder = tmp_path_factory.mktemp("promtool")
     recorded = [rule["record"] for rule in rules("rules.yaml")]
     exprs = [*_expressions(), *recorded]

@@ -1,4 +1,4 @@
-"""Half a day of two workers' metrics, made with the worker's own `Metrics`, as promtool's rule tests read them."""
+"""Ten hours of three workers' metrics, made with the worker's own `Metrics`, as promtool's rule tests read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from schemas import (
 from streams.metrics import Metrics
 from streams.offsets import PartitionState
 
-MINUTES = 15 * 60
+MINUTES = 10 * 60
 """Long enough for a baseline, which leaves out the last six hours."""
 SCORED_A_MINUTE = 8
 """By metric and app: enough for an interval over five minutes of one worker."""
