@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from benchmarks.drop_rule import WHOLE, AppHistory, Sums, condition, drop
+from tests.rules.hurry import hurried
 from tests.rules.rule_files import RULE_FILES, TEST_FILES, alerts, load
 from tests.toolbox import run, tool
 
@@ -44,6 +45,16 @@ def test_promtool_refuses_a_broken_rule(tmp_path: Path) -> None:
 def test_rules_do_what_their_tests_say(path: Path) -> None:
     """Numbers by hand; alerts fire, stay silent and recover."""
     run(tool("promtool"), "test", "rules", path)
+
+
+def test_hurried_rules_do_the_same(tmp_path: Path) -> None:
+    """With an hour made a minute, the tests of the drop alerts hold with an hour made a minute."""
+    (tmp_path / "tests").mkdir()
+    quality = next(path for path in TEST_FILES if path.stem == "quality")
+    for path, name in ((quality, "tests/quality.yaml"), *((path, path.name) for path in RULE_FILES)):
+        text = hurried(path.read_text(encoding="utf-8"), 60)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    run(tool("promtool"), "test", "rules", tmp_path / "tests" / "quality.yaml")
 
 
 def test_the_simulated_rule_is_the_shipped_one(tmp_path: Path) -> None:
