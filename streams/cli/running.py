@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+SWITCH_SECONDS = 0.0005
+"""How long a thread of Python may keep the others waiting. A worker fetches in one thread and decides in another, and with the
+usual 5 ms they spend more time waiting for each other than working."""
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
@@ -19,6 +24,7 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
     Args:
         main: Gets the event, and returns soon after it is set.
     """
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))
 
