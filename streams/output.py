@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from random import uniform
 from typing import Any, Final, Protocol
 
 import structlog
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from faust.exceptions import ProducerSendError
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
+from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, Header, JudgeTask, Scored, Unscored
 from streams.metrics import Metrics
@@ -108,18 +109,14 @@ class Output:
         Raises:
             TooLargeError: It is too large for the topic or the producer.
         """
-        retrying = AsyncRetrying(
-            wait=wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS),
-            retry=retry_if_exception(_may_pass),
-            before_sleep=lambda state: self._note_failure(topic, state),
-            sleep=asyncio.sleep,
-            reraise=True,
-        )
         try:
-            async for attempt in retrying:
-                with attempt:
-                    sent = await self._sender().send(topic, key, value, None, None, list(headers))
-                    await sent
+            try:
+                await self._send(topic, key, value, headers)
+            except (KafkaError, ProducerSendError) as error:
+                if not _may_pass(error):
+                    raise
+                self._note_failure(topic, error)
+                await self._send_again(topic, key, value, headers)
         except (ProducerSendError, MessageSizeTooLargeError, RecordTooLargeError) as error:
             raise TooLargeError(
                 f"record of {len(value)} bytes is too large for topic {topic} ({_cause(error)!r}); "
@@ -128,11 +125,24 @@ class Output:
         if self._failing.pop(topic, None) is not None:
             _log.info("writing works again", topic=topic)
 
-    def _note_failure(self, topic: str, state: RetryCallState) -> None:
+    async def _send(self, topic: str, key: bytes | None, value: bytes, headers: Headers) -> None:
+        await (await self._sender().send(topic, key, value, None, None, list(headers)))
+
+    async def _send_again(self, topic: str, key: bytes | None, value: bytes, headers: Headers) -> None:
+        """Go on until it works. The first try is made without all this, which costs more than the try itself."""
+        waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
+        retrying = AsyncRetrying(
+            wait=waits, retry=retry_if_exception(_may_pass), sleep=asyncio.sleep, reraise=True
+        )
+        await asyncio.sleep(uniform(0, FIRST_WAIT_SECONDS))  # noqa: S311 - spreads load, guards nothing
+        async for attempt in retrying:
+            with attempt:
+                await self._send(topic, key, value, headers)
+
+    def _note_failure(self, topic: str, error: Exception) -> None:
         if topic in self._failing:
             return
         self._failing[topic] = time.monotonic()
-        error = state.outcome.exception() if state.outcome is not None else None
         _log.error("writing fails and is tried again until it works", topic=topic, error=repr(error))
 
     async def task(self, task: JudgeTask) -> None:
