@@ -22,10 +22,25 @@ MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
+LINGER_SECONDS: Final = 0.01
+"""How long a record may wait for others to share a request with."""
 
 
 class UnsupportedFaustError(StreamsError):
     """Faust's compiled parts are missing."""
+
+
+class RawSchema(faust.Schema):
+    """Keys and values as the bytes that they are, without the search for a codec at every record."""
+
+    def compile(self, app: Any, **_: Any) -> Callable[..., Awaitable[Any]]:
+        """Build the function that makes an event of a message."""
+        create_event = app.create_event
+
+        async def decode(message: Any, *, propagate: bool = False) -> Any:  # noqa: ARG001 - nothing here can fail
+            return create_event(message.key, message.value, message.headers, message)
+
+        return decode
 
 
 class QuietMonitor(faust.Monitor):
@@ -91,6 +106,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=kafka.group_instance_id,
         producer_acks=-1,
+        producer_linger=LINGER_SECONDS,
         producer_max_request_size=MAX_REQUEST_BYTES,
         producer_request_timeout=kafka.producer_timeout_seconds,
         processing_guarantee="at_least_once",
@@ -122,9 +138,8 @@ def add_agent(app: App, topic: str, name: str, run: Callable[[Any], Awaitable[No
         name: The agent's name, distinct.
         run: Gets the stream and reads it for ever, acknowledging records itself.
     """
-    channel = app.topic(
-        topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", internal=False
-    )
+    schema = RawSchema(key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+    channel = app.topic(topic, schema=schema, internal=False)
 
     async def agent(stream: Any) -> None:
         await run(stream)

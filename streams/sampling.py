@@ -159,13 +159,32 @@ class Decision:
         The same R meets the threshold of the product of both rates, so what a metric keeps is always part of
         what sampling keeps, and the probability is that of the event for this metric.
         """
-        share = self.rate * Fraction(rate)
+        if rate == 1:
+            return self
+        return self._at(self.rate * Fraction(rate), self.policy)
+
+    def lowered(self, factor: Fraction) -> Decision:
+        """Decide at a lower rate, for the moment.
+
+        The factor may follow from what happened before, but not from this event. Given that, what is kept is kept with
+        exactly the probability that the decision names, and weighting by it stays unbiased. The same R
+        meets both thresholds: what a lower rate keeps, a higher one keeps as well, so that a redelivered event which was decided
+        upon at two rates is in the sample with the probability of the higher one.
+
+        Args:
+            factor: Share of what the policy keeps, above 0 and at most 1.
+        """
+        if factor == 1:
+            return self
+        return self._at(self.rate * factor, f"{self.policy}*{factor}")
+
+    def _at(self, rate: Fraction, policy: str) -> Decision:
         return Decision(
             randomness=self.randomness,
-            rate=share,
-            threshold=threshold(share),
+            rate=rate,
+            threshold=threshold(rate),
             stratum=self.stratum,
-            policy=self.policy,
+            policy=policy,
         )
 
 

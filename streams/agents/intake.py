@@ -105,7 +105,10 @@ class Intake:
         try:
             for task in sized[:careful]:
                 await self._output.task(task)
-            await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
+            if len(sized) == 1 + careful:
+                await self._output.task(sized[careful])
+            else:
+                await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
         except TooLargeError as error:
             await self._output.dead_letter(record, "oversized", str(error), event_id=event.event_id)
             self._counts.count_event("undecodable", "oversized")
