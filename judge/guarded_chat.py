@@ -23,6 +23,8 @@ LONGEST_PAUSE_SECONDS: Final = 900.0
 """No endpoint is left alone for longer, whatever it asks for."""
 MANY_REFUSALS: Final = 6
 """So many pauses in a row without an answer are an outage."""
+MISCONFIGURED_SECONDS: Final = 300.0
+"""An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
 CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
 CHECK_WEIGHT: Final = 9
@@ -331,6 +333,9 @@ class GuardedChat:
         except JudgeUnavailableError as error:
             self._failed(error, started, marks, cut_short=bound < CUT_SHORT_SHARE * self._call_seconds)
             raise
+        except JudgeConfigurationError as error:
+            self.take_down(str(error), MISCONFIGURED_SECONDS, misconfigured=True)
+            raise
         except EventError:
             self._answered(verdict)
             raise
@@ -384,6 +389,7 @@ class GuardedChat:
         """It was asked too often: everybody leaves it alone for a while."""
         if sent_at < self._paused_until:  # sent before the pause began: the same lesson
             self._pause(error, now, error.retry_after_seconds or 0.0)
+            self._requests.refused_too()
             return
         self._pauses += 1
         if not error.retry_after_seconds:

@@ -13,10 +13,8 @@ from typing import Final
 from judge.breaker import Breaker
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
-from judge.guarded_chat import GuardedChat, PoolObserver, Slots
+from judge.guarded_chat import MISCONFIGURED_SECONDS, GuardedChat, PoolObserver, Slots
 
-MISCONFIGURED_SECONDS: Final = 300.0
-"""An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
 _SOON_SECONDS: Final = 0.05
 
 

@@ -65,9 +65,10 @@ class Quota:
         self._level_at: float | None = None
         self._sent = 0.0
         self._left: tuple[float, float, float] | None = None
-        self._answers = [0] * WINDOW_SECONDS
-        self._answers_second = 0
+        self._recent = [0] * WINDOW_SECONDS
+        self._recent_second = 0
         self._opened_at: float | None = None
+        self._lesson: tuple[int, float] | None = None
 
     @property
     def per_minute(self) -> float | None:
@@ -108,8 +109,11 @@ class Quota:
         if self._refill(now) is not None:
             self._level -= cost
         self._sent += cost
-        if self._opened_at is None:
-            self._opened_at = now
+        if self._configured is None and self._told is None:
+            self._forget(now)
+            self._recent[int(now) % WINDOW_SECONDS] += 1
+            if self._opened_at is None:
+                self._opened_at = now
         return self._sent
 
     def settle(self, difference: float) -> None:
@@ -137,10 +141,6 @@ class Quota:
 
     def answered(self, now: float) -> None:
         """A call was answered."""
-        if self._configured is not None or self._told is not None:
-            return
-        self._forget(now)
-        self._answers[int(now) % WINDOW_SECONDS] += 1
         if self._learned is not None and now - self._learned_at >= WINDOW_SECONDS:
             self._learned *= GROWTH
             self._learned_at = now
@@ -148,8 +148,7 @@ class Quota:
     def refused(self, now: float, retry_after_seconds: float) -> None:
         """A call was refused for asking too often, by an endpoint that tells no limit: learn one.
 
-        What was answered from the last opening to this refusal is what the endpoint grants from one opening to the
-        next. To be called once a pause, not for every call that meets it.
+        What is granted from the last opening to this refusal is what the endpoint grants from one opening to the next.
 
         Args:
             now: When.
@@ -164,17 +163,26 @@ class Quota:
         self._forget(now)
         opened = now if self._opened_at is None else self._opened_at
         cycle_seconds = min(max(0.0, now - opened), WINDOW_SECONDS) + retry_after_seconds
-        self._learned = max(1, sum(self._answers)) * 60 / cycle_seconds
+        self._lesson = (sum(self._recent), cycle_seconds)
         self._learned_at = self._opened_at = now + retry_after_seconds
-        self._answers = [0] * WINDOW_SECONDS
+        self._recent = [0] * WINDOW_SECONDS
+        self.refused_too()
+
+    def refused_too(self) -> None:
+        """Another call was refused that was sent before the endpoint asked for its pause."""
+        if self._lesson is None or self._told is not None:
+            return
+        calls, cycle_seconds = self._lesson
+        self._lesson = (calls - 1, cycle_seconds)
+        self._learned = max(1, calls - 1) * 60 / cycle_seconds
 
     def _forget(self, now: float) -> None:
         """Drop the counts of seconds that have left the window."""
         second = int(now)
-        gone = min(second - self._answers_second, WINDOW_SECONDS)
+        gone = min(second - self._recent_second, WINDOW_SECONDS)
         for step in range(gone):
-            self._answers[(second - step) % WINDOW_SECONDS] = 0
-        self._answers_second = second
+            self._recent[(second - step) % WINDOW_SECONDS] = 0
+        self._recent_second = second
 
     def _refill(self, now: float) -> float | None:
         limit = self.per_minute
