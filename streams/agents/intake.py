@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Final
 
 from judge.metric import Metric
@@ -19,6 +20,7 @@ from streams.sampling import SamplingPolicy
 Decode = Callable[[Incoming], QAEvent]
 """Reads an event from a record, or raises DecodeError."""
 
+_WHOLE: Final = Fraction(1)
 SMALL_TASK_CHARS: Final = 200_000
 """Below this no broker refuses a task for its size."""
 
@@ -33,6 +35,8 @@ class Intake:
         metrics: The metrics themselves, by name.
         output: Where tasks and dead letters go.
         counts: Where outcomes are counted.
+        rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for what it
+            may depend on.
         now: Tells the time, with its offset from UTC.
     """
 
@@ -45,6 +49,7 @@ class Intake:
         metrics: Mapping[str, Metric],
         output: Output,
         counts: Metrics,
+        rate_factor: Callable[[], Fraction] = lambda: _WHOLE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._decode = decode
@@ -53,6 +58,7 @@ class Intake:
         self._metrics = metrics
         self._output = output
         self._counts = counts
+        self._rate_factor = rate_factor
         self._now = now
 
     async def handle(self, record: Incoming) -> None:
@@ -64,6 +70,8 @@ class Intake:
             self._counts.count_event("undecodable", error.reason)
             return
         decision = self._policy.decide_event(event, record.key)
+        if decision.keep:
+            decision = decision.lowered(self._rate_factor())
         if decision.skip_reason is not None:
             self._counts.count_event("skipped", decision.skip_reason)
             return

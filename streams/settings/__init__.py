@@ -10,7 +10,13 @@ from streams.settings.intake import (
     SamplingRule,
     SamplingSettings,
 )
-from streams.settings.judge import EndpointSettings, JudgeSettings, PriceSettings, default_endpoints
+from streams.settings.judge import (
+    BudgetSettings,
+    EndpointSettings,
+    JudgeSettings,
+    PriceSettings,
+    default_endpoints,
+)
 from streams.settings.kafka import KafkaSettings, SecuritySettings, TopicSettings
 from streams.settings.load import load_settings
 from streams.settings.show import mask, settings_schema
@@ -18,6 +24,7 @@ from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings, T
 
 __all__ = [
     "BUILT_IN_METRICS",
+    "BudgetSettings",
     "EndpointSettings",
     "IngestSettings",
     "JudgeSettings",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
+from streams.budget import BudgetLimits
 from streams.errors import SettingsError
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
@@ -70,6 +71,18 @@ class EndpointSettings(Section):
         le=100_000_000,
         description="The model's context window; longer references and pages are cut at whole sentences, which the result says.",
     )
+    max_in_flight: int | None = Field(
+        default=None, ge=1, le=10_000, description="Calls at the same time here, where fewer than judge.max_in_flight."
+    )
+    requests_per_minute: float | None = Field(
+        default=None, gt=0, le=10_000_000, description="Limit; what x-ratelimit-* headers tell counts without it."
+    )
+    tokens_per_minute: float | None = Field(
+        default=None, gt=0, le=10_000_000_000, description="Limit, input and output; headers count without it."
+    )
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, le=3600, description="Bound on one call here, where less than judge.timeout_seconds."
+    )
     usd_per_million_tokens: PriceSettings | None = Field(
         default=None,
         description="Prices; without them the published ones, where the address is a known provider's.",
@@ -83,6 +96,38 @@ class EndpointSettings(Section):
         if len(keys) > 1:
             refuse([("", f"{' and '.join(keys)} exclude each other; keep one")])
         return self
+
+
+class RetrySettings(Section):
+    """How long a verdict rests after a failure that may pass; each time twice as long, with a jitter."""
+
+    first_wait_seconds: float = Field(default=0.5, ge=0.01, le=60, description="Longest first rest.")
+    longest_wait_seconds: float = Field(default=30, ge=0.1, le=600, description="Longest of all.")
+
+
+class BreakerSettings(Section):
+    """When an endpoint is taken for down, and how often it is tried then."""
+
+    failures: int = Field(
+        default=10, ge=1, le=1000, description="Failures in a row; three suffice where nothing else answers."
+    )
+    longest_pause_seconds: float = Field(
+        default=5, ge=0.1, le=300, description="Longest pause between two calls that try whether it is back."
+    )
+
+
+class BudgetSettings(Section):
+    """What judging may cost, a worker, in hours and days of UTC."""
+
+    usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000, description="US dollars.")
+    usd_per_hour: float | None = Field(default=None, gt=0, le=1_000_000, description="US dollars.")
+    calls_per_day: int | None = Field(default=None, ge=1, le=1_000_000_000, description="Judge calls.")
+    calls_per_hour: int | None = Field(default=None, ge=1, le=1_000_000_000, description="Judge calls.")
+    when_spent: Literal["defer", "lower_rate"] = Field(
+        default="defer",
+        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer events are sampled, too, "
+        "and each says with which probability (intake and judge in one worker).",
+    )
 
 
 class JudgeSettings(Section):
@@ -99,12 +144,35 @@ class JudgeSettings(Section):
     timeout_seconds: float = Field(
         default=30, gt=0, le=3600, description="Whole time of one judge call, tries included."
     )
+    retry: RetrySettings = Field(default_factory=RetrySettings)
+    breaker: BreakerSettings = Field(default_factory=BreakerSettings)
     repair_attempts: int = Field(
         default=2, ge=0, le=5, description="How often a judge may mend a reply that does not hold."
     )
     max_output_tokens: int = Field(
         default=4096, ge=64, le=131_072, description="Longest reply that is paid for."
     )
+
+    budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    budget_usd_per_day: float | None = Field(
+        default=None, gt=0, le=1_000_000, description="The same as budget.usd_per_day, in one line."
+    )
+
+    def budget_limits(self) -> BudgetLimits:
+        """Give what may be spent."""
+        budget = self.budget
+        return BudgetLimits(
+            usd_per_hour=budget.usd_per_hour,
+            usd_per_day=budget.usd_per_day if self.budget_usd_per_day is None else self.budget_usd_per_day,
+            calls_per_hour=budget.calls_per_hour,
+            calls_per_day=budget.calls_per_day,
+        )
+
+    @model_validator(mode="after")
+    def _one_budget_a_day(self) -> Self:
+        if self.budget_usd_per_day is not None and self.budget.usd_per_day is not None:
+            refuse([("budget_usd_per_day", "is budget.usd_per_day once more; keep one of them")])
+        return self
 
     @model_validator(mode="after")
     def _window_holds_reply(self) -> Self:

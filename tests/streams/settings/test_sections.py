@@ -127,7 +127,11 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             {"kafka": {"security": {"ca_file": "c"}}},
             "kafka.security.ca_file: has no effect with protocol PLAINTEXT; remove it or choose an SSL protocol",
         ),
-        ({"judge": {"budget_usd_per_day": 25}}, "judge.budget_usd_per_day is not a setting"),
+        (
+            {"judge": {"budget_usd_per_day": 25, "budget": {"usd_per_day": 25}}},
+            "judge.budget_usd_per_day: is budget.usd_per_day once more; keep one of them",
+        ),
+        ({"judge": {"budget": {"usd_per_week": 25}}}, "judge.budget.usd_per_week is not a setting"),
     ],
 )
 def test_contradictions_are_named(sections: dict[str, Any], expected: str) -> None:
