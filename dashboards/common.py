@@ -23,7 +23,7 @@ WORKER: Final = 'job=~"$job", instance=~"$instance"'
 """Picks the workers."""
 METRIC: Final = f'{WORKER}, metric=~"$metric"'
 """Picks the metrics that are judged."""
-EVENTS: Final = 'job=~"$job", metric=~"$metric", app=~"$app", event_model=~"$model"'
+EVENTS: Final = 'job=~"$job", metric=~"$metric", app=~"$app", model=~"$model"'
 """Picks by the labels of events. A label that the settings do not name matches "All"."""
 ENDPOINT: Final = f'{WORKER}, endpoint=~"$endpoint"'
 """Picks the judge's endpoints."""
@@ -154,7 +154,7 @@ def event_labels() -> list[Json]:
         label_variable(
             "model",
             "Model",
-            f"label_values({family}, event_model)",
+            f"label_values({family}, model)",
             "Event label model: what wrote the answer, not what judged it; needs it in telemetry.labels.",
         ),
     ]

@@ -39,8 +39,8 @@ the same time range and choices.
   eight characters. A new evaluator begins a new line, and a purple mark says when. Numbers of two are never added up or
   compared. `mixed` is a worker that had two for one metric at a time.
 - **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value. An empty panel says why.
-- **Labels.** `app`, `model`, `prompt_version` and others are there if `telemetry.labels` names them. The event label `model`
-  (what wrote the answer) is `event_model` in Prometheus; `model` there is the judge's.
+- **Labels.** `app`, `model`, `prompt_version` and others are there if `telemetry.labels` names them. On results and scores `model` is
+  that event label: what wrote the answer. On judge calls, tokens, cost and `judgestream_evaluator_info` it is the judge's.
 - **Red marks** on the graphs are firing alerts.
 """
 

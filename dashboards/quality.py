@@ -259,15 +259,14 @@ _MEANS: Final = (
 )
 
 
-def _breakdown(label: str, name: str, variable: str) -> Panel:
+def _breakdown(name: str, variable: str) -> Panel:
     """The mean by one event label.
 
     Args:
-        label: As slices call it.
-        name: As people call it.
+        name: The label.
         variable: Regular expression that its values must fit.
     """
-    selector = f'{_SLICES}, slice=~"{label}={variable}"'
+    selector = f'{_SLICES}, slice=~"{name}={variable}"'
     return Panel(
         title=f"Mean by {name}",
         description=f"Over the chosen window, one line for each value of the event label {name} with at least "
@@ -307,9 +306,9 @@ _WHERE: Final = (
     Line(
         9,
         (
-            _breakdown("app", "app", "$app"),
-            _breakdown("event_model", "model", "$model"),
-            _breakdown("prompt_version", "prompt_version", ".+"),
+            _breakdown("app", "$app"),
+            _breakdown("model", "$model"),
+            _breakdown("prompt_version", ".+"),
         ),
     ),
     Line(

@@ -90,13 +90,17 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
 )  # fmt: skip
 
 _SPECS: Final = {spec.name: spec for spec in CATALOGUE}
-_RESERVED: Final = {"le", "quantile"} | {label for spec in CATALOGUE for label in spec.labels}
+# What stands beside event labels: in their own metrics, and `fingerprint`, which the recording rules join to these.
+_RESERVED: Final = {"le", "quantile", "fingerprint"} | {
+    label for spec in CATALOGUE if LABELS in spec.labels for label in spec.labels
+}
 
 
 def label_names(names: Sequence[str]) -> dict[str, str]:
     """Give each event label the name it has as a metric label.
 
-    Characters that Prometheus does not allow become `_`; a name that a metric has already gets `event_` in front.
+    Characters that Prometheus does not allow become `_`; a name that has a meaning of its own beside them gets `event_`
+    in front.
 
     Raises:
         ValueError: Two event labels would share a name.

@@ -20,7 +20,7 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "status": "`scored`, `unscored` (nothing to judge) or `failed` (judging went wrong)",
     "score": "the score, a whole number of the metric's scale",
     "endpoint": "name of the judge's endpoint in the settings",
-    "model": "the judge's model that was asked for (the product's own model is the event label `event_model`)",
+    "model": "the judge's model that was asked for (on results and scores `model` is the event label, where the settings name it)",
     "kind": "of tokens: `input`, `cached` (a part of input), `output`; of a correction: what was corrected",
     "topic": "Kafka topic",
     "partition": "Kafka partition",
@@ -92,7 +92,8 @@ usual ones of the process (`process_*`, `python_*`). Names and labels are a cont
 
 `<labels>` are the event labels that `telemetry.labels` names. Each has at most `telemetry.max_label_values` values, the
 first ones seen; the rest is `{other}`, and an event without the label has an empty value. Characters that Prometheus does
-not allow become `_`. A name that a metric has already gets `event_` in front: the event label `model` is `event_model`.
+not allow become `_`. A name that results and scores have of their own (`metric`, `status`, `reason`, `score`), or that rules
+add to them (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
 
 A counter starts when it first counts: a series that is not there yet means 0 for counts of trouble, and "no data" for
 scores. Prometheus does not see the first step of a new series.

@@ -188,8 +188,23 @@ def test_event_label_names_become_legal_and_distinct() -> None:
         "metric": "event_metric",
         "3d": "event_3d",
     }
+    assert {
+        name
+        for name in ("status", "reason", "score", "le", "quantile", "fingerprint")
+        if label_names((name,))[name] == name
+    } == set()
     with pytest.raises(ValueError, match="drop one"):
         label_names(("a-b", "a_b"))
+
+
+def test_labels_of_other_metrics_are_free() -> None:
+    """The event label `model` keeps its name on results; `model` of judge calls is another metric's."""
+    names = ("model", "kind", "endpoint", "outcome", "topic", "partition")
+    assert label_names(names) == {name: name for name in names}
+    metrics = Metrics(CollectorRegistry(), labels=("model",))
+    metrics.observe_result(_scored(4, labels={"model": "small-2"}))
+    assert _value(metrics, "judgestream_scores_total", metric="relevance", score="4", model="small-2") == 1
+    assert _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="m") == 1
 
 
 def test_skips_are_counted_from_the_predicate_and_exactly() -> None:
