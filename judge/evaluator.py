@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from judge.cache import VerdictCache, cache_entry, cache_key, from_entry
 from judge.chat import ChatClient, ChatReply, ChatRequest
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
 from judge.fitting import Fitted, fit
@@ -34,6 +35,7 @@ class Judge:
         context_tokens: The model's context window, input and reply together; longer texts are cut by the rules of
             `judge.fitting`. None: the endpoint finds out what is too long.
         repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
+        cache: Verdicts given before, which need no call. Stays the caller's to close.
         clock: Tells the time, with its offset from UTC.
     """
 
@@ -47,6 +49,7 @@ class Judge:
         max_output_tokens: int | None = None,
         context_tokens: int | None = None,
         repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
+        cache: VerdictCache | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._metric = metric
@@ -56,6 +59,7 @@ class Judge:
         self._max_output_tokens = max_output_tokens
         self._context_tokens = context_tokens
         self._repair_attempts = repair_attempts
+        self._cache = cache
         self._clock = clock
         self._evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
 
@@ -91,6 +95,9 @@ class Judge:
         try:
             prepared = self._metric.prepare(task)
             if isinstance(prepared, ChatRequest):
+                known = self._known(task)
+                if known is not None:
+                    return known
                 fitted = self._fitted(task, self._completed(prepared))
                 asked = True
                 outcome = await self._ask(fitted.task, fitted.request, replies)
@@ -98,7 +105,10 @@ class Judge:
                     outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
             else:
                 outcome = prepared
-            return self._result(outcome, self._common(task, replies, asked=asked))
+            result = self._result(outcome, self._common(task, replies, asked=asked))
+            if self._cache is not None and replies:
+                self._cache.put(self._key(task), cache_entry(result))
+            return result  # noqa: TRY300 - a failure to build it is handled below like any other
         except (JudgeUnavailableError, JudgeConfigurationError):
             raise
         except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
@@ -117,6 +127,14 @@ class Judge:
         common = self._common(task, [], asked=True)
         common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
         return Failed(error_type=error_type, detail=_cut(detail), **common)
+
+    def _known(self, task: JudgeTask) -> Scored | Unscored | None:
+        """The verdict that was given on the same texts before."""
+        entry = None if self._cache is None else self._cache.get(self._key(task))
+        return None if entry is None else from_entry(entry, self._common(task, [], asked=False))
+
+    def _key(self, task: JudgeTask) -> str:
+        return cache_key(task, fingerprint=self._evaluator.fingerprint, context_tokens=self._context_tokens)
 
     def _completed(self, request: ChatRequest) -> ChatRequest:
         return replace(

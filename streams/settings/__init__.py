@@ -12,6 +12,7 @@ from streams.settings.intake import (
 )
 from streams.settings.judge import (
     BudgetSettings,
+    CacheSettings,
     EndpointSettings,
     JudgeSettings,
     PriceSettings,
@@ -25,6 +26,7 @@ from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings, T
 __all__ = [
     "BUILT_IN_METRICS",
     "BudgetSettings",
+    "CacheSettings",
     "EndpointSettings",
     "IngestSettings",
     "JudgeSettings",

@@ -72,16 +72,28 @@ class EndpointSettings(Section):
         description="The model's context window; longer references and pages are cut at whole sentences, which the result says.",
     )
     max_in_flight: int | None = Field(
-        default=None, ge=1, le=10_000, description="Calls at the same time here, where fewer than judge.max_in_flight."
+        default=None,
+        ge=1,
+        le=10_000,
+        description="Calls at the same time here, where fewer than judge.max_in_flight.",
     )
     requests_per_minute: float | None = Field(
-        default=None, gt=0, le=10_000_000, description="Limit; what x-ratelimit-* headers tell counts without it."
+        default=None,
+        gt=0,
+        le=10_000_000,
+        description="Limit; what x-ratelimit-* headers tell counts without it.",
     )
     tokens_per_minute: float | None = Field(
-        default=None, gt=0, le=10_000_000_000, description="Limit, input and output; headers count without it."
+        default=None,
+        gt=0,
+        le=10_000_000_000,
+        description="Limit, input and output; headers count without it.",
     )
     timeout_seconds: float | None = Field(
-        default=None, gt=0, le=3600, description="Bound on one call here, where less than judge.timeout_seconds."
+        default=None,
+        gt=0,
+        le=3600,
+        description="Bound on one call here, where less than judge.timeout_seconds.",
     )
     usd_per_million_tokens: PriceSettings | None = Field(
         default=None,
@@ -130,6 +142,27 @@ class BudgetSettings(Section):
     )
 
 
+class CacheSettings(Section):
+    """Verdicts that need not be given twice: the same evaluator on the same texts."""
+
+    max_entries: int = Field(
+        default=0,
+        ge=0,
+        le=100_000_000,
+        description="Verdicts kept; 0 turns the cache off. One takes some kilobytes.",
+    )
+    file: FilePath | None = Field(
+        default=None,
+        description="Keeps them over restarts; in memory without. Workers on one machine may share it.",
+    )
+
+    @model_validator(mode="after")
+    def _file_holds_something(self) -> Self:
+        if self.file is not None and not self.max_entries:
+            refuse([("max_entries", "must be at least 1 with a file (got 0); raise it or remove file")])
+        return self
+
+
 class JudgeSettings(Section):
     """Who judges."""
 
@@ -153,6 +186,7 @@ class JudgeSettings(Section):
         default=4096, ge=64, le=131_072, description="Longest reply that is paid for."
     )
 
+    cache: CacheSettings = Field(default_factory=CacheSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     budget_usd_per_day: float | None = Field(
         default=None, gt=0, le=1_000_000, description="The same as budget.usd_per_day, in one line."

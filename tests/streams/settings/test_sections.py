@@ -131,6 +131,10 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             {"judge": {"budget_usd_per_day": 25, "budget": {"usd_per_day": 25}}},
             "judge.budget_usd_per_day: is budget.usd_per_day once more; keep one of them",
         ),
+        (
+            {"judge": {"cache": {"file": "verdicts"}}},
+            "judge.cache.max_entries: must be at least 1 with a file (got 0); raise it or remove file",
+        ),
         ({"judge": {"budget": {"usd_per_week": 25}}}, "judge.budget.usd_per_week is not a setting"),
     ],
 )
