@@ -146,6 +146,7 @@ class _Verifier:
         facts = self._items("facts", reply.facts)
         conclusions = self._apart(facts, self._items("conclusions", reply.conclusions))
         terms = [self._with_its_word(term) for term in self._items("terms", reply.terms)]
+        facts, conclusions = self._beyond_question(facts, conclusions)
         facts += self._left_out([*facts, *conclusions])
         if conclusions and not facts:
             # A conclusion is drawn from facts. Without any, a judge would be given the facts' neutral ratio.
@@ -218,6 +219,21 @@ class _Verifier:
             )
             return replace(item, matched=False)
         return replace(item, answer_span=span, answer=found)
+
+    def _beyond_question(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
+        """The same items; those that repeat the question are matched only beside one that is and says more."""
+        if any(
+            item.matched and not self.statements.repeats_question(item.reference)
+            for item in (*facts, *conclusions)
+        ):
+            return facts, conclusions
+        for item in (*facts, *conclusions):
+            if item.matched:
+                self._correct(
+                    "match_not_borne_out",
+                    f"{quoted(item.item)} says no more than the question, and nothing else of the reference is matched",
+                )
+        return [_unmatched(item) for item in facts], [_unmatched(item) for item in conclusions]
 
     def _apart(self, facts: Iterable[Item], conclusions: Iterable[Item]) -> list[Item]:
         """The conclusions that are not facts as well."""
@@ -346,6 +362,10 @@ class _Sentence:
 
 def _is_left_out(some: Collection[Word], covered: set[Word]) -> bool:
     return 2 * sum(word in covered for word in some) < len(some)
+
+
+def _unmatched(item: Item) -> Item:
+    return replace(item, matched=False, answer_span=None, answer=None)
 
 
 def _any_word(_: str) -> bool:

@@ -50,15 +50,15 @@ class Statements:
         """
         if not self._comparable:
             return None
-        said = self._answer.said(found)
+        said, told = self._answer.said(found), self._answer.told(found)
         wanted = self._within(*stated)
         if not wanted:
-            return self._problem_of_repetition(stated, found, said)
+            return self._problem_of_repetition(stated, said, told)
         text = self._reference.index.text
         for start, end in self._reference.places:
             inside = [word for word in wanted if start <= word.start < end]
             if inside:
-                problem = shortfall(inside, text, said, of=self._within(start, end))
+                problem = shortfall(inside, text, said, told, of=self._within(start, end))
                 if problem is not None:
                     return problem
         return self._problem_of_numbers(item, wanted, said)
@@ -73,14 +73,13 @@ class Statements:
             return "its numbers are others"
         return None
 
-    def _problem_of_repetition(
-        self, stated: tuple[int, int], found: tuple[int, int], said: Vocabulary
-    ) -> str | None:
-        """The item says nothing beyond the question (or yes, or no): the answer must do more than to repeat that."""
-        if self.own and not any(word.text in self._whole for word in self.own):
-            return "it says nothing of the reference that the question does not say already"
-        start, end = self._answer.bounds(found)
-        if self._answer.index.text[start:end].rstrip().endswith(("?", "\uff1f")):
+    def repeats_question(self, stated: tuple[int, int]) -> bool:
+        """Whether an item says nothing that the question does not say, in a reference that says more."""
+        return self._comparable and bool(self.own) and not self._within(*stated)
+
+    def _problem_of_repetition(self, stated: tuple[int, int], said: Vocabulary, told: str) -> str | None:
+        """The item says nothing beyond the question (or yes, or no): half of it must be in the answer, too."""
+        if told.rstrip().endswith(("?", "\uff1f")):
             return "it is a question"
         span = self._reference.index.text[stated[0] : stated[1]]
         wanted = {word.text for word in content_words(span)} or {word.text for word in words(span)}
@@ -88,7 +87,3 @@ class Statements:
         if 2 * shared >= len(wanted) or is_answering(said):
             return None
         return f"it shares {shared} of {len(wanted)} words with it, at least half are needed"
-
-    @property
-    def _whole(self) -> Vocabulary:
-        return self._answer.said((0, len(self._answer.index.text)))

@@ -18,7 +18,7 @@ MIN_SHARE = 8
 """At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about
 one in twenty shares less with the sentences around any place of its pages, of human-accepted answers (NQ) one in 27 shares
 no word at all with its reference."""
-LONG_STATEMENT = 5
+LONG_STATEMENT = 3
 """A sentence with so many words of its own is not stated by one common word of it."""
 
 _NOT_SIGNIFICANT = re.compile(r"\D")
@@ -130,6 +130,11 @@ class Surroundings:
             return place
         return min(place[0], self._starts[first]), max(place[1], self._ends[last])
 
+    def told(self, place: tuple[int, int], *, neighbours: int = 0) -> str:
+        """The sentences that a place touches; see `bounds`."""
+        start, end = self.bounds(place, neighbours=neighbours)
+        return self.index.text[start:end]
+
     def said(self, place: tuple[int, int], *, neighbours: int = 0) -> Vocabulary:
         """All words of the sentences that a place touches; see `bounds`."""
         start, end = self.bounds(place, neighbours=neighbours)
@@ -143,13 +148,16 @@ def needed(count: int) -> int:
     return max(1, -(-count // MIN_SHARE))
 
 
-def shortfall(wanted: Sequence[Word], text: str, said: Vocabulary, *, of: Sequence[Word] = ()) -> str | None:
+def shortfall(
+    wanted: Sequence[Word], text: str, said: Vocabulary, told: str, *, of: Sequence[Word] = ()
+) -> str | None:
     """Say why words in common are too few to bear a statement out; None where they are enough.
 
     Args:
         wanted: The statement's own words, of `text`.
         text: What they stand in.
         said: The words of the text that is to bear it out.
+        told: That text.
         of: All own words of the sentence that the statement is from, where that may be longer.
     """
     different = {word.text: word for word in wanted}
@@ -158,19 +166,23 @@ def shortfall(wanted: Sequence[Word], text: str, said: Vocabulary, *, of: Sequen
     if len(shared) < enough:
         return f"it shares {len(shared)} of {len(different)} words with it, at least {enough} are needed"
     sentence = {word.text for word in (*wanted, *of)}
-    if len(sentence) >= LONG_STATEMENT and not any(is_strong(word, text) for word in shared):
+    if len(sentence) >= LONG_STATEMENT and not any(_is_strong(word, text, told) for word in shared):
         common = sum(word in said for word in sentence)
         if common < 2:
             return f"the one word in common, {shared[0].text}, says too little of a sentence with {len(sentence)}"
     return None
 
 
-def is_strong(word: Word, text: str) -> bool:
-    """Whether one shared word says much: a number, or a name (a capital within a sentence)."""
-    if word.text[0].isdecimal() or word.text in _SPELLED:
+def _is_strong(word: Word, text: str, told: str) -> bool:
+    """Whether one shared word says much: a number, or a name, which has a capital within a sentence, and in the other text."""
+    if significant(word.text) is not None:
         return True
     before = text[: word.start].rstrip(" \t\"'(\u201c\u2018*_")
-    return text[word.start].isupper() and before[-1:] not in {"", "\n", ".", "!", "?", ":", "-", "\u2022"}
+    if not text[word.start].isupper() or before[-1:] in {"", "\n", ".", "!", "?", ":", "-", "\u2022"}:
+        return False
+    if told.islower():
+        return True  # written without capitals altogether
+    return any(told[other.start].isupper() and share_stem(word.text, other.text) for other in words(told))
 
 
 def is_answering(said: Vocabulary) -> bool:

@@ -149,7 +149,7 @@ class _Verifier:
             place, owner = found
             if owner is not None:
                 claimed.add(owner)
-            claim = self._checked(where, given, place, () if owner is None else self.tagged[owner].pages)
+            claim = self._checked(where, given, place, None if owner is None else self.tagged[owner])
             earlier = kept.get(place)
             if earlier is not None:
                 self._correct("duplicate_claim", f"{where}: {quoted(given.claim_span)} is listed already")
@@ -235,12 +235,13 @@ class _Verifier:
         return best
 
     def _checked(
-        self, where: str, given: ListedClaim, place: tuple[int, int], pages: tuple[int, ...]
+        self, where: str, given: ListedClaim, place: tuple[int, int], tagged: Claim | None
     ) -> CheckedClaim:
+        pages = () if tagged is None else tagged.pages
         if set(given.pages) != set(pages):
             said, real = told_pages(given.pages) or "no page", told_pages(pages) or "no page"
             self._correct("pages_corrected", f"{where}: the judge says {said}, the answer cites {real}")
-        support = self._support(where, given, pages) if given.supported else None
+        support = self._support(where, given, tagged) if given.supported else None
         return CheckedClaim(
             claim_span=given.claim_span,
             place=place,
@@ -254,9 +255,10 @@ class _Verifier:
         )
 
     def _support(
-        self, where: str, given: ListedClaim, cited: tuple[int, ...]
+        self, where: str, given: ListedClaim, tagged: Claim | None
     ) -> tuple[int, tuple[int, int]] | None:
         """The cited page that has the judge's words, and where."""
+        cited = () if tagged is None else tagged.pages
         existing = [page for page in cited if page in self.pages]
         span = given.page_span
         if span is not None and content_words(span):
@@ -264,7 +266,13 @@ class _Verifier:
                 place = self._index(page).find(span)
                 if place is None:
                     continue
-                doubt = self.support.problem(given.claim_span, page, self._index(page), place)
+                doubt = self.support.problem(
+                    given.claim_span,
+                    page,
+                    self._index(page),
+                    place,
+                    part_of="" if tagged is None else tagged.text,
+                )
                 if doubt is None:
                     return page, place
                 self._correct(

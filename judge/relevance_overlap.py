@@ -29,7 +29,8 @@ _REFUSING = Vocabulary(_OF_REFUSALS.split())
 class Support:
     """Claims against the pages that are said to support them, to a question whose words count for nothing.
 
-    Where a page is surely in another language than the claim, the two are not compared: the judge is believed.
+    Where the answer is, like the question, surely in another language than a page, the two are not compared: the judge is
+    believed.
 
     Args:
         question: The question.
@@ -44,11 +45,14 @@ class Support:
         self._known = Vocabulary(self._asked)
         self._pages: dict[int, Surroundings] = {}
 
-    def problem(self, claim: str, page: int, index: TextIndex, place: tuple[int, int]) -> str | None:
+    def problem(
+        self, claim: str, page: int, index: TextIndex, place: tuple[int, int], *, part_of: str = ""
+    ) -> str | None:
         """Say why a place on a page does not show that it supports a claim; None where it may.
 
         Args:
-            claim: The claim as the answer has it.
+            claim: The claim as the judge quotes it from the answer.
+            part_of: The answer's whole claim; a part that says no more than the question is held against the page with it.
             page: The page's number.
             index: The page's text.
             place: The span that is said to support it.
@@ -57,16 +61,23 @@ class Support:
         if empty is not None:
             return empty
         around = self._pages.setdefault(page, Surroundings(index))
-        if differing_languages(self._answer, index.text):
+        if differing_languages(self._answer, index.text) and not differing_languages(
+            self._question, self._answer
+        ):
             return None
         said = around.said(place, neighbours=1)
         own = own_words(claim, self._known)
+        if not own and part_of:
+            claim = part_of
+            own = own_words(claim, self._known)
         if not own:
             return _problem_of_repetition(claim, said)
         numbers = {significant(word.text) for word in own} - {None}
         if numbers and said.numbers and said.numbers.isdisjoint(numbers):
             return "its numbers are others"
-        return shortfall(own, claim, said)
+        return shortfall(
+            own, claim, said, around.told(place, neighbours=1), of=own_words(part_of, self._known)
+        )
 
     def is_about(self, index_and_places: Iterable[tuple[int, TextIndex, tuple[int, int]]]) -> bool:
         """Whether the answer and the places that support it have enough of the question's words.
@@ -74,7 +85,7 @@ class Support:
         Args:
             index_and_places: Page, its text, and the span there, for each supported claim.
         """
-        if not self._asked or differing_languages(self._question, self._answer):
+        if not self._asked:
             return True
         open_words = self._missing(self._asked, Vocabulary(word.text for word in words(self._answer)))
         for page, index, place in index_and_places:
