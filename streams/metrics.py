@@ -22,6 +22,8 @@ from streams.offsets import PartitionState
 
 OTHER: Final = "other"
 """Stands for all values of a label beyond its bound."""
+MAX_COMBINATIONS: Final = 1_000
+"""Combinations of event labels that have series of their own; bounded values alone still multiply."""
 LABELS: Final = "<labels>"
 """In the catalogue: the event labels that the settings name."""
 
@@ -89,6 +91,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.", ("metric", "fingerprint", "model")),
 )  # fmt: skip
 
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SPECS: Final = {spec.name: spec for spec in CATALOGUE}
 # What stands beside event labels: in their own metrics, and `fingerprint`, which the recording rules join to these.
 _RESERVED: Final = {"le", "quantile", "fingerprint"} | {
@@ -124,18 +127,28 @@ class BoundedLabels:
     Args:
         names: The event labels that count.
         max_values: Values that each may have; the first ones seen are kept. At least 1.
+        max_combinations: Combinations of them, likewise; beyond that all labels are `OTHER`.
     """
 
-    def __init__(self, names: Sequence[str], max_values: int) -> None:
+    def __init__(
+        self, names: Sequence[str], max_values: int, max_combinations: int = MAX_COMBINATIONS
+    ) -> None:
         self.names = tuple(names)
+        self._max_combinations = max_combinations
+        self._combinations: set[tuple[str, ...]] = set()
         self._max_values = max_values
         self._seen: tuple[dict[str, str], ...] = tuple({} for _ in self.names)
 
     def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """One value for each name, in their order."""
-        return tuple(
+        values = tuple(
             self._bound(seen, labels.get(name)) for name, seen in zip(self.names, self._seen, strict=True)
         )
+        if values not in self._combinations:
+            if len(self._combinations) >= self._max_combinations:
+                return (OTHER,) * len(self.names)
+            self._combinations.add(values)
+        return values
 
     def _bound(self, seen: dict[str, str], value: str | None) -> str:
         if not value:
@@ -311,8 +324,11 @@ class Metrics:
             else ""
         )
         self._child("judgestream_results_total", metric, result.status, reason, *values).inc()
+        # An example to follow from a graph to its trace; the text format leaves it out.
+        trace_id = result.trace_id
+        example = {"trace_id": trace_id} if trace_id is not None and _TRACE_ID.fullmatch(trace_id) else None
         waited = (result.times.judged_at - result.times.occurred_at).total_seconds()
-        self._child("judgestream_event_to_result_seconds", metric).observe(max(waited, 0.0))
+        self._child("judgestream_event_to_result_seconds", metric).observe(max(waited, 0.0), example)
         self._child(
             "judgestream_evaluator_info",
             metric,
@@ -323,7 +339,7 @@ class Metrics:
             for correction in result.corrections:
                 self._child("judgestream_verdict_corrections_total", metric, correction.kind).inc()
         if isinstance(result, Scored):
-            self._child("judgestream_scores_total", metric, str(result.score), *values).inc()
+            self._child("judgestream_scores_total", metric, str(result.score), *values).inc(1, example)
             self._add_sums(metric, values, 1 / result.sampling.probability, float(result.score))
         self._add_usage(result)
 

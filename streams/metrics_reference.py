@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from streams.metrics import CATALOGUE, LABELS, OTHER, Spec
+from streams.metrics import CATALOGUE, LABELS, MAX_COMBINATIONS, OTHER, Spec
 
 FILE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
 
@@ -87,11 +87,13 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m streams.metrics_reference --write` from streams/metrics.py; changes here are lost. -->
 
-A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics. Beside them stand the
+A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics,
+where `judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. Beside them stand the
 usual ones of the process (`process_*`, `python_*`). Names and labels are a contract: they change with a major version only.
 
 `<labels>` are the event labels that `telemetry.labels` names. Each has at most `telemetry.max_label_values` values, the
-first ones seen; the rest is `{other}`, and an event without the label has an empty value. Characters that Prometheus does
+first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond {combinations:,} combinations all
+labels of a result are `{other}`. Characters that Prometheus does
 not allow become `_`. A name that results and scores have of their own (`metric`, `status`, `reason`, `score`), or that rules
 add to them (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
 
@@ -127,7 +129,7 @@ def reference() -> str:
     """Write the whole page."""
     rows = "\n".join(f"| {sign} | `judgestream_score_{name}_total` |" for name, sign in _SUM_NAMES.items())
     parts = [
-        _INTRODUCTION.format(other=OTHER),
+        _INTRODUCTION.format(other=OTHER, combinations=MAX_COMBINATIONS),
         _table(("name", "type", "unit", "labels", "what it is"), [_row(spec) for spec in CATALOGUE]),
         "## Labels\n",
         _table(("label", "meaning"), [(f"`{name}`", meaning) for name, meaning in LABEL_MEANINGS.items()]),

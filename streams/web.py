@@ -9,9 +9,9 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from streams.errors import StreamsError
+from streams.exposition import content_type, expose
 from streams.health import Health, Report
 
 _SECURITY: Final = {
@@ -100,8 +100,10 @@ class WebServer:
             await runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
+        kind = content_type(request.headers.get("Accept", ""))
+        return web.Response(
+            body=expose(self._registry, kind), headers={"Content-Type": kind, "Vary": "Accept"}
+        )
 
     async def _alive(self, _: web.Request) -> web.Response:
         return _answer(self._health.alive())

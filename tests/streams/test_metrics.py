@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import re
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +21,7 @@ from schemas import (
     Unscored,
     Usage,
 )
+from streams.exposition import OPENMETRICS, TEXT, expose
 from streams.metrics import CATALOGUE, BoundedLabels, Metrics, label_names
 from streams.offsets import PartitionState
 
@@ -174,6 +177,63 @@ def test_hostile_label_values_stay_values(value: str) -> None:
     )
     assert generate_latest(metrics.registry).count(b"\n") - before == per_series + created
     assert generate_openmetrics(metrics.registry).endswith(b"# EOF\n")  # type: ignore[no-untyped-call] # the library left it so
+
+
+def test_combinations_of_labels_are_bounded_too() -> None:
+    """Two combinations are kept; a third, though of known values, is "other" in all labels."""
+    bounded = BoundedLabels(("app", "model"), 10, max_combinations=2)
+    assert bounded.values({"app": "a", "model": "m"}) == ("a", "m")
+    assert bounded.values({"app": "b", "model": "n"}) == ("b", "n")
+    assert bounded.values({"app": "a", "model": "n"}) == ("other", "other")
+    assert bounded.values({"app": "a", "model": "m"}) == ("a", "m")
+
+
+def test_ten_thousand_hostile_values_cost_what_a_few_cost() -> None:
+    """After the bound is reached, further values add neither series nor memory.
+
+    20 values and "other" for app; the tenant is one of three. 21 * 3 = 63 combinations of one score each, at most.
+    """
+    metrics = Metrics(CollectorRegistry(), labels=("app", "tenant"), max_label_values=20)
+
+    def flood(start: int, count: int) -> None:
+        for number in range(start, start + count):
+            app = f'app-{number}\n\x1b"{{}}' + "x" * (number % 100)
+            metrics.observe_result(_scored(3, labels={"app": app, "tenant": f"t{number % 3}"}))
+
+    flood(0, 500)
+    before = expose(metrics.registry, TEXT).count(b"\n")
+    tracemalloc.start()
+    try:
+        flood(500, 9_500)
+        gc.collect()
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    after = expose(metrics.registry, TEXT)
+    assert after.count(b"\n") == before
+    assert after.count(b"\njudgestream_scores_total{") <= 63
+    assert grown < 200_000
+
+
+@pytest.mark.parametrize("trace_id", ["x", "0" * 500, 'a" 1\n', "G" * 32])
+def test_a_trace_id_that_is_none_becomes_no_exemplar(trace_id: str) -> None:
+    """Tasks come from a topic: what stands there is not trusted."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.observe_result(_scored(4).model_copy(update={"trace_id": trace_id}))
+    assert b"trace_id" not in expose(metrics.registry, OPENMETRICS)
+
+
+def test_scores_and_delays_show_an_example() -> None:
+    """The trace id of the latest result stands beside its score and in the bucket of its delay: 3 s is below 5 s."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.observe_result(_scored(4).model_copy(update={"trace_id": "0af7651916cd43dd8448eb211c80319c"}))
+    example = '# {trace_id="0af7651916cd43dd8448eb211c80319c"}'
+    lines = expose(metrics.registry, OPENMETRICS).decode().splitlines()
+    assert [line.partition(" ")[0] for line in lines if example in line] == [
+        'judgestream_scores_total{metric="relevance",score="4"}',
+        'judgestream_event_to_result_seconds_bucket{le="5.0",metric="relevance"}',
+    ]
+    assert b"trace_id" not in expose(metrics.registry, TEXT)
 
 
 def test_a_lone_surrogate_does_not_break_the_exposition() -> None:
