@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from judge.text import STOP_WORDS, TextIndex, Word, content_words, sentences, share_stem, words
+from judge.text import STOP_WORDS, TextIndex, Word, content_words, sentences, share_stem, word_texts, words
 
 MIN_SHARE = 8
 """At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about
@@ -139,7 +139,7 @@ class Surroundings:
         """All words of the sentences that a place touches; see `bounds`."""
         start, end = self.bounds(place, neighbours=neighbours)
         if (start, end) not in self._cache:
-            self._cache[start, end] = Vocabulary(word.text for word in words(self.index.text[start:end]))
+            self._cache[start, end] = Vocabulary(word_texts(self.index.text[start:end]))
         return self._cache[start, end]
 
 
@@ -201,7 +201,7 @@ def differing_languages(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _language(text: str) -> str | None:
-    read = [word.text for word in words(text[:4000]) if not word.text[0].isdecimal()]
+    read = [word for word in word_texts(text[:4000]) if not word[0].isdecimal()]
     if not read:
         return None
     scripts = [_script(word) for word in read]

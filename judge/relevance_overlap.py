@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from judge.overlap import Surroundings, Vocabulary, differing_languages, own_words, shortfall, significant
-from judge.text import TextIndex, content_words, words
+from judge.text import TextIndex, content_words, word_texts
 
 QUESTION_SHARE = 4
 """Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to
@@ -40,7 +40,7 @@ class Support:
     def __init__(self, question: str, answer: str) -> None:
         self._question = question
         self._answer = answer
-        self._asked_words = [word.text for word in words(question)]
+        self._asked_words = list(word_texts(question))
         self._asked = {word.text for word in content_words(question)}
         self._known = Vocabulary(self._asked)
         self._pages: dict[int, Surroundings] = {}
@@ -60,7 +60,7 @@ class Support:
         empty = self._emptiness(claim)
         if empty is not None:
             return empty
-        around = self._pages.setdefault(page, Surroundings(index))
+        around = self._around(page, index)
         if differing_languages(self._answer, index.text) and not differing_languages(
             self._question, self._answer
         ):
@@ -87,11 +87,17 @@ class Support:
         """
         if not self._asked:
             return True
-        open_words = self._missing(self._asked, Vocabulary(word.text for word in words(self._answer)))
+        open_words = self._missing(self._asked, Vocabulary(word_texts(self._answer)))
         for page, index, place in index_and_places:
-            around = self._pages.setdefault(page, Surroundings(index))
+            around = self._around(page, index)
             open_words = self._missing(open_words, around.said(place, neighbours=1))
         return len(self._asked) - len(open_words) >= -(-len(self._asked) // QUESTION_SHARE)
+
+    def _around(self, page: int, index: TextIndex) -> Surroundings:
+        around = self._pages.get(page)
+        if around is None:
+            around = self._pages[page] = Surroundings(index)
+        return around
 
     @staticmethod
     def _missing(wanted: set[str], said: Vocabulary) -> set[str]:
@@ -103,7 +109,7 @@ class Support:
             return "the claim says nothing"
         if _REFUSAL.match(claim) and all(word.text in _REFUSING for word in own_words(claim, self._known)):
             return "the claim refuses an answer"
-        given = [word.text for word in words(claim)]
+        given = list(word_texts(claim))
         for start in range(len(self._asked_words) - len(given) + 1):
             if self._asked_words[start : start + len(given)] == given:
                 return "the claim repeats the question"
