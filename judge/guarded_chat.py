@@ -15,8 +15,10 @@ from judge.concurrency import AdaptiveLimit
 from judge.errors import EndpointDownError, EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.quota import Quota, RateLimits
 
-ALONE_SECONDS: Final = 1.0
-"""The very first call goes alone for so long at most: its reply may tell limits that a burst would break."""
+FIRST_CALLS: Final = 4
+"""So many calls go before the first reply: it may tell limits that a burst would break."""
+FIRST_SECONDS: Final = 1.0
+"""It is waited for no longer than this."""
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
 LONGEST_PAUSE_SECONDS: Final = 900.0
@@ -143,7 +145,7 @@ class GuardedChat:
         self._in_flight = 0
         self._waiting: deque[tuple[asyncio.Future[_Marks], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._alone_until: float | None = None
+        self._first_until: float | None = None
         self._met = False
         self._checking = False
         self._paused_until = 0.0
@@ -216,10 +218,14 @@ class GuardedChat:
         self._answered()
         return True
 
-    async def close(self) -> None:
-        """Release the connections."""
+    def stop(self) -> None:
+        """Let nobody in any more who waits for a turn."""
         if self._timer is not None:
             self._timer.cancel()
+
+    async def close(self) -> None:
+        """Release the connections."""
+        self.stop()
         await self._chat.close()
 
     def take_down(self, reason: str, pause_seconds: float, *, misconfigured: bool = False) -> None:
@@ -242,16 +248,16 @@ class GuardedChat:
         if self._in_flight >= self._limit.calls or self._slots.taken >= self._slots.most:
             return float("inf")
         waits = max(self._paused_until - now, self._requests.wait_seconds(now, 1))
-        if not self._met and self._in_flight:
-            waits = max(waits, (self._alone_until or now) - now)
+        if not self._met and self._in_flight >= FIRST_CALLS:
+            waits = max(waits, (self._first_until or now) - now)
         if tokens:
             waits = max(waits, self._tokens.wait_seconds(now, tokens))
         return waits
 
     def _enter(self, tokens: float) -> _Marks:
         now = self._clock()
-        if self._alone_until is None:
-            self._alone_until = now + ALONE_SECONDS
+        if self._first_until is None:
+            self._first_until = now + FIRST_SECONDS
         self.breaker.started(now)
         self._slots.taken += 1
         self._in_flight += 1

@@ -189,12 +189,12 @@ class EndpointPool:
         except TimeoutError:
             return
 
-    async def close(self) -> None:
-        """Release all connections."""
+    def stop(self) -> None:
+        """Start no more calls of its own accord; the endpoints stay the caller's to close."""
         if self._timer is not None:
             self._timer.cancel()
         for chat in self.chats:
-            await chat.close()
+            chat.stop()
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()

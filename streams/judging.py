@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
@@ -11,13 +11,16 @@ from judge.coverage import Coverage
 from judge.custom import PackMetric
 from judge.errors import PromptPackError
 from judge.evaluator import Judge
+from judge.guarded_chat import PoolObserver
 from judge.metric import Metric
 from judge.offline import OFFLINE_MODEL
 from judge.openai_chat import OpenAIChat
 from judge.packs import PromptPack, load_pack
+from judge.pool import Endpoint, EndpointPool, Patience
 from judge.price_list import listed_price
 from judge.pricing import ModelPrice, Price, PriceTable
 from judge.relevance import Relevance
+from judge.reliable import ReliableJudge
 from streams.errors import SettingsError
 from streams.settings import (
     EndpointSettings,
@@ -79,8 +82,8 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
     return {name: build_metric(name, metric) for name, metric in settings.metrics.items()}
 
 
-def first_endpoint(judge: JudgeSettings, env: Mapping[str, str]) -> EndpointSettings:
-    """Give the endpoint that is asked.
+def judge_endpoints(judge: JudgeSettings, env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
+    """Give the endpoints that may be asked, in order of preference.
 
     Args:
         judge: The section `judge`.
@@ -96,11 +99,7 @@ def first_endpoint(judge: JudgeSettings, env: Mapping[str, str]) -> EndpointSett
                 "judge.endpoints: names no judge; add one, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)"
             ]
         )
-    if len(endpoints) > 1:
-        _log.warning(
-            "only the first judge endpoint is asked", endpoint=endpoints[0].name, configured=len(endpoints)
-        )
-    return endpoints[0]
+    return endpoints
 
 
 def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
@@ -116,9 +115,78 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         model=endpoint.model,
         base_url=endpoint.base_url,
         api_key="" if key is None else key.get_secret_value(),
-        timeout_seconds=judge.timeout_seconds,
-        max_connections=judge.max_in_flight,
+        timeout_seconds=min(judge.timeout_seconds, endpoint.timeout_seconds or judge.timeout_seconds),
+        # One more, to find out whether it answers while all others hang.
+        max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + 1,
     )
+
+
+def open_pool(
+    chats: Sequence[ChatClient],
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings] = (),
+    *,
+    observer: PoolObserver | None = None,
+) -> EndpointPool:
+    """Put endpoints behind their limits and breakers.
+
+    Args:
+        chats: The open endpoints, in order of preference.
+        judge: The section `judge`.
+        endpoints: Their settings, in the same order; empty where there are none.
+        observer: Hears of calls and outages.
+    """
+    limits = {endpoint.name: endpoint for endpoint in endpoints}
+    return EndpointPool(
+        [_endpoint(chat, limits.get(chat.endpoint)) for chat in chats],
+        max_in_flight=judge.max_in_flight,
+        patience=Patience(
+            timeout_seconds=judge.timeout_seconds,
+            first_wait_seconds=judge.retry.first_wait_seconds,
+            longest_wait_seconds=judge.retry.longest_wait_seconds,
+            breaker_failures=judge.breaker.failures,
+            longest_breaker_seconds=judge.breaker.longest_pause_seconds,
+        ),
+        observer=observer,
+    )
+
+
+def _endpoint(chat: ChatClient, settings: EndpointSettings | None) -> Endpoint:
+    if settings is None:
+        return Endpoint(chat)
+    return Endpoint(
+        chat,
+        max_in_flight=settings.max_in_flight,
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+        call_seconds=settings.timeout_seconds,
+    )
+
+
+def build_pooled_judges(
+    metrics: Mapping[str, Metric],
+    pool: EndpointPool,
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings] = (),
+) -> dict[str, ReliableJudge]:
+    """Build a judge for each metric, over all endpoints of a pool.
+
+    Args:
+        metrics: By name.
+        pool: The endpoints.
+        judge: The section `judge`.
+        endpoints: Their settings; empty where there are none.
+    """
+    settings = {endpoint.name: endpoint for endpoint in endpoints}
+    window = smallest_window(endpoints)
+    by_endpoint = {
+        chat.endpoint: build_judges(metrics, chat, judge, settings.get(chat.endpoint), window)
+        for chat in pool.chats
+    }
+    return {
+        name: ReliableJudge({endpoint: judges[name] for endpoint, judges in by_endpoint.items()}, pool)
+        for name in metrics
+    }
 
 
 def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
@@ -160,6 +228,7 @@ def build_judges(
     chat: ChatClient,
     judge: JudgeSettings,
     endpoint: EndpointSettings | None = None,
+    context_tokens: int | None = None,
 ) -> dict[str, Judge]:
     """Build a judge for each metric, all at one endpoint.
 
@@ -168,7 +237,10 @@ def build_judges(
         chat: Whom to ask.
         judge: The section `judge`.
         endpoint: Its settings, for prices and parameters; None where there are none.
+        context_tokens: The context window to keep to, where it is smaller than the endpoint's own.
     """
+    windows = [] if endpoint is None else [endpoint.context_tokens]
+    window = min((size for size in (*windows, context_tokens) if size is not None), default=None)
     prices = build_prices(() if endpoint is None else (endpoint,))
     return {
         name: Judge(
@@ -177,7 +249,7 @@ def build_judges(
             prices=prices,
             parameters=None if endpoint is None else endpoint.parameters,
             max_output_tokens=judge.max_output_tokens,
-            context_tokens=smallest_window(judge.endpoints if endpoint is None else (endpoint,)),
+            context_tokens=window,
             repair_attempts=judge.repair_attempts,
         )
         for name, metric in metrics.items()

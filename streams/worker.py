@@ -15,23 +15,24 @@ import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from judge.chat import ChatClient
-from judge.evaluator import Judge
 from judge.metric import Metric
+from judge.pool import EndpointPool
 from schemas import QAEvent
 from streams.agents.intake import Intake
-from streams.agents.judge import Availability, JudgeAgent
+from streams.agents.judge import JudgeAgent
 from streams.agents.monitor import MonitorAgent
 from streams.agents.pipeline import Pipeline
 from streams.app import App, add_agent, build_app
 from streams.errors import SettingsError, StreamsError
 from streams.health import Health
 from streams.ingest import Ingest
-from streams.judging import build_judges, build_metrics, first_endpoint, open_chat
+from streams.judge_watch import JudgeWatch
+from streams.judging import build_metrics, build_pooled_judges, judge_endpoints, open_chat, open_pool
 from streams.metrics import Metrics
 from streams.monitor import Monitor, MonitorConfig
 from streams.output import Incoming, Output
 from streams.pushdown import PushDown, push_down
-from streams.settings import Settings
+from streams.settings import EndpointSettings, Settings
 from streams.status import status_of
 from streams.topics import ensure_topics
 from streams.transport import Consumer, Plan, Room
@@ -92,7 +93,7 @@ async def run_worker(
         stop: Set it to have the worker end.
         agents: Which parts run here. Fewer than all have a consumer group of their own.
         registry: Where metrics are registered; a new one with process metrics by default. One a worker.
-        chat: The judge to ask; by default the first endpoint of the settings. Stays the caller's to close.
+        chat: The judge to ask; by default the endpoints of the settings. Stays the caller's to close.
         env: Environment variables, for an endpoint by OPENAI_*; those of the process by default.
         on_ready: Called once, when partitions are assigned.
 
@@ -140,7 +141,7 @@ class _Worker:
         self._agents = tuple(name for name in AGENTS if name in agents)
         self._group_id = group_of(settings.kafka.group_id, self._agents)
         self._given_chat = chat
-        self._own_chat: ChatClient | None = None
+        self._own_chats: tuple[ChatClient, ...] = ()
         self._env = os.environ if env is None else env
         telemetry = settings.telemetry
         self._metrics = Metrics(
@@ -168,13 +169,13 @@ class _Worker:
             task_topic=settings.topics.task_topic,
         )
         self._pipelines: list[Pipeline] = []
-        self._availability: Availability | None = None
+        self._pool: EndpointPool | None = None
         self._monitor: Monitor | None = None
         self._started_at = time.monotonic()
         self._health = Health(
             loop=self._consumer,
             agents=self._pipelines,
-            judge_trouble=lambda: None if self._availability is None else self._availability.reason,
+            judge_trouble=lambda: None if self._pool is None else self._pool.trouble,
             write_trouble_seconds=lambda: self._output.failing_seconds,
         )
 
@@ -211,19 +212,16 @@ class _Worker:
 
     def _add_judge(self) -> None:
         settings = self._settings
-        endpoint = None
-        chat = self._given_chat
-        if chat is None:
-            endpoint = first_endpoint(settings.judge, self._env)
-            chat = self._own_chat = open_chat(endpoint, settings.judge)
-        judges: Mapping[str, Judge] = build_judges(self._judged_by, chat, settings.judge, endpoint)
-        self._availability = Availability(chat.endpoint, self._metrics)
+        endpoints: tuple[EndpointSettings, ...] = ()
+        if self._given_chat is not None:
+            chats: tuple[ChatClient, ...] = (self._given_chat,)
+        else:
+            endpoints = judge_endpoints(settings.judge, self._env)
+            chats = self._own_chats = tuple(open_chat(endpoint, settings.judge) for endpoint in endpoints)
+        self._pool = open_pool(chats, settings.judge, endpoints, observer=JudgeWatch(self._metrics))
         agent = JudgeAgent(
-            judges=judges,
-            availability=self._availability,
-            max_in_flight=settings.judge.max_in_flight,
+            judges=build_pooled_judges(self._judged_by, self._pool, settings.judge, endpoints),
             output=self._output,
-            counts=self._metrics,
         )
         for metric in self._judged_by:
             handle = partial(agent.handle, metric=metric)
@@ -289,8 +287,10 @@ class _Worker:
                 return
             await self._serve(stop, Running(web.url, self._group_id, self._agents), on_ready)
         finally:
-            if self._own_chat is not None:
-                await self._own_chat.close()
+            if self._pool is not None:
+                self._pool.stop()
+            for chat in self._own_chats:
+                await chat.close()
             await web.stop()
 
     def _partitions(self) -> tuple[Any, ...]:
@@ -341,7 +341,7 @@ class _Worker:
             _log.warning("leaving the group took too long, gone without", seconds=CLOSE_SECONDS)
 
     async def _finish(self, timeout_seconds: float) -> None:
-        waits = self._availability is not None and self._availability.down
+        waits = self._pool is not None and self._pool.trouble is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self._pipelines))
 

@@ -145,7 +145,7 @@ def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> Non
         judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(500)]))
         await asyncio.sleep(3_599)
         assert pool.trouble == "connection refused"
-        # 64 at once (the first goes alone), then at most a probe and a check each half of 5 s.
+        # 64 at once (after the first 4), then at most a probe and a check each half of 5 s.
         assert len(server.calls) <= 70 + 2 * 3_600 / 2.5
         assert not judging.done()
         results = await judging
@@ -198,7 +198,7 @@ def test_the_preferred_endpoint_is_asked_again_when_it_is_back() -> None:
 
 
 def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
-    """20 calls at 4 at a time and 1 s each take 5 s (the first alone: 6 s); the spare is not asked."""
+    """20 calls at 4 at a time and 1 s each take 5 s; the spare is not asked."""
 
     async def scenario() -> None:
         first, spare = Server(lambda *_: 1.0), Server(lambda *_: 0.1, endpoint="spare")
@@ -207,7 +207,7 @@ def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
         await judge_all(judge, ["a"] * 20)
         assert spare.calls == []
         assert first.most_in_flight == 4
-        assert now() - started == pytest.approx(6.0, abs=0.1)
+        assert now() - started == pytest.approx(5.0, abs=0.1)
 
     run_virtually(scenario())
 
@@ -225,14 +225,17 @@ def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
             await asyncio.sleep(0.05)
         assert most == 8
         assert {result.status for result in watching.result()} == {"scored"}
-        await pool.close()
+        pool.stop()
 
     run_virtually(scenario())
 
 
 @pytest.mark.parametrize("told", ["limit", "retry-after"])
 def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
-    """500 events at a server that grants 60 a minute: at least 90% of it used, at most 2% refused, none lost."""
+    """1_000 events at a server that grants 60 a minute: at least 90% of it used, at most 2% refused, none lost.
+
+    Where nothing but Retry-After tells the limit, part of the first burst of 64 is refused: 8 of the first 68 calls.
+    """
 
     async def scenario() -> None:
         began, used = now(), Counter[int]()
@@ -253,10 +256,10 @@ def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
         refused: list[float] = []
         server = Server(grant)
         judge, _, _ = pooled(server)
-        results = await judge_all(judge, [str(number) for number in range(500)])
+        results = await judge_all(judge, [str(number) for number in range(1_000)])
         minutes = (now() - began) / 60
         assert {result.status for result in results} == {"scored"}
-        assert 500 / minutes >= 0.9 * 60
+        assert 1_000 / minutes >= 0.9 * 60
         assert len(refused) <= 0.02 * len(server.calls)
 
     run_virtually(scenario())
@@ -285,7 +288,7 @@ def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
         results = await judge_all(judge, [str(number) for number in range(200)])
         assert {result.status for result in results} == {"scored"}
         assert all(result.judge is not None and result.judge.tries <= 12 for result in results)
-        # One alone; then pauses with 32, 16, 8, 4, 2, 1, 1 ... calls in between.
+        # Four; then pauses with 32, 16, 8, 4, 2, 1, 1 ... calls in between.
         assert len([moment for moment, _ in server.calls if moment < back]) <= 90
 
     run_virtually(scenario())
@@ -420,7 +423,7 @@ def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> 
         judge, _, notes = pooled(first, spare)
         results = await judge_all(judge, ["a"] * 10)
         assert {result.judge.endpoint for result in results if result.judge} == {"spare"}
-        assert len(first.calls) == 1
+        assert len(first.calls) <= 4
         assert ("primary", True) in notes.downs
         spare.behaviour = lambda *_: JudgeConfigurationError("404 from spare")
         with pytest.raises(JudgeConfigurationError, match=r"401 from primary; 404 from spare"):

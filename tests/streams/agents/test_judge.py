@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from judge.errors import JudgeUnavailableError
-from judge.evaluator import Judge
 from schemas import Evaluator, JudgeCall, JudgeTask, Sampling, Scored, Source, Times
-from streams.agents.judge import Availability, JudgeAgent
-from streams.metrics import Metrics
+from streams.agents.judge import JudgeAgent
 from streams.output import Output
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,19 +31,9 @@ class _Record:
 
 
 class _Judge:
-    """Says what it is told, and scores when there is nothing left to say."""
-
-    evaluator = _EVALUATOR
-
-    def __init__(self, *errors: Exception) -> None:
-        self.errors = list(errors)
-        self.calls = 0
+    """Scores whatever it gets."""
 
     async def judge(self, task: JudgeTask) -> Scored:
-        self.calls += 1
-        await asyncio.sleep(0)
-        if self.errors:
-            raise self.errors.pop(0)
         return Scored(
             result_id=task.result_id,
             event_id=task.event_id,
@@ -76,47 +60,13 @@ class _Output:
         self.letters.append((reason, detail))
 
 
-def _agent(judge: _Judge, output: _Output) -> tuple[JudgeAgent, Metrics]:
-    metrics = Metrics(CollectorRegistry())
-    agent = JudgeAgent(
-        judges={"tone": cast("Judge", judge)},
-        availability=Availability("primary", metrics),
-        max_in_flight=1,
-        output=cast("Output", output),
-        counts=metrics,
-        first_wait_seconds=0.001,
-    )
-    return agent, metrics
-
-
-async def test_an_outage_is_waited_out_and_shown() -> None:
-    """Three refusals, then a verdict: one result, no dead letter, and the breaker closed again."""
-    judge, output = _Judge(*(JudgeUnavailableError("down") for _ in range(3))), _Output()
-    agent, metrics = _agent(judge, output)
+async def test_a_task_becomes_a_result() -> None:
+    """The one that the metric's judge gives."""
+    output = _Output()
+    agent = JudgeAgent(judges={"tone": _Judge()}, output=cast("Output", output))
     await agent.handle(cast("Any", _Record()), "tone")
-    assert judge.calls == 4
-    assert len(output.results) == 1
+    assert [result.result_id for result in output.results] == [_TASK.result_id]
     assert output.letters == []
-    value: Callable[..., float | None] = metrics.registry.get_sample_value
-    labels = {"endpoint": "primary", "model": "m"}
-    assert value("judgestream_judge_call_seconds_count", {**labels, "outcome": "unavailable"}) == 3
-    assert value("judgestream_judge_call_seconds_count", {**labels, "outcome": "scored"}) == 1
-    assert value("judgestream_judge_breaker_open", {"endpoint": "primary"}) == 0
-    assert value("judgestream_judge_in_flight", {"endpoint": "primary"}) == 0
-
-
-async def test_an_endpoint_is_left_alone_as_long_as_it_asks() -> None:
-    """With a retry-after of an hour there is one call, until the endpoint answers somebody else."""
-    judge, output = _Judge(JudgeUnavailableError("busy", retry_after_seconds=3600)), _Output()
-    agent, _ = _agent(judge, output)
-    waiting = asyncio.create_task(agent.handle(cast("Any", _Record()), "tone"))
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert judge.calls == 1
-    assert agent.availability.reason == "busy"
-    agent.availability.answered()
-    await asyncio.wait_for(waiting, 5)
-    assert len(output.results) == 1
 
 
 @pytest.mark.parametrize(
@@ -131,7 +81,7 @@ async def test_an_endpoint_is_left_alone_as_long_as_it_asks() -> None:
 async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
     """The reason names fields, never what stood in them."""
     output = _Output()
-    agent, _ = _agent(_Judge(), output)
+    agent = JudgeAgent(judges={"tone": _Judge()}, output=cast("Output", output))
     await agent.handle(cast("Any", _Record(value)), "tone")
     ((reason, said),) = output.letters
     assert reason == "invalid_task"
