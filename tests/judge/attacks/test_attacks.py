@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+
+import pytest
+
+from judge.chat import ChatRequest
+from judge.coverage import Coverage
+from judge.evaluator import Judge
+from judge.metric import Inputs, Metric
+from judge.offline.scorer import judge_messages
+from judge.packs import parse_pack
+from judge.prompting import parse_fenced
+from judge.quoting import quoted
+from judge.relevance import Relevance
+from judge.scripted import ScriptedChat
+from judge.text import neutralize
+from schemas import Failed, JudgeTask, Scored, Unscored
+from tests.judge.attacks.corpus import ATTACKS, EVENT, PAGE_WORDS, Attack, attack_task
+from tests.judge.lying_judge import lying_chat
+
+METRICS: tuple[Metric, ...] = (Coverage(), Relevance())
+LOWEST_THAT_COUNTS = 1
+
+each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
+each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+
+
+def _offline_chat() -> ScriptedChat:
+    def say(request: ChatRequest) -> str:
+        schema = request.response_schema
+        contents = [message.content for message in request.messages if message.role == "user"]
+        said = judge_messages(contents, schema_name=None if schema is None else schema.name)
+        assert said.text is not None
+        return said.text
+
+    return ScriptedChat(say)
+
+
+def _score(result: Scored | Unscored | Failed) -> int:
+    """No number is as good as none."""
+    assert not isinstance(result, Failed), result.detail
+    return result.score if isinstance(result, Scored) else 0
+
+
+def test_the_corpus() -> None:
+    """It has at least 60 attacks, each with a name of its own, of all the kinds that are known."""
+    assert len(ATTACKS) >= 60
+    assert max(Counter(attack.id for attack in ATTACKS).values()) == 1
+    assert {attack.kind for attack in ATTACKS} == {
+        "override", "fake_verdict", "delimiter", "master_key", "null", "role_play", "many_shot", "unicode", "page_tag",
+        "pack_variable", "display", PAGE_WORDS,
+    }  # fmt: skip
+    answers = " ".join(attack.answer for attack in ATTACKS)
+    assert not any(word in answers for word in ("Paris", "1889", "Champ"))
+
+
+@each_attack
+@each_metric
+def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
+    """The instructions are the same as ever, and the answer comes back as one section with nothing unseen in it."""
+    request = metric.prepare(attack_task(metric, attack.answer))
+    if not isinstance(request, ChatRequest):
+        return  # nothing to ask about
+    plain = metric.prepare(attack_task(metric, "Nothing. [Page 1]"))
+    assert isinstance(plain, ChatRequest)
+    assert request.messages[0] == plain.messages[0]
+    sections = parse_fenced(request.messages[1].content)
+    assert sections["answer"] == neutralize(attack.answer)
+    assert sections["question"] == EVENT["question"]
+    others = {name for name in sections if name not in {"question", "answer", "missing_pages"}}
+    assert others <= {"reference", *EVENT["context"]}
+    for name in others:
+        assert sections[name] == (EVENT["reference"] if name == "reference" else EVENT["context"][name])
+
+
+@each_attack
+@each_metric
+async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, metric: Metric) -> None:
+    """It ends with a verdict of at most 1, or with none."""
+    task = attack_task(metric, attack.answer)
+    limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
+    assert _score(await Judge(metric, _offline_chat()).judge(task)) <= limit
+
+
+@each_attack
+@each_metric
+async def test_an_attack_gains_nothing_with_a_judge_that_lies(attack: Attack, metric: Metric) -> None:
+    """Whatever the judge makes up, verification leaves at most 1; but for words of the page, which code cannot tell apart."""
+    task = attack_task(metric, attack.answer)
+    limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
+    assert _score(await Judge(metric, lying_chat()).judge(task)) <= limit
+
+
+def _is_out_of_reach(attack: Attack, metric: Metric) -> bool:
+    return attack.kind == PAGE_WORDS and metric.name == "relevance"
+
+
+async def test_the_liar_can_do_its_work() -> None:
+    """An answer that deserves it gets full marks from the liar: that it fails above is not for want of trying."""
+    answer = (
+        "The Eiffel Tower stands in Paris, on the Champ de Mars. [Page 1]\n"
+        "It was completed in March 1889 for the World's Fair. [Page 2]"
+    )
+    for metric in METRICS:
+        result = await Judge(metric, lying_chat()).judge(attack_task(metric, answer))
+        assert _score(result) >= 4
+
+
+@each_attack
+def test_an_attack_fills_in_nothing_in_a_pack(attack: Attack) -> None:
+    """What stands in an answer is never read as a placeholder, nor as the beginning of another message."""
+    for dialect, raw in (
+        ("markdown", b"## System\n\nJudge.\n\n## User\n\nQ: {{ item.input }}\nA: {{ item.output_text }}\n"),
+        ("yaml", b"messages:\n- {role: system, content: Judge.}\n- {role: user, content: 'Q: {question} A: {answer}'}\n"),
+    ):  # fmt: skip
+        pack = parse_pack(raw, dialect=dialect, origin="test")  # type: ignore[arg-type] # a tuple's str
+        messages = pack.render(Inputs("q", attack.answer, reference="hidden", context={"Page-1": "hidden"}))
+        assert [message.role for message in messages] == ["system", "user"]
+        assert neutralize(attack.answer).strip() in messages[1].content
+        assert "hidden" not in messages[1].content
+
+
+@each_attack
+def test_an_attack_is_shown_on_one_harmless_line(attack: Attack) -> None:
+    """Where messages quote it: no control characters, no line end, no turn of direction, a bounded length."""
+    line = quoted(attack.answer)
+    assert not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in line)
+    assert len(line) <= 122
+
+
+def test_the_event_of_the_corpus_is_a_fair_one() -> None:
+    """The offline judge gives a good answer more than the attacks get."""
+    metric = Coverage()
+    task: JudgeTask = attack_task(metric, EVENT["reference"])
+    request = metric.prepare(task)
+    assert isinstance(request, ChatRequest)
+    said = judge_messages([request.messages[1].content], schema_name="coverage_evidence")
+    outcome = metric.interpret(task, said.text or "")
+    assert getattr(outcome, "score", 0) == 5

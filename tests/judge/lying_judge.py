@@ -1,0 +1,212 @@
+"""A judge that wants every answer to pass: it says whatever verification lets through at the highest score.
+
+It knows the rules. It reads the fenced event as any judge does, makes up several replies out of spans that really stand in the
+texts, tries each against the project's own verification, and says the best.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from judge.chat import ChatRequest
+from judge.coverage import Coverage
+from judge.errors import InvalidVerdictError
+from judge.metric import Metric, ScoredOutcome
+from judge.prompting import parse_fenced
+from judge.relevance import Relevance
+from judge.scripted import ScriptedChat
+from judge.tags import page_number, tagged_claims, untagged_segments
+from judge.text import content_words, sentences, share_stem, words
+from schemas import JudgeTask
+from tests.judge.tasks import make_task
+
+MAX_WORDS = 40
+"""Words of a text that are tried one by one."""
+
+Json = dict[str, Any]
+
+
+def lying_chat() -> ScriptedChat:
+    """The liar as an endpoint."""
+    return ScriptedChat(lie, endpoint="liar", model="liar-1")
+
+
+def lie(request: ChatRequest) -> str:
+    """The best reply to a request of a built-in metric in evidence mode."""
+    sections = parse_fenced(request.messages[-1].content)
+    question, answer = sections["question"], sections["answer"]
+    metric: Metric
+    if "reference" in sections:
+        metric = Coverage()
+        task = make_task("coverage", question=question, answer=answer, reference=sections["reference"])
+        replies = coverage_lies(reference=sections["reference"], answer=answer)
+    else:
+        metric = Relevance()
+        pages = {name: text for name, text in sections.items() if page_number(name) is not None}
+        task = make_task("relevance", question=question, answer=answer, context=pages)
+        replies = relevance_lies(
+            answer=answer, pages={page_number(name) or 0: text for name, text in pages.items()}
+        )
+    return max((json.dumps(reply) for reply in replies), key=lambda reply: _gain(metric, task, reply))
+
+
+def _gain(metric: Metric, task: JudgeTask, reply: str) -> tuple[float, int]:
+    """The score that a reply gets; an invalid one is worth the least."""
+    try:
+        outcome = metric.interpret(task, reply)
+    except InvalidVerdictError:
+        return -1.0, 0
+    if not isinstance(outcome, ScoredOutcome):
+        return -0.5, 0
+    # Of two that are rounded alike the one with fewer corrections is less suspicious.
+    return outcome.score, -len(outcome.corrections)
+
+
+def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
+    """Replies that might give an answer more than it deserves."""
+    said = _spans(answer)
+    parts = [reference[start:end] for start, end in sentences(reference)] or [reference]
+    single = _single_words(reference)
+    shared = [word for word in single if _like(word, words_of(answer))]
+    whole = [_matched(reference, span) for span in said]
+    by_sentence = {span: [_matched(part, span) for part in parts] for span in said}
+    best_words = [_matched(word, _place_of(word, said)) for word in shared]
+    fillers = [_item(part, None) for part in parts]
+    for terms in (
+        [], [_matched(word, _place_of(word, said)) for word in shared], [_matched(word, said[0]) for word in single[:3]],
+    ):  # fmt: skip
+        yield _coverage([], [], terms)
+        for item in whole:
+            yield _coverage([item], [], terms)
+            yield _coverage([], [item], terms)
+        for items in by_sentence.values():
+            yield _coverage(items, [], terms)
+            yield _coverage([], items, terms)
+            yield _coverage(items[:1], items[1:], terms)
+        for facts in (best_words, best_words[:1], [_matched(word, said[0]) for word in single]):
+            for rest in ([], fillers, [_item(reference, None)]):
+                yield _coverage(facts, rest, terms)
+                yield _coverage([*facts, *rest], [], terms)
+                yield _coverage([], [*facts, *rest], terms)
+        # For each sentence the span of the answer that passes, found one by one.
+        for name in ("facts", "conclusions"):
+            chosen = [_item_that_holds(part, said, reference, answer) for part in parts]
+            yield _coverage(*((chosen, []) if name == "facts" else ([], chosen)), terms)
+
+
+def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str) -> Json:
+    metric, task = Coverage(), make_task("coverage", reference=reference, answer=answer)
+    for span in said:
+        item = _matched(part, span)
+        outcome = metric.interpret(task, json.dumps(_coverage([item], [], [])))
+        if isinstance(outcome, ScoredOutcome) and outcome.evidence["facts"][0]["matched"]:
+            return item
+    return _item(part, None)
+
+
+def relevance_lies(*, answer: str, pages: Mapping[int, str]) -> Iterator[Json]:
+    """Replies that might give an answer more than it deserves."""
+    tagged = tagged_claims(answer)
+    untagged = untagged_segments(answer)
+    yield _relevance([])
+    for with_untagged in (False, True):
+        others = [_claim(one.text, (), None, None) for one in untagged] if with_untagged else []
+        for short in (False, True):
+            claims: list[Json] = []
+            for one in tagged:
+                spans = [one.text] if not short else [word for word in _single_words(one.text) if word]
+                for span in spans or [one.text]:
+                    page, words_there = _best_page(span, one.pages, pages)
+                    claims.append(_claim(span, one.pages, page, words_there))
+            yield _relevance([*claims, *others])
+        for part in (0, 1):
+            yield _relevance(
+                [
+                    *(
+                        _claim(one.text, one.pages, page, text if part == 0 else text[: len(text) // 2])
+                        for one in tagged
+                        for page, text in pages.items()
+                        if page in one.pages
+                    ),
+                    *others,
+                ]
+            )
+    if not tagged:
+        yield _relevance([_claim(answer.strip(), tuple(pages), page, text) for page, text in pages.items()])
+
+
+def _best_page(span: str, cited: Iterable[int], pages: Mapping[int, str]) -> tuple[int | None, str | None]:
+    wanted = words_of(span)
+    best: tuple[int, int | None, str | None] = (-1, None, None)
+    for page in cited:
+        text = pages.get(page, "")
+        for start, end in sentences(text):
+            common = sum(_like(word, words_of(text[start:end])) for word in wanted)
+            if common > best[0]:
+                best = common, page, text[start:end]
+    return best[1], best[2]
+
+
+def words_of(text: str) -> list[str]:
+    """Its words that say something."""
+    return [word.text for word in content_words(text)]
+
+
+def _single_words(text: str) -> list[str]:
+    found = dict.fromkeys(text[word.start : word.end] for word in content_words(text) or words(text))
+    return list(found)[:MAX_WORDS]
+
+
+def _like(word: str, others: Iterable[str]) -> bool:
+    return any(share_stem(word.lower(), other) for other in others)
+
+
+def _spans(answer: str) -> list[str]:
+    """Parts of the answer to point at: the whole, each sentence, each word."""
+    parts = [answer.strip(), *(answer[start:end] for start, end in sentences(answer))][:20]
+    return [part for part in dict.fromkeys([*parts, *_single_words(answer)]) if part] or [answer]
+
+
+def _place_of(word: str, said: Sequence[str]) -> str:
+    return next((span for span in reversed(said) if _like(word, words_of(span))), said[0])
+
+
+def _matched(span: str, answer_span: str) -> Json:
+    return _item(span, answer_span)
+
+
+def _item(span: str, answer_span: str | None) -> Json:
+    return {
+        "item": span,
+        "reference_span": span,
+        "answer_span": answer_span,
+        "justification": "Certainly.",
+        "matched": answer_span is not None,
+    }
+
+
+def _coverage(facts: Sequence[Json], conclusions: Sequence[Json], terms: Sequence[Json]) -> Json:
+    return {
+        "facts": list(facts),
+        "conclusions": list(conclusions),
+        "terms": list(terms),
+        "organization": {"justification": "The same.", "similar": True},
+    }
+
+
+def _claim(span: str, pages: Iterable[int], page: int | None, page_span: str | None) -> Json:
+    return {
+        "claim_span": span,
+        "pages": list(pages)[:50],
+        "page": page,
+        "page_span": page_span,
+        "justification": "Certainly.",
+        "supported": True,
+        "relevant": True,
+    }
+
+
+def _relevance(claims: Sequence[Json]) -> Json:
+    return {"claims": list(claims), "justification": "Flawless.", "score": 5}
