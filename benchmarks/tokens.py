@@ -1,0 +1,190 @@
+"""What sending cited pages alone saves: input tokens a judged event against sending all pages, for relevance.
+
+The events are those of ExpertQA that cite exactly three pages. There every page of an event is cited, so that the others
+of a 20-page document are made from other events' pages. Measured with pages of two lengths: a passage a page, as the
+data has them (about 840 characters), and pages of 500 words, as a printed page has, for which further passages of other
+events follow on each page's own. Counted are all messages of the request, as the offline judge counts (four
+characters a token). The same without the instructions is told as well: they are the same for all events and come first,
+so that endpoints which cache prefixes charge a fraction for them.
+
+The offline judge judges both requests; the number of events whose verdict differs must be 0.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import cycle, islice
+from typing import Any
+
+from benchmarks.report import Line, data_file
+from judge.chat import ChatMessage, ChatRequest
+from judge.metric import Outcome
+from judge.offline.scorer import judge_messages
+from judge.offline.server import CHARS_PER_TOKEN
+from judge.prompting import built_in_messages
+from judge.relevance import Relevance
+from judge.response_schemas import RELEVANCE_SCHEMA
+from judge.tags import cited_pages, page_key, page_number
+from judge.task import build_task
+from schemas import QAEvent, Sampling, Source
+
+PAGES = 20
+CITED = 3
+WORDS_A_PAGE = 500
+AIM = 0.2
+_FILE = "expertqa_events.jsonl"
+_WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One event's requests.
+
+    Args:
+        sent: Characters of the request with the cited pages alone.
+        all_pages: Characters of the request with all pages.
+        instructions: Characters of what is the same in every request.
+        same_verdict: Whether both requests led to the same verdict.
+    """
+
+    sent: int
+    all_pages: int
+    instructions: int
+    same_verdict: bool
+
+
+def document(
+    own: Mapping[str, str], others: Sequence[str], *, start: int, words_a_page: int
+) -> dict[str, str]:
+    """Make a document of 20 pages.
+
+    Args:
+        own: The event's pages, by name.
+        others: Pages of other events.
+        start: Where in `others` to begin, so that documents differ.
+        words_a_page: Each page is filled with further passages up to so many words; 0 leaves one passage a page.
+    """
+    passages = islice(cycle(others), start % len(others), None)
+    pages = dict(own)
+    number = max((page_number(name) or 0) for name in own)
+    while len(pages) < PAGES:
+        number += 1
+        pages[page_key(number)] = next(passages)
+    for name, text in pages.items():
+        parts, words = [text], len(text.split())
+        while words < words_a_page:
+            parts.append(next(passages))
+            words += len(parts[-1].split())
+        pages[name] = "\n".join(parts)
+    return pages
+
+
+def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
+    """Judge one event both ways, offline."""
+    metric = Relevance()
+    task = build_task(
+        QAEvent.model_validate({**event, "context": dict(pages)}),
+        metric,
+        source=Source(topic=_FILE, partition=0, offset=0),
+        sampling=Sampling(probability=1.0, stratum="default", policy="every event"),
+        recorded_at=_WHEN,
+        sampled_at=_WHEN,
+    )
+    request = metric.prepare(task)
+    if not isinstance(request, ChatRequest):
+        raise TypeError(f"{event['event_id']} needs no call; choose events that cite pages")
+    sections = {"question": task.question, "answer": task.answer, **pages}
+    whole = built_in_messages("relevance.evidence", sections)
+
+    def verdict(messages: Sequence[ChatMessage]) -> Outcome:
+        contents = [message.content for message in messages if message.role == "user"]
+        said = judge_messages(contents, schema_name=RELEVANCE_SCHEMA.name)
+        return metric.interpret(task, said.text or "")
+
+    return Measured(
+        sent=_chars(request.messages),
+        all_pages=_chars(whole),
+        instructions=len(request.messages[0].content),
+        same_verdict=_published(verdict(request.messages)) == _published(verdict(whole)),
+    )
+
+
+def run() -> Iterator[dict[str, object]]:
+    """Measure; without the data this is named and skipped."""
+    path = data_file(_FILE)
+    if path is None:
+        message = f"skipped: {_FILE} is not there (JUDGESTREAM_DATA names the folder)"
+        print(message, file=sys.stderr)
+        yield Line("tokens: relevance", None, "tokens an event", note=message).as_json()
+        return
+    events = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    for words_a_page, name in ((0, "a passage a page"), (WORDS_A_PAGE, f"{WORDS_A_PAGE} words a page")):
+        for line in _lines(name, measured(events, words_a_page=words_a_page)):
+            yield line.as_json()
+
+
+def measured(events: Sequence[Mapping[str, Any]], *, words_a_page: int) -> list[Measured]:
+    """Measure the events that cite exactly three pages, all of which they have."""
+    found = []
+    for place, event in enumerate(events):
+        own = event.get("context") or {}
+        cited = [page_key(page) for page in cited_pages(event["answer"])]
+        if len(cited) != CITED or set(cited) != set(own):
+            continue
+        others = [
+            text for other in events if other is not event for text in (other.get("context") or {}).values()
+        ]
+        # An odd step through the other pages, so that documents have different ones.
+        pages = document(own, others, start=place * 37, words_a_page=words_a_page)
+        found.append(measure(event, pages))
+    return found
+
+
+def _lines(name: str, found: Sequence[Measured]) -> Iterator[Line]:
+    title = f"tokens: relevance, {PAGES} pages, {CITED} cited, {name}"
+    aim = f"<= {AIM} of all pages"
+    if not found:
+        yield Line(title, None, "tokens an event", aim=aim, note="no event cites exactly three pages")
+        return
+    sent, whole, constant = (
+        sum(getattr(one, field) for one in found) / len(found) / CHARS_PER_TOKEN
+        for field in ("sent", "all_pages", "instructions")
+    )
+    note = f"{len(found)} events of ExpertQA; baseline: all pages sent; {CHARS_PER_TOKEN} characters a token"
+    for suffix, less in (("", 0.0), (", without the instructions", constant)):
+        value, baseline = sent - less, whole - less
+        yield Line(
+            title + suffix,
+            round(value),
+            "tokens an event",
+            baseline=round(baseline),
+            aim=aim,
+            met=value <= AIM * baseline,
+            note=note,
+        )
+    changed = sum(not one.same_verdict for one in found)
+    yield Line(
+        f"{title}: verdicts changed",
+        changed,
+        "events",
+        aim="0",
+        met=changed == 0,
+        note=f"of {len(found)}, by the offline judge",
+    )
+
+
+def _chars(messages: Sequence[ChatMessage]) -> int:
+    return sum(len(message.content) for message in messages)
+
+
+def _published(outcome: Outcome) -> object:
+    return None if outcome.verdict is None else dict(outcome.verdict)
+
+
+if __name__ == "__main__":
+    for result in run():
+        print(json.dumps(result))
