@@ -32,6 +32,8 @@ ROOT: Final = Path(__file__).parents[2]
 PARTITIONS: Final = 6
 SESSION_SECONDS: Final = 6
 END_SECONDS: Final = 60.0
+READS: Final = '"event": "reading"'
+"""In the log once a worker has its partitions."""
 _LOOK_AGAIN_SECONDS = 0.5
 _LOG_TAIL_CHARS = 3_000
 
@@ -73,6 +75,7 @@ class Worker:
     environment: dict[str, str]
     log: Path
     process: asyncio.subprocess.Process | None = None
+    _starts: int = 0
 
     @property
     def pid(self) -> int:
@@ -82,6 +85,7 @@ class Worker:
 
     async def start(self) -> None:
         """Start it."""
+        self._starts = self.lines(READS)
         log: IO[bytes]
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -101,8 +105,20 @@ class Worker:
             await process.wait()
             raise AssertionError(f"{self.name} did not end on {how.name}:\n{self.tail()}") from None
 
+    async def reads(self) -> None:
+        """Wait until what was started last reads."""
+
+        def reads() -> bool:
+            assert self.process is not None, f"{self.name} was never started"
+            assert self.process.returncode is None, f"{self.name} did not start:\n{self.tail()}"
+            return self.lines(READS) > self._starts
+
+        await until(reads, f"{self.name} reads", deadline_seconds=END_SECONDS)
+
     def lines(self, text: str) -> int:
         """How many lines of its log hold a text."""
+        if not self.log.exists():
+            return 0
         return sum(text in line for line in self.log.read_text(errors="replace").splitlines())
 
     def tail(self) -> str:
@@ -219,11 +235,7 @@ class Arena:
             self.workers.append(worker)
             await worker.start()
         for worker in self.workers:
-            await until(
-                lambda worker=worker: worker.lines("reading") > 0,  # type: ignore[misc] # mypy cannot infer a lambda with a default
-                f"{worker.name} reads",
-                deadline_seconds=END_SECONDS,
-            )
+            await worker.reads()
 
     def start_feed(self) -> None:
         """Produce the events, in the background."""

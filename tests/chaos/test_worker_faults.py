@@ -59,14 +59,9 @@ async def test_rolling_restart(arena: Arena, verdict: Verdict, static: bool) -> 
     arena.start_feed()
     for worker in arena.workers:
         await arena.judged(20)
-        before = worker.lines("reading")
         assert await worker.end(signal.SIGTERM) == 0, worker.tail()
         await worker.start()
-        await until(
-            lambda worker=worker, before=before: worker.lines("reading") > before,  # type: ignore[misc] # mypy cannot infer a lambda with defaults
-            f"{worker.name} reads again",
-            deadline_seconds=60,
-        )
+        await worker.reads()
     await verdict(f"rolling restart, {'static' if static else 'dynamic'} membership")
 
 
