@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -204,19 +205,22 @@ def _language(text: str) -> str | None:
     read = [word for word in word_texts(text[:4000]) if not word[0].isdecimal()]
     if not read:
         return None
-    scripts = [_script(word) for word in read]
-    script = max(set(scripts), key=scripts.count)
+    # Few different letters begin many words.
+    scripts: Counter[str] = Counter()
+    for letter, count in Counter(word[0] for word in read).items():
+        scripts[_script(letter)] += count
+    script = max(scripts, key=scripts.__getitem__)
     if script != "latin":
         return script
     if len(read) < _MIN_LANGUAGE_WORDS:
         return None
-    share = sum(word in STOP_WORDS for word in read) / len(read)
+    share = sum(map(STOP_WORDS.__contains__, read)) / len(read)
     return "english" if share >= _MUCH_ENGLISH else "another" if share <= _LITTLE_ENGLISH else None
 
 
-def _script(word: str) -> str:
-    """A name for the block of a word's first letter; wide enough that languages which share letters share a name."""
-    code = ord(word[0])
+def _script(letter: str) -> str:
+    """A name for the block of a letter; wide enough that languages which share letters share a name."""
+    code = ord(letter)
     for name, first, last in _SCRIPTS:
         if first <= code <= last:
             return name

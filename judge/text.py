@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,6 +43,9 @@ _UNSPACED = (
 )
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _NUMBER_POINTS = ".,"
+_REMEMBERED_CHARS = 1000
+"""Words of shorter texts are remembered for a while: the same few claims and quotations of an event are looked at again and
+again. Longer ones would take memory."""
 # Vowel signs and accents: letters of their word, though Python's \w does not count them.
 _MARKS = "".join(chr(code) for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M")
 _LETTER = rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])"
@@ -285,10 +288,15 @@ def words(text: str | TextIndex) -> list[Word]:
     Numbers are words and keep their decimals; a possessive 's is not part of a word; scripts without spaces between
     words count each character as one.
     """
-    index = text if isinstance(text, TextIndex) else TextIndex(text)
-    spans = [match.span() for match in _WORD.finditer(index.normal)]
-    offsets = index.originals(position for span in spans for position in span)
+    if isinstance(text, str) and len(text) <= _REMEMBERED_CHARS:
+        return list(_remembered_words(text))
+    return _words(text if isinstance(text, TextIndex) else TextIndex(text))
+
+
+def _words(index: TextIndex) -> list[Word]:
     normal = index.normal
+    spans = [match.span() for match in _WORD.finditer(normal)]
+    offsets = index.originals(position for span in spans for position in span)
     if normal.isascii():
         return [Word(normal[start:end], next(offsets), next(offsets)) for start, end in spans]
     return [
@@ -297,15 +305,18 @@ def words(text: str | TextIndex) -> list[Word]:
     ]
 
 
-@lru_cache(maxsize=512)
-def word_texts(text: str) -> tuple[str, ...]:
-    """All words of a text, normalised, without their places; see `words`.
+@lru_cache(maxsize=256)
+def _remembered_words(text: str) -> tuple[Word, ...]:
+    return tuple(_words(TextIndex(text)))
 
-    The same few texts of an event are looked at again and again.
-    """
+
+def word_texts(text: str) -> Sequence[str]:
+    """All words of a text, normalised, without their places; see `words`."""
+    if len(text) <= _REMEMBERED_CHARS:
+        return [word.text for word in _remembered_words(text)]
     normal = TextIndex(text).normal
-    found = _WORD.findall(normal)
-    return tuple(found if normal.isascii() else (unicodedata.normalize("NFC", word) for word in found))
+    found: list[str] = _WORD.findall(normal)
+    return found if normal.isascii() else [unicodedata.normalize("NFC", word) for word in found]
 
 
 def is_content(word: str) -> bool:
@@ -317,7 +328,14 @@ def is_content(word: str) -> bool:
 
 def content_words(text: str | TextIndex) -> list[Word]:
     """The words of a text that say something, numbers included; see `words` and `is_content`."""
+    if isinstance(text, str) and len(text) <= _REMEMBERED_CHARS:
+        return list(_remembered_content(text))
     return [word for word in words(text) if is_content(word.text)]
+
+
+@lru_cache(maxsize=256)
+def _remembered_content(text: str) -> tuple[Word, ...]:
+    return tuple(word for word in _remembered_words(text) if is_content(word.text))
 
 
 def share_stem(one: str, other: str) -> bool:
