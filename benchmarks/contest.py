@@ -1,0 +1,75 @@
+"""Runs contestants: each in a process of its own, so that none warms or crowds another."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[1]
+_DEADLINE_SECONDS = 120.0
+
+
+class ContestantError(Exception):
+    """A contestant broke off; the message holds the end of what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run took, from the first records it had seen to the last.
+
+    Args:
+        records: Records between the two.
+        seconds: Wall-clock time.
+        cpu_seconds: CPU time of the process, all threads.
+        more: What else it tells.
+    """
+
+    records: int
+    seconds: float
+    cpu_seconds: float
+    more: Mapping[str, Any]
+
+    @property
+    def rate(self) -> float:
+        """Records a second of wall-clock time."""
+        return self.records / self.seconds
+
+    @property
+    def cpu_microseconds(self) -> float:
+        """CPU time a record."""
+        return self.cpu_seconds / self.records * 1e6
+
+
+def run_contestant(name: str, plan: Mapping[str, Any], *, python: str | None = None) -> Run:
+    """Run `benchmarks/contestants/<name>.py` with a plan, and read what it measured.
+
+    Raises:
+        ContestantError: It ended with an error, too late, or without a number.
+    """
+    command = [python or sys.executable, "-m", f"benchmarks.contestants.{name}", json.dumps(plan)]
+    try:
+        done = subprocess.run(
+            command, cwd=_ROOT, capture_output=True, text=True, timeout=_DEADLINE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ContestantError(f"{name} was not done after {_DEADLINE_SECONDS:.0f} s") from error
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"records"')]
+    if not lines:
+        raise ContestantError(f"{name} ended with status {done.returncode}: {done.stderr[-2000:]}")
+    told = json.loads(lines[-1])
+    return Run(told.pop("records"), told.pop("seconds"), told.pop("cpu_seconds"), told)
+
+
+def fastest(runs: Sequence[Run]) -> Run:
+    """The run with the highest rate: what else the machine did can only slow a run down."""
+    return max(runs, key=lambda run: run.rate)
+
+
+def leanest(runs: Sequence[Run]) -> Run:
+    """The run with the least CPU time a record, for the same reason."""
+    return min(runs, key=lambda run: run.cpu_microseconds)

@@ -1,0 +1,70 @@
+"""judgestream's own worker, as `judgestream worker` runs it, told by its metrics how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from benchmarks.contestants.pace import Pace
+from benchmarks.contestants.profiling import profiled
+from streams.cli.running import run_until_stopped
+from streams.logs import set_up_logs
+from streams.settings import Settings
+from streams.worker import run_worker
+
+LOOK_SECONDS = 0.02
+_PAGE_BYTES = 4096
+
+
+def main(plan: dict[str, Any]) -> None:
+    """Run the worker until it has counted what the plan says, then print what it took."""
+    settings = Settings.model_validate(plan["settings"])
+    set_up_logs(settings.telemetry)
+    pace = Pace(plan["total"])
+    with profiled():
+        run_until_stopped(lambda stop: _run(plan, settings, pace, stop))
+    pace.tell()
+
+
+async def _run(plan: dict[str, Any], settings: Settings, pace: Pace, stop: asyncio.Event) -> None:
+    registry = CollectorRegistry()
+    worker = asyncio.create_task(run_worker(settings, stop=stop, agents=plan["agents"], registry=registry))
+    watch = asyncio.create_task(_watch(plan["counted"], registry, pace))
+    await asyncio.wait({worker, watch}, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    await worker
+    watch.cancel()
+    with suppress(asyncio.CancelledError):
+        await watch
+
+
+async def _watch(counted: str, registry: CollectorRegistry, pace: Pace) -> None:
+    """Look how far it is until all is done; keep when it was how far, and how large the process was then."""
+    curve: list[tuple[float, int, int]] = []
+    count = 0
+    while not pace.seen(count, curve=curve):
+        await asyncio.sleep(LOOK_SECONDS)
+        before, count = count, _count(registry, counted)
+        if count != before:
+            curve.append((time.perf_counter(), count, _resident_bytes()))
+
+
+def _count(registry: CollectorRegistry, name: str) -> int:
+    # A counter of the library can be asked for alone; events are counted by a collector without a description.
+    families = (registry.restricted_registry([name]) if "results" in name else registry).collect()
+    return int(sum(sample.value for family in families for sample in family.samples if sample.name == name))
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

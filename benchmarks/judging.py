@@ -1,0 +1,211 @@
+"""How many answers are judged a second: the worker's judge against the loop that one would write with the SDK.
+
+The judge is a process that always gives the same valid reply over HTTP, at once or after a second. Both read the same tasks
+(an answer with three claims and their three pages), ask, and write a record for each, confirmed by the broker. The worker does
+more: it looks every quotation up in its text, works the score out anew, and its records say how they came about.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+
+from benchmarks.broker import Broker, fresh_name, running, running_broker
+from benchmarks.contest import Run, fastest, leanest, run_contestant
+from benchmarks.instant_judge import MARK, PLACEHOLDER
+from benchmarks.report import Line
+from judge.offline.relevance_rules import relevance_evidence
+from judge.relevance import Relevance
+from judge.task import build_task
+from schemas import QAEvent, Sampling, Source
+
+ROUNDS = 2
+IN_FLIGHT = 256
+WORKER_TASKS = 8_000
+PLAIN_TASKS = 2_500
+LATENCY_SECONDS = 1.0
+STEADY_CYCLES = 10
+"""Calls one after the other in each slot, over which the rate at a slow judge is taken."""
+_SETTLING_CYCLES = 3
+
+_LETTERS = str.maketrans("0123456789", "abcdefghij")
+_PAGES = (2, 3, 7)
+_PAGE = (
+    "The gauge at the old bridge was read {number} times a day. In spring the level stood {number} metres above its mean, "
+    "and the lower streets were flooded. The council had the walls raised afterwards, at a cost that nobody had foreseen. "
+    "Snow on the northern slopes melts in April, so that the river carries most of its water in May. "
+) * 3
+_CLAIM = (
+    "In spring the level at gauge {name} stood {number} metres above its mean. Evidence: [Page {number}]\n"
+)
+_QUESTION = "How high does the river rise in spring?"
+
+
+def run() -> Iterator[dict[str, object]]:
+    """Measure both: CPU time at an instant judge, and throughput at a slow one."""
+    with running_broker() as broker:
+        for line in (*_instant(broker), _slow(broker)):
+            yield line.as_json()
+
+
+def _instant(broker: Broker) -> Iterator[Line]:
+    tasks = _filled(broker, WORKER_TASKS)
+    runs: dict[str, list[Run]] = {"worker": [], "plain": [], "tuned": []}
+    with _judge(0.0) as base_url:
+        for _ in range(ROUNDS):
+            runs["worker"].append(
+                run_contestant("worker", _worker_plan(broker, tasks, base_url, WORKER_TASKS))
+            )
+            for name, tuned in (("plain", False), ("tuned", True)):
+                plan = _plain_plan(broker, tasks, base_url, tuned=tuned)
+                runs[name].append(run_contestant("judging_plain", plan))
+    note = f"{broker.name}; 256 in flight, an instant judge; baseline: "
+    yield _a_core(
+        runs["worker"], runs["plain"], f"{note}the plain loop, asyncio", "at least 3 times the baseline"
+    )
+    yield _a_core(runs["worker"], runs["tuned"], f"{note}the plain loop with uvloop and linger_ms=10", None)
+    rate, other = fastest(runs["worker"]).rate, fastest(runs["plain"]).rate
+    yield Line(
+        "judging: judged events a second, one process",
+        round(rate),
+        "events/s",
+        baseline=round(other),
+        note=f"{note}the plain loop, asyncio; wall-clock, beside a broker and a judge that need CPU too",
+    )
+
+
+def _a_core(ours: Sequence[Run], theirs: Sequence[Run], note: str, aim: str | None) -> Line:
+    rate, other = (1e6 / leanest(runs).cpu_microseconds for runs in (ours, theirs))
+    return Line(
+        "judging: judged events a second a core",
+        round(rate),
+        "events/CPU s",
+        baseline=round(other),
+        aim=aim,
+        met=None if aim is None else rate >= 3 * other,
+        note=note,
+    )
+
+
+def _slow(broker: Broker) -> Line:
+    count = IN_FLIGHT * (STEADY_CYCLES + _SETTLING_CYCLES + 2)
+    tasks = _filled(broker, count)
+    with _judge(LATENCY_SECONDS) as base_url:
+        done = run_contestant("worker", _worker_plan(broker, tasks, base_url, count))
+    begin = _time_of(done.more["curve"], IN_FLIGHT * _SETTLING_CYCLES)
+    end = _time_of(done.more["curve"], IN_FLIGHT * (_SETTLING_CYCLES + STEADY_CYCLES))
+    rate, most = IN_FLIGHT * STEADY_CYCLES / (end - begin), IN_FLIGHT / LATENCY_SECONDS
+    return Line(
+        "judging: judged events a second, judge of 1 s",
+        round(rate, 1),
+        "events/s",
+        baseline=most,
+        aim="at least 0.97 times the baseline",
+        met=rate >= 0.97 * most,
+        note=f"{broker.name}; 256 in flight; baseline: 256 / latency; over {STEADY_CYCLES} calls a slot after the first "
+        f"{_SETTLING_CYCLES}",
+    )
+
+
+def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
+    """When so many were done; between two looks, in proportion."""
+    before = (curve[0][0], 0.0)
+    for seconds, reached, _ in curve:
+        if reached >= count:
+            share = (count - before[1]) / (reached - before[1])
+            return before[0] + share * (seconds - before[0])
+        before = (seconds, reached)
+    raise ValueError(f"count must be at most {before[1]}, got {count}")
+
+
+def _judge(latency_seconds: float) -> AbstractContextManager[str]:
+    event = _event(PLACEHOLDER)
+    pages = {number: (event.context or {})[f"Page-{number}"] for number in _PAGES}
+    evidence = relevance_evidence(question=_QUESTION, answer=event.answer, pages=pages, missing=False)
+    plan = {"reply": json.dumps(evidence), "latency_seconds": latency_seconds}
+    return running([sys.executable, "-m", "benchmarks.instant_judge", json.dumps(plan)])
+
+
+def _event(name: str) -> QAEvent:
+    """An event with texts of its own, as in life: what is remembered of one must not help with the next."""
+    return QAEvent(
+        event_id=f"event-{name}",
+        question=_QUESTION,
+        answer="".join(_CLAIM.format(name=name, number=number) for number in _PAGES),
+        context={
+            f"Page-{number}": f"{_PAGE.format(number=number)}{MARK.decode()}{name}." for number in _PAGES
+        },
+        labels={"app": "bench"},
+    )
+
+
+def _name(number: int) -> str:
+    """A word for a number, as long as the placeholder."""
+    return f"{number:08d}".translate(_LETTERS)
+
+
+def _filled(broker: Broker, count: int) -> str:
+    topic = broker.topic(f"{fresh_name('bench-judge')}.relevance")
+    broker.fill(topic, _tasks(count))
+    return topic
+
+
+def _tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
+    metric, now = Relevance(), datetime.now(UTC)
+    for number in range(count):
+        task = build_task(
+            _event(_name(number)),
+            metric,
+            source=Source(topic="bench", partition=0, offset=number),
+            sampling=Sampling(probability=1.0, stratum="default", policy="bench"),
+            recorded_at=now,
+            sampled_at=now,
+        )
+        yield task.event_id.encode(), task.model_dump_json().encode()
+
+
+def _worker_plan(broker: Broker, tasks: str, base_url: str, total: int) -> dict[str, Any]:
+    group = fresh_name("bench-worker")
+    return {
+        "total": total,
+        "agents": ["judge"],
+        "counted": "judgestream_results_total",
+        "settings": {
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group},
+            "topics": {
+                "tasks_prefix": tasks.removesuffix("relevance"),
+                "scores": broker.topic(f"{group}.scores"),
+                "create": True,
+            },
+            "metrics": {"relevance": {"when": {"has": ["context"]}}},
+            "judge": {
+                "endpoints": [{"name": "instant", "base_url": base_url.strip(), "model": "instant-1"}],
+                "max_in_flight": IN_FLIGHT,
+            },
+            "telemetry": {"port": 0, "log_level": "warning"},
+        },
+    }
+
+
+def _plain_plan(broker: Broker, tasks: str, base_url: str, *, tuned: bool) -> dict[str, Any]:
+    group = fresh_name("bench-plain")
+    return {
+        "total": PLAIN_TASKS,
+        "bootstrap_servers": broker.bootstrap_servers,
+        "group": group,
+        "tasks": tasks,
+        "scores": broker.topic(f"{group}.scores"),
+        "base_url": base_url.strip(),
+        "in_flight": IN_FLIGHT,
+        "uvloop": tuned,
+        "linger_ms": 10 if tuned else 0,
+    }
+
+
+if __name__ == "__main__":
+    for result in run():
+        print(json.dumps(result), flush=True)
