@@ -393,17 +393,18 @@ class GuardedChat:
 
     def _refused(self, error: JudgeUnavailableError, now: float, sent_at: float) -> None:
         """It was asked too often: everybody leaves it alone for a while."""
+        asked = error.retry_after_seconds or _reset_seconds(error.limits)
         if sent_at < self._paused_until:  # sent before the pause began: the same lesson
-            self._pause(error, now, error.retry_after_seconds or 0.0)
+            self._pause(error, now, asked)
             self._requests.refused_too()
             return
         self._pauses += 1
-        if not error.retry_after_seconds:
+        if not asked:
             # Nothing says whether it is calls a minute or calls at the same time.
             self._limit.overloaded(now, sent_at=sent_at)
             pause = FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6)
         else:
-            pause = error.retry_after_seconds
+            pause = asked
             self._requests.refused(now, pause)
         self._pause(error, now, pause)
         if self._pauses >= MANY_REFUSALS:
@@ -442,6 +443,16 @@ class GuardedChat:
         if spent:
             self._output_tokens += 0.1 * (usage.output_tokens - self._output_tokens)
             self._tokens.settle(spent - estimated)
+
+
+def _reset_seconds(limits: RateLimits | None) -> float:
+    """Until what is used up is there again, by what an endpoint tells; 0 where it tells nothing."""
+    if limits is None:
+        return 0.0
+    used_up = (
+        one for one in (limits.requests, limits.tokens) if one.remaining is not None and one.remaining < 1
+    )
+    return max((one.reset_seconds or 0.0 for one in used_up), default=0.0)
 
 
 def _nothing() -> None:

@@ -52,6 +52,8 @@ class Answer:
     """Send the body byte by byte with this pause."""
     drop: bool = False
     """Close the connection without an answer."""
+    cut_after: int | None = None
+    """Announce the whole body, and close the connection after so many bytes of it."""
 
 
 @dataclass(slots=True)
@@ -64,18 +66,31 @@ class FakeOpenAI:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with the first request."""
     url: str = ""
+    by_word: dict[str, Answer] = field(default_factory=dict)
+    """What is answered to a request that holds a word, whenever it comes; other requests do not notice."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Record and answer."""
-        self.requests.append(json.loads(await request.read()))
+        body = await request.read()
+        self.requests.append(json.loads(body))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         self.asked.set()
-        answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
+        answer = next((one for word, one in self.by_word.items() if word.encode() in body), None)
+        if answer is None:
+            answer = self.answers[0] if len(self.answers) == 1 else self.answers.pop(0)
         if answer.drop:
             assert request.transport is not None
             request.transport.abort()
         if answer.hang:
             await asyncio.Event().wait()
+        if answer.cut_after is not None:
+            headers = {**answer.headers, "Content-Length": str(len(answer.body))}
+            begun = web.StreamResponse(status=answer.status, headers=headers)
+            await begun.prepare(request)
+            await begun.write(answer.body[: answer.cut_after])
+            assert request.transport is not None
+            request.transport.abort()
+            return begun
         if not answer.drip_seconds:
             return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
