@@ -29,6 +29,7 @@ _POLARITY = frozenset(
 )
 _LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
 _MIN_LANGUAGE_WORDS = 5
+_LANGUAGE_CHARS = 1000
 _UP_TO_TWENTY = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty
@@ -202,7 +203,7 @@ def differing_languages(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _language(text: str) -> str | None:
-    read = [word for word in word_texts(text[:4000]) if not word[0].isdecimal()]
+    read = [word for word in word_texts(text[:_LANGUAGE_CHARS]) if not word[0].isdecimal()]
     if not read:
         return None
     # Few different letters begin many words.

@@ -54,6 +54,11 @@ _WORD = re.compile(
     rf"\d+(?:[.,]\d+)*(?:{_BEGINNING}{_LETTER}*)?|[{_UNSPACED}][{_MARKS}]*|{_LETTER}+(?:'(?!s\b){_BEGINNING}+)?"
 )
 
+# The same for text in ASCII alone, several times as fast.
+_ASCII_WORD = re.compile(
+    r"\d+(?:[.,]\d+)*(?:[A-Za-z][A-Za-z0-9]*)?|[A-Za-z0-9]+(?:'(?!s\b)[A-Za-z]+)?", re.ASCII
+)
+
 _STOP_WORDS = """
     about above after again all also am an and any are as at be because been before being below between both but by
     can could did do does doing down during each few for from further had has have having he her here hers herself
@@ -295,9 +300,10 @@ def words(text: str | TextIndex) -> list[Word]:
 
 def _words(index: TextIndex) -> list[Word]:
     normal = index.normal
-    spans = [match.span() for match in _WORD.finditer(normal)]
-    offsets = index.originals(position for span in spans for position in span)
-    if normal.isascii():
+    is_ascii = normal.isascii()
+    spans = [match.span() for match in (_ASCII_WORD if is_ascii else _WORD).finditer(normal)]
+    offsets = index.originals([position for span in spans for position in span])
+    if is_ascii:
         return [Word(normal[start:end], next(offsets), next(offsets)) for start, end in spans]
     return [
         Word(unicodedata.normalize("NFC", normal[start:end]), next(offsets), next(offsets))
@@ -312,11 +318,19 @@ def _remembered_words(text: str) -> tuple[Word, ...]:
 
 def word_texts(text: str) -> Sequence[str]:
     """All words of a text, normalised, without their places; see `words`."""
-    if len(text) <= _REMEMBERED_CHARS:
-        return [word.text for word in _remembered_words(text)]
+    return _remembered_texts(text) if len(text) <= _REMEMBERED_CHARS else _texts(text)
+
+
+def _texts(text: str) -> list[str]:
     normal = TextIndex(text).normal
-    found: list[str] = _WORD.findall(normal)
-    return found if normal.isascii() else [unicodedata.normalize("NFC", word) for word in found]
+    if normal.isascii():
+        return _ASCII_WORD.findall(normal)
+    return [unicodedata.normalize("NFC", word) for word in _WORD.findall(normal)]
+
+
+@lru_cache(maxsize=256)
+def _remembered_texts(text: str) -> tuple[str, ...]:
+    return tuple(_texts(text))
 
 
 def is_content(word: str) -> bool:
