@@ -13,6 +13,7 @@ import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from streams.broker_settings import find_problems
 from streams.connection import client_options
 from streams.errors import StreamsError
 from streams.settings import KafkaSettings
@@ -38,7 +39,7 @@ async def ensure_topics(
     replication_factor: int = 1,
     connect_seconds: float = CONNECT_SECONDS,
 ) -> None:
-    """See to it that topics exist.
+    """See to it that topics exist, and that the broker's settings let nothing be lost.
 
     Args:
         kafka: Where the broker is.
@@ -49,17 +50,17 @@ async def ensure_topics(
         connect_seconds: How long to try to reach a broker that may be starting, too.
 
     Raises:
-        TopicsError: The broker does not answer, or topics are missing; with the commands that create them.
+        TopicsError: The broker does not answer, topics are missing (with the commands that create them), or settings of
+            the broker break the promise that nothing is lost.
         SettingsError: A secret or certificate is not where the settings say.
     """
     admin = await _connect(kafka, connect_seconds)
     try:
         missing = await _missing(admin, names)
-        if not missing:
-            return
-        if not create:
+        if missing and not create:
             raise TopicsError(_how_to_create(kafka, missing, partitions, replication_factor))
-        await _create(admin, missing, partitions, replication_factor)
+        if missing:
+            await _create(admin, missing, partitions, replication_factor)
         deadline = time.monotonic() + APPEAR_SECONDS
         while missing and time.monotonic() < deadline:
             missing = await _missing(admin, names)
@@ -68,6 +69,9 @@ async def ensure_topics(
             raise TopicsError(
                 f"topics were created and do not appear: {', '.join(missing)}; look at the broker's log"
             )
+        problems = await find_problems(admin, kafka, names)
+        if problems:
+            raise TopicsError("with these settings records would be lost:\n  " + "\n  ".join(problems))
     except KafkaError as error:
         raise TopicsError(f"topics cannot be looked up at {kafka.bootstrap_servers}: {error!r}") from error
     finally:

@@ -1,0 +1,140 @@
+"""Settings of the broker with which nothing lost cannot be promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, for_code
+
+from streams.settings import KafkaSettings
+
+_log = structlog.stdlib.get_logger(__name__)
+
+MIN_MESSAGE_BYTES: Final = 32 * 1024
+"""A result without its evidence and a dead letter without its value fit into this."""
+
+_SHORTEST_SESSION = "group.min.session.timeout.ms"
+_LONGEST_SESSION = "group.max.session.timeout.ms"
+_BROKER_NAMES = (_SHORTEST_SESSION, _LONGEST_SESSION)
+_TOPIC_NAMES = ("cleanup.policy", "max.message.bytes", "unclean.leader.election.enable")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What counts about one topic.
+
+    Args:
+        replicas: Copies of its records; the fewest of its partitions.
+        settings: As the broker shows them; what it does not show is not judged.
+    """
+
+    replicas: int
+    settings: Mapping[str, str]
+
+
+def problems_of(
+    kafka: KafkaSettings, broker: Mapping[str, str], topics: Mapping[str, TopicFacts]
+) -> list[str]:
+    """Say which settings break the promise, each with its limit, its value and the remedy.
+
+    Args:
+        kafka: The worker's own settings.
+        broker: The broker's settings.
+        topics: The topics that are read and written, by name.
+    """
+    found = _session_problems(kafka, broker)
+    for name, topic in topics.items():
+        policy = topic.settings.get("cleanup.policy", "")
+        if "compact" in policy:
+            found.append(
+                f"topic {name}: cleanup.policy must be delete (got {policy}): compaction removes records that share a "
+                "key before they are read; set it, with a retention that outlasts an outage of the judge"
+            )
+        size = topic.settings.get("max.message.bytes", "")
+        if size.isdigit() and int(size) < MIN_MESSAGE_BYTES:
+            found.append(
+                f"topic {name}: max.message.bytes must be at least {MIN_MESSAGE_BYTES} (got {size}): not even what is "
+                "set aside would fit; raise it"
+            )
+        if topic.replicas > 1 and topic.settings.get("unclean.leader.election.enable") == "true":
+            found.append(
+                f"topic {name}: unclean.leader.election.enable must be false (got true): a replica that lags may lead, "
+                "and what was confirmed is gone; set it"
+            )
+    return found
+
+
+def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[str]:
+    ours = round(kafka.session_timeout_seconds * 1000)
+    shortest, longest = broker.get(_SHORTEST_SESSION, ""), broker.get(_LONGEST_SESSION, "")
+    if shortest.isdigit() and ours < int(shortest):
+        return [
+            (
+                f"kafka.session_timeout_seconds must be at least the broker's {_SHORTEST_SESSION} ({int(shortest) / 1000:g} s) "
+                f"(got {kafka.session_timeout_seconds:g}); raise the one or lower the other"
+            )
+        ]
+    if longest.isdigit() and ours > int(longest):
+        return [
+            (
+                f"kafka.session_timeout_seconds must be at most the broker's {_LONGEST_SESSION} ({int(longest) / 1000:g} s) "
+                f"(got {kafka.session_timeout_seconds:g}); lower the one or raise the other"
+            )
+        ]
+    return []
+
+
+async def find_problems(admin: AIOKafkaAdminClient, kafka: KafkaSettings, names: Sequence[str]) -> list[str]:
+    """Ask the broker for its settings and give those that break the promise.
+
+    Who may not see them is told so in the log, and nothing is held against the broker.
+
+    Args:
+        admin: A client that is started.
+        kafka: The worker's own settings.
+        names: The topics that are read and written; they must exist.
+    """
+    try:
+        broker_id = (await admin.describe_cluster())["brokers"][0]["node_id"]
+        resources = [ConfigResource(ConfigResourceType.BROKER, str(broker_id), _wanted(_BROKER_NAMES))]
+        resources += [ConfigResource(ConfigResourceType.TOPIC, name, _wanted(_TOPIC_NAMES)) for name in names]
+        answers = await admin.describe_configs(resources)
+        replicas = {
+            topic["topic"]: min((len(one["replicas"]) for one in topic["partitions"]), default=0)
+            for topic in await admin.describe_topics(list(names))
+        }
+    except KafkaError as error:
+        _log.warning("the broker does not show its settings, they are not checked", error=repr(error))
+        return []
+    shown = _shown(answers)
+    broker = next(
+        (settings for (kind, _), settings in shown.items() if kind is ConfigResourceType.BROKER), {}
+    )
+    topics = {
+        name: TopicFacts(replicas.get(name, 0), settings)
+        for (kind, name), settings in shown.items()
+        if kind is ConfigResourceType.TOPIC
+    }
+    return problems_of(kafka, broker, topics)
+
+
+def _wanted(names: Sequence[str]) -> dict[str, None]:
+    return dict.fromkeys(names)
+
+
+def _shown(answers: Sequence[Any]) -> dict[tuple[ConfigResourceType, str], dict[str, str]]:
+    shown: dict[tuple[ConfigResourceType, str], dict[str, str]] = {}
+    for answer in answers:
+        for code, message, kind, name, entries in answer.resources:
+            if code:
+                reason = message or for_code(code).__name__
+                _log.warning("settings are not shown and not checked", resource=name, reason=reason)
+                continue
+            # A setting that the broker keeps to itself has no value.
+            shown[ConfigResourceType(kind), name] = {entry[0]: entry[1] or "" for entry in entries}
+    return shown
