@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dashboards import common
-from dashboards.common import ENDPOINT, METRIC, WINDOW, rate
+from dashboards.common import ENDPOINT, METRIC, WINDOW, WORKER, rate
 from dashboards.grafana import TABLE_LEGEND, Dashboard, Line, Panel, Query, Section
 
 _CALLS: Final = "judgestream_judge_call_seconds_count"
@@ -326,6 +326,27 @@ _PRICE: Final = (
                     ),
                 ),
                 decimals=2,
+                minimum=0,
+            ),
+        ),
+    ),
+    Line(
+        6,
+        (
+            Panel(
+                title="Budget spent",
+                description="Share of the budget of the hour and of the day that is spent, for the worker that has spent most. "
+                "At 100% its tasks wait in Kafka for the next hour or day; with `lower_rate` fewer events are sampled "
+                "from 80% on.",
+                unit="percentunit",
+                no_data="No budget is set (judge.budget)",
+                queries=(
+                    Query(
+                        expr=f"max by (period) (judgestream_judge_budget_spent_ratio{{{WORKER}}})",
+                        legend="{{period}}",
+                    ),
+                ),
+                thresholds=((0.8, "yellow"), (1, "red")),
                 minimum=0,
             ),
         ),

@@ -48,6 +48,8 @@ class Report:
     ok: bool
     reasons: tuple[str, ...] = ()
     """Why not; each in words for a person."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know; it does not stand against `ok`."""
 
 
 class Health:
@@ -58,6 +60,7 @@ class Health:
         agents: The agents.
         judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
         write_trouble_seconds: For how long writing has failed; 0 while it works.
+        deferred: Why tasks are left to wait on purpose; None while they are not.
         now: The monotonic clock, in seconds.
     """
 
@@ -68,12 +71,14 @@ class Health:
         agents: Sequence[Agent],
         judge_trouble: Callable[[], str | None],
         write_trouble_seconds: Callable[[], float],
+        deferred: Callable[[], str | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
         self._agents = agents
         self._judge_trouble = judge_trouble
         self._write_trouble_seconds = write_trouble_seconds
+        self._deferred = deferred
         self._now = now
         self.stopping = False
 
@@ -85,7 +90,7 @@ class Health:
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
-        waiting = self._judge_trouble() is not None
+        waiting = self._judge_trouble() is not None or self._deferred() is not None
         for agent in self._agents:
             quiet = now - agent.last_finished
             if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
@@ -108,4 +113,6 @@ class Health:
         failing = self._write_trouble_seconds()
         if failing > 0:
             reasons.append(f"writing to Kafka has failed for {failing:.0f} s")
-        return Report(not reasons, tuple(reasons))
+        # A spent budget is as it should be: whoever routes or restarts by readiness need not know.
+        deferred = self._deferred()
+        return Report(not reasons, tuple(reasons), () if deferred is None else (deferred,))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
+from judge.cache import MemoryCache, VerdictCache
+from judge.cache_file import FileCache
 from judge.chat import ChatClient
 from judge.coverage import Coverage
 from judge.custom import PackMetric
@@ -23,6 +25,7 @@ from judge.relevance import Relevance
 from judge.reliable import ReliableJudge
 from streams.errors import SettingsError
 from streams.settings import (
+    CacheSettings,
     EndpointSettings,
     JudgeSettings,
     MetricSettings,
@@ -168,6 +171,8 @@ def build_pooled_judges(
     pool: EndpointPool,
     judge: JudgeSettings,
     endpoints: Sequence[EndpointSettings] = (),
+    *,
+    cache: VerdictCache | None = None,
 ) -> dict[str, ReliableJudge]:
     """Build a judge for each metric, over all endpoints of a pool.
 
@@ -176,11 +181,12 @@ def build_pooled_judges(
         pool: The endpoints.
         judge: The section `judge`.
         endpoints: Their settings; empty where there are none.
+        cache: Verdicts given before.
     """
     settings = {endpoint.name: endpoint for endpoint in endpoints}
     window = smallest_window(endpoints)
     by_endpoint = {
-        chat.endpoint: build_judges(metrics, chat, judge, settings.get(chat.endpoint), window)
+        chat.endpoint: build_judges(metrics, chat, judge, settings.get(chat.endpoint), window, cache=cache)
         for chat in pool.chats
     }
     return {
@@ -218,6 +224,38 @@ def price_of(endpoint: EndpointSettings) -> Price | None:
     return listed_price(endpoint.model, base_url=endpoint.base_url)
 
 
+def check_prices(judge: JudgeSettings, endpoints: Iterable[EndpointSettings]) -> None:
+    """See to it that a budget in dollars can be kept.
+
+    Raises:
+        SettingsError: An endpoint's price is not known, so that nobody could tell what is spent.
+    """
+    if not judge.budget_limits().in_usd:
+        return
+    unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
+    if unknown:
+        raise SettingsError(
+            [
+                f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, for no price of this "
+                "model at this address is known; set it, or limit calls instead"
+                for name in unknown
+            ]
+        )
+
+
+def open_cache(settings: CacheSettings) -> VerdictCache | None:
+    """Open the verdict cache; None where it is off.
+
+    Raises:
+        JudgeConfigurationError: Its file cannot be used.
+    """
+    if not settings.max_entries:
+        return None
+    if settings.file is None:
+        return MemoryCache(settings.max_entries)
+    return FileCache(settings.file, settings.max_entries)
+
+
 def smallest_window(endpoints: Iterable[EndpointSettings]) -> int | None:
     """The smallest context window that any of the endpoints names, so that what is cut does not depend on who answers."""
     return min((one.context_tokens for one in endpoints if one.context_tokens is not None), default=None)
@@ -229,6 +267,8 @@ def build_judges(
     judge: JudgeSettings,
     endpoint: EndpointSettings | None = None,
     context_tokens: int | None = None,
+    *,
+    cache: VerdictCache | None = None,
 ) -> dict[str, Judge]:
     """Build a judge for each metric, all at one endpoint.
 
@@ -238,6 +278,7 @@ def build_judges(
         judge: The section `judge`.
         endpoint: Its settings, for prices and parameters; None where there are none.
         context_tokens: The context window to keep to, where it is smaller than the endpoint's own.
+        cache: Verdicts given before.
     """
     windows = [] if endpoint is None else [endpoint.context_tokens]
     window = min((size for size in (*windows, context_tokens) if size is not None), default=None)
@@ -251,6 +292,7 @@ def build_judges(
             max_output_tokens=judge.max_output_tokens,
             context_tokens=window,
             repair_attempts=judge.repair_attempts,
+            cache=cache,
         )
         for name, metric in metrics.items()
     }

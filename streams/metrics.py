@@ -11,6 +11,7 @@ import re
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -18,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
 
 from schemas import Failed, Scored, Unscored
+from streams.budget import PERIODS, Period
 from streams.offsets import PartitionState
 
 OTHER: Final = "other"
@@ -80,6 +82,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_judge_cost_usd_total", "counter", "US dollars", "Cost of judging, where prices are known.", ("endpoint", "model")),
     Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls under way.", ("endpoint",)),
     Spec("judgestream_judge_breaker_open", "gauge", "1", "1 while an endpoint is taken for down.", ("endpoint",)),
+    Spec("judgestream_judge_budget_spent_ratio", "gauge", "1", "Share of the judging budget of this worker that is spent, of the limit of which most is; only with a budget.", ("period",)),
     Spec("judgestream_verdict_corrections_total", "counter", "corrections", "What the judge claimed and code found otherwise.", ("metric", "kind")),
     Spec(
         "judgestream_event_to_result_seconds", "histogram", "seconds", "From the event's own time to its result.",
@@ -311,6 +314,17 @@ class Metrics:
     def set_breaker(self, endpoint: str, *, is_open: bool) -> None:
         """An endpoint is taken for down, or not any more."""
         self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
+
+    def watch_budget(self, spent_ratio: Callable[[Period], float]) -> None:
+        """Expose how much of the budget is spent.
+
+        Args:
+            spent_ratio: Gives the share for a period as it stands.
+        """
+        for period in PERIODS:
+            self._child("judgestream_judge_budget_spent_ratio", period).set_function(
+                partial(spent_ratio, period)
+            )
 
     def observe_result(self, result: Scored | Unscored | Failed) -> None:
         """One result was written."""

@@ -45,6 +45,7 @@ def status_of(
         "running_seconds": round(running_seconds, 1),
         "ready": ready.ok,
         "reasons": list(ready.reasons),
+        "notes": list(ready.notes),
         "events": outcomes,
         "lag_records": dict(sorted(lag.items())),
         "unfinished": sum(state.unfinished for state in partitions),

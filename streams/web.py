@@ -121,7 +121,8 @@ class WebServer:
 
 
 def _answer(report: Report) -> web.Response:
-    body = orjson.dumps({"ok": report.ok, "reasons": report.reasons})
+    notes = {"notes": report.notes} if report.notes else {}
+    body = orjson.dumps({"ok": report.ok, "reasons": report.reasons, **notes})
     return web.Response(
         body=body,
         status=200 if report.ok else 503,

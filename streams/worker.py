@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from judge.cache import VerdictCache
 from judge.chat import ChatClient
 from judge.metric import Metric
 from judge.pool import EndpointPool
@@ -27,12 +29,21 @@ from streams.errors import SettingsError, StreamsError
 from streams.health import Health
 from streams.ingest import Ingest
 from streams.judge_watch import JudgeWatch
-from streams.judging import build_metrics, build_pooled_judges, judge_endpoints, open_chat, open_pool
+from streams.judging import (
+    build_metrics,
+    build_pooled_judges,
+    check_prices,
+    judge_endpoints,
+    open_cache,
+    open_chat,
+    open_pool,
+)
 from streams.metrics import Metrics
 from streams.monitor import Monitor, MonitorConfig
 from streams.output import Incoming, Output
 from streams.pushdown import PushDown, push_down
 from streams.settings import EndpointSettings, Settings
+from streams.spending import BudgetedJudge, Spending
 from streams.status import status_of
 from streams.topics import ensure_topics
 from streams.transport import Consumer, Plan, Room
@@ -50,6 +61,7 @@ CLOSE_SECONDS: Final = 15.0
 HOPELESS_SECONDS: Final = 0.5
 """What waits for a judge that is down gets so long: it would not end in time."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
+_WHOLE: Final = Fraction(1)
 INTAKE_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 MONITOR_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
@@ -142,6 +154,8 @@ class _Worker:
         self._group_id = group_of(settings.kafka.group_id, self._agents)
         self._given_chat = chat
         self._own_chats: tuple[ChatClient, ...] = ()
+        self._cache: VerdictCache | None = None
+        self._spending = Spending(settings.judge.budget_limits())
         self._env = os.environ if env is None else env
         telemetry = settings.telemetry
         self._metrics = Metrics(
@@ -177,6 +191,7 @@ class _Worker:
             agents=self._pipelines,
             judge_trouble=lambda: None if self._pool is None else self._pool.trouble,
             write_trouble_seconds=lambda: self._output.failing_seconds,
+            deferred=lambda: self._spending.deferring,
         )
 
     # Wiring
@@ -207,8 +222,20 @@ class _Worker:
             metrics=self._judged_by,
             output=self._output,
             counts=self._metrics,
+            rate_factor=self._rate_factor(),
         )
         self._add(settings.topics.events, "intake", intake, intake.handle)
+
+    def _rate_factor(self) -> Callable[[], Fraction]:
+        """By what the intake lowers its rates: what was spent here is known only where the judge runs, too."""
+        if self._settings.judge.budget.when_spent == "defer" or not self._spending.limits.any:
+            return lambda: _WHOLE
+        if "judge" not in self._agents:
+            why = "for each worker counts what it spends by itself; run them together, or use defer"
+            raise SettingsError(
+                [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
+            )
+        return self._spending.rate_factor
 
     def _add_judge(self) -> None:
         settings = self._settings
@@ -217,10 +244,17 @@ class _Worker:
             chats: tuple[ChatClient, ...] = (self._given_chat,)
         else:
             endpoints = judge_endpoints(settings.judge, self._env)
+            check_prices(settings.judge, endpoints)
             chats = self._own_chats = tuple(open_chat(endpoint, settings.judge) for endpoint in endpoints)
         self._pool = open_pool(chats, settings.judge, endpoints, observer=JudgeWatch(self._metrics))
+        self._cache = open_cache(settings.judge.cache)
+        judges = build_pooled_judges(
+            self._judged_by, self._pool, settings.judge, endpoints, cache=self._cache
+        )
+        if self._spending.limits.any:
+            self._metrics.watch_budget(self._spending.spent_ratio)
         agent = JudgeAgent(
-            judges=build_pooled_judges(self._judged_by, self._pool, settings.judge, endpoints),
+            judges={name: BudgetedJudge(judge, self._spending) for name, judge in judges.items()},
             output=self._output,
         )
         for metric in self._judged_by:
@@ -291,6 +325,8 @@ class _Worker:
                 self._pool.stop()
             for chat in self._own_chats:
                 await chat.close()
+            if self._cache is not None:
+                self._cache.close()
             await web.stop()
 
     def _partitions(self) -> tuple[Any, ...]:
@@ -341,7 +377,9 @@ class _Worker:
             _log.warning("leaving the group took too long, gone without", seconds=CLOSE_SECONDS)
 
     async def _finish(self, timeout_seconds: float) -> None:
-        waits = self._pool is not None and self._pool.trouble is not None
+        waits = self._spending.deferring is not None or (
+            self._pool is not None and self._pool.trouble is not None
+        )
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self._pipelines))
 

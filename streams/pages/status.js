@@ -29,7 +29,10 @@ const total = (counts) => Object.values(counts).reduce((sum, count) => sum + cou
 function show(status) {
   const state = document.getElementById("state");
   state.dataset.ok = String(status.ready);
-  state.textContent = status.ready ? `ready, group ${status.group_id}` : status.reasons.join("; ");
+  state.textContent = [
+    status.ready ? `ready, group ${status.group_id}` : status.reasons.join("; "),
+    ...(status.notes ?? []),
+  ].join("; ");
   const read = total(status.events);
   const seconds = before ? status.running_seconds - before.seconds : 0;
   const rate = seconds > 0 ? (read - before.read) / seconds : null;

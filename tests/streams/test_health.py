@@ -27,12 +27,14 @@ def _health(
     agent: _Agent | None = None,
     judge: str | None = None,
     failing: float = 0.0,
+    deferred: str | None = None,
 ) -> Health:
     return Health(
         loop=lambda: loop,
         agents=[] if agent is None else [agent],
         judge_trouble=lambda: judge,
         write_trouble_seconds=lambda: failing,
+        deferred=lambda: deferred,
         now=lambda: now,
     )
 
@@ -80,3 +82,13 @@ def test_readiness_names_every_reason() -> None:
 def test_a_worker_at_work_is_ready() -> None:
     """Assigned, judge there, writing works."""
     assert _health(now=1, loop=_Loop()).ready().ok
+
+
+def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
+    """The worker waits as it was told to: it is alive and ready, and says why it does nothing."""
+    now = STUCK_AGENT_SECONDS + 1
+    health = _health(now=now, loop=_Loop(last_turn=now), agent=_Agent(), deferred="the budget is spent")
+    assert health.alive().ok
+    report = health.ready()
+    assert report.ok
+    assert (report.reasons, report.notes) == ((), ("the budget is spent",))

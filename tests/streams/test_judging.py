@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
+from judge.cache import MemoryCache
+from judge.cache_file import FileCache
 from judge.offline import OFFLINE_MODEL
 from schemas import Usage
-from streams.judging import build_prices, price_of, smallest_window
-from streams.settings import EndpointSettings, JudgeSettings
+from streams.budget import BudgetLimits
+from streams.errors import SettingsError
+from streams.judging import build_prices, check_prices, open_cache, price_of, smallest_window
+from streams.settings import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings
 
 MILLION = Usage(input_tokens=1_000_000)
 
@@ -59,3 +64,29 @@ def test_a_window_must_hold_the_reply() -> None:
     ):
         JudgeSettings.model_validate(values)
     assert JudgeSettings.model_validate(values | {"max_output_tokens": 1024})
+
+
+def test_a_budget_in_dollars_needs_known_prices() -> None:
+    """Else nobody could tell what is spent; a budget in calls needs none, and the offline judge is free."""
+    unpriced = endpoint(base_url="http://127.0.0.1:1/v1")
+    offline = endpoint(model=OFFLINE_MODEL, base_url="http://127.0.0.1:1/v1")
+    in_dollars = JudgeSettings(budget_usd_per_day=25)
+    with pytest.raises(SettingsError, match="usd_per_million_tokens: is required with a budget in dollars"):
+        check_prices(in_dollars, [endpoint(), unpriced])
+    check_prices(in_dollars, [endpoint(), offline])
+    check_prices(JudgeSettings(budget=BudgetSettings(calls_per_day=9)), [unpriced])
+
+
+def test_both_forms_of_the_daily_budget_mean_the_same() -> None:
+    """The one line of the reference, and the section."""
+    short, long = JudgeSettings(budget_usd_per_day=25), JudgeSettings(budget=BudgetSettings(usd_per_day=25))
+    assert short.budget_limits() == long.budget_limits() == BudgetLimits(usd_per_day=25)
+
+
+def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
+    """As the settings say."""
+    assert open_cache(CacheSettings()) is None
+    assert isinstance(open_cache(CacheSettings(max_entries=9)), MemoryCache)
+    cache = open_cache(CacheSettings(max_entries=9, file=tmp_path / "verdicts"))
+    assert isinstance(cache, FileCache)
+    cache.close()

@@ -43,6 +43,7 @@ _NAMES = {
     "judgestream_judge_cost_usd_total": "counter",
     "judgestream_judge_in_flight": "gauge",
     "judgestream_judge_breaker_open": "gauge",
+    "judgestream_judge_budget_spent_ratio": "gauge",
     "judgestream_verdict_corrections_total": "counter",
     "judgestream_event_to_result_seconds": "histogram",
     "judgestream_consumer_lag_records": "gauge",
@@ -291,3 +292,15 @@ def test_lag_and_age_are_read_at_the_scrape() -> None:
     assert _value(metrics, "judgestream_oldest_unfinished_seconds", topic="t", partition="0") == 10
     assert _value(metrics, "judgestream_consumer_lag_records", topic="t", partition="1") is None
     assert _value(metrics, "judgestream_oldest_unfinished_seconds", topic="t", partition="1") == 0
+
+
+def test_the_budget_is_read_when_it_is_asked_for() -> None:
+    """Without a budget there is no series."""
+    metrics = Metrics(CollectorRegistry())
+    name = "judgestream_judge_budget_spent_ratio"
+    assert _value(metrics, name, period="hour") is None
+    spent = {"hour": 0.25, "day": 0.5}
+    metrics.watch_budget(lambda period: spent[period])
+    assert (_value(metrics, name, period="hour"), _value(metrics, name, period="day")) == (0.25, 0.5)
+    spent["hour"] = 1.0
+    assert _value(metrics, name, period="hour") == 1.0

@@ -1,0 +1,121 @@
+"""A budget and a verdict cache, shown with a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from judge.scripted import ScriptedChat
+from schemas import Failed
+from streams.errors import SettingsError
+from tests.integration.deadlines import until
+from tests.integration.stage import REPLY, Stage, event
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    return Stage(bootstrap_servers, tmp_path)
+
+
+def chat() -> ScriptedChat:
+    return ScriptedChat(lambda _: REPLY, endpoint="scripted", model="m")
+
+
+async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
+    """The worker stays ready and says why it waits; the tasks stay in Kafka, and a budget anew judges them."""
+    stage.changes = {"judge.budget": {"calls_per_day": 5}}
+    asked = chat()
+    async with stage.worker(asked) as (running, registry), aiohttp.ClientSession(running.url) as session:
+        await stage.produce([event(number) for number in range(12)])
+
+        async def waits() -> bool:
+            async with session.get("/readyz") as answer:
+                assert answer.status == 200
+                return "budget is spent" in await answer.text()
+
+        await until(waits, "a note that the budget is spent")
+        spent = registry.get_sample_value("judgestream_judge_budget_spent_ratio", {"period": "day"})
+        assert spent == 1.0
+        assert len(asked.requests) == 5
+        started = asyncio.get_running_loop().time()
+    # What waits for money is not waited for: far less than the 20 s that work in hand may take.
+    assert asyncio.get_running_loop().time() - started < 15
+    assert len(await stage.results()) == 5
+    stage.changes = {}
+    async with stage.worker(chat()):
+
+        async def judged() -> bool:
+            return len({result.result_id for result in await stage.results()}) == 12
+
+        await until(judged, "all judged")
+    assert await stage.dead_letters() == []
+
+
+async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> None:
+    """Every event is a task with the probability that was in force, or was skipped; none waits for its turn."""
+    stage.changes = {"judge.budget": {"calls_per_day": 10, "when_spent": "lower_rate"}}
+    asked = chat()
+    async with stage.worker(asked) as (_, registry):
+        await stage.produce([event(number) for number in range(9)])
+        await until(lambda: len(asked.requests) == 9, "most of the budget spent")
+
+        async def all_judged() -> bool:
+            return len(await stage.results()) == 9
+
+        await until(all_judged, "nine results")
+        await stage.produce([event(number) for number in range(100, 200)])
+        sampled = {"outcome": "sampled", "reason": ""}
+        skipped = {"outcome": "skipped", "reason": "not_sampled"}
+
+        def decided() -> float:
+            values = (
+                registry.get_sample_value("judgestream_events_total", one) for one in (sampled, skipped)
+            )
+            return sum(value or 0.0 for value in values)
+
+        await until(lambda: decided() == 109, "all events decided upon")
+        assert registry.get_sample_value("judgestream_events_total", skipped)
+    # Nine calls of ten are spent: the rate is a half or less, and one more call is left.
+    probabilities = {task.event_id: task.sampling.probability for task in await stage.tasks()}
+    assert all(probabilities[f"e{number}"] in {1.0, 0.5} for number in range(9))
+    later = {probability for name, probability in probabilities.items() if len(name) == 4}
+    assert later
+    assert max(later) <= 0.5
+    assert len(asked.requests) == 10
+
+
+async def test_a_rate_cannot_be_lowered_by_a_worker_that_does_not_judge(stage: Stage) -> None:
+    """What others spend is not known to it; the error names the remedy."""
+    stage.changes = {"judge.budget": {"calls_per_day": 10, "when_spent": "lower_rate"}}
+    with pytest.raises(SettingsError, match="run them together, or use defer"):
+        async with stage.worker(chat(), agents=("intake",)):
+            pass
+
+
+async def test_verdicts_are_kept_over_a_restart(stage: Stage, tmp_path: Path) -> None:
+    """The same texts under other ids are judged once; what comes from the cache says so and counts no tokens."""
+    stage.changes = {"judge.cache": {"max_entries": 100, "file": str(tmp_path / "verdicts")}}
+    asked = chat()
+    for run in range(2):
+        async with stage.worker(asked):
+            await stage.produce(
+                [event(number, answer="The same.", event_id=f"{run}-{number}") for number in range(3)]
+            )
+
+            async def judged(count: int = 3 * (run + 1)) -> bool:
+                return len(await stage.results()) == count
+
+            await until(judged, "three more results")
+    results = await stage.results()
+    # The first three may be asked for at the same time, before any verdict is there.
+    assert 1 <= len(asked.requests) <= 3
+    assert not any(isinstance(result, Failed) for result in results)
+    cached = [result for result in results if result.judge is not None and result.judge.cached]
+    assert len(cached) == 6 - len(asked.requests)
+    assert {result.event_id for result in results if result.event_id.startswith("1-")} <= {
+        result.event_id for result in cached
+    }
+    assert {result.cost_usd for result in cached} == {0.0}
