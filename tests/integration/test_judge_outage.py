@@ -1,0 +1,64 @@
+"""A worker on a broker whose judge goes and comes back, over HTTP and under load."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
+
+from tests.integration.deadlines import until
+from tests.integration.stage import REPLY, Stage, event
+from tests.judge.troubled_judge import Trouble, troubled_judge
+
+EVENTS = 600
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    return Stage(bootstrap_servers, tmp_path)
+
+
+@pytest.mark.parametrize("trouble", ["503", "hang", "reset"])
+async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, trouble: Trouble) -> None:
+    """No dead letter, no event lost or judged twice, readiness says why, and few calls meanwhile."""
+    async with troubled_judge(REPLY, latency_seconds=0.05) as server:
+        stage.base_url = server.url
+        stage.changes = {
+            "judge.timeout_seconds": 1,
+            "judge.retry": {"first_wait_seconds": 0.1},
+            "judge.breaker": {"longest_pause_seconds": 0.5},
+        }
+        async with stage.worker(None) as (running, registry), aiohttp.ClientSession() as session:
+            await stage.produce([event(number) for number in range(EVENTS)])
+            await until(lambda: len(server.answered_at) >= 100, "verdicts before the outage")
+            server.trouble = trouble
+            breaker = {"endpoint": "scripted"}
+            await until(
+                lambda: registry.get_sample_value("judgestream_judge_breaker_open", breaker) == 1,
+                "the breaker open",
+            )
+            async with session.get(f"{running.url}/readyz") as answer:
+                assert answer.status == 503
+                assert "judge unavailable" in await answer.text()
+            asked = server.statuses[503] + server.statuses[0]
+            down_since = time.monotonic()
+            await until(lambda: time.monotonic() - down_since > 2, "two seconds of outage")
+            asked = server.statuses[503] + server.statuses[0] - asked
+            # A probe each quarter of a second at most, and a question after each.
+            assert asked <= 2 * 4 * (time.monotonic() - down_since) + 2
+            server.trouble = "none"
+
+            async def judged() -> bool:
+                return len(server.answered_at) >= EVENTS and len(await stage.results()) >= EVENTS
+
+            await until(judged, "all judged", deadline_seconds=60)
+            async with session.get(f"{running.url}/readyz") as answer:
+                assert answer.status == 200
+    results = await stage.results()
+    assert {result.status for result in results} == {"scored"}
+    assert {result.event_id for result in results} == {f"e{number}" for number in range(EVENTS)}
+    assert len(results) == EVENTS
+    assert await stage.dead_letters() == []

@@ -1,0 +1,108 @@
+"""An OpenAI-compatible server under load: with a latency, a switch for outages, and a limit a minute if wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from aiohttp import web
+
+from tests.judge.fake_openai import completion
+
+Trouble = Literal["none", "503", "hang", "reset"]
+
+
+@dataclass(slots=True)
+class FixedWindow:
+    """So many requests in each minute, counted anew with the next.
+
+    Args:
+        per_minute: The limit.
+        tells: Whether replies carry `x-ratelimit-*`; a refusal always carries `Retry-After`.
+    """
+
+    per_minute: int
+    tells: bool
+    began: float = field(default_factory=time.monotonic)
+    window: int = -1
+    used: int = 0
+
+    def ask(self) -> tuple[bool, dict[str, str]]:
+        """Whether a request is granted, and what the reply says about it."""
+        elapsed = time.monotonic() - self.began
+        if int(elapsed // 60) != self.window:
+            self.window, self.used = int(elapsed // 60), 0
+        reset = 60 - elapsed % 60
+        granted = self.used < self.per_minute
+        self.used += granted
+        headers = {} if granted else {"Retry-After": str(math.ceil(reset))}
+        if self.tells:
+            headers |= {
+                "x-ratelimit-limit-requests": str(self.per_minute),
+                "x-ratelimit-remaining-requests": str(self.per_minute - self.used),
+                "x-ratelimit-reset-requests": f"{reset:.3f}s",
+            }
+        return granted, headers
+
+
+@dataclass(slots=True)
+class TroubledJudge:
+    """What it does, and what it was asked."""
+
+    content: str
+    latency_seconds: float
+    limit: FixedWindow | None = None
+    trouble: Trouble = "none"
+    url: str = ""
+    statuses: Counter[int] = field(default_factory=Counter)
+    """Answers by status; 0 for none."""
+    answered_at: list[float] = field(default_factory=list)
+    """When verdicts were given, on the monotonic clock."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer, or not."""
+        await request.read()
+        if self.trouble == "503":
+            self.statuses[503] += 1
+            return web.Response(status=503, text="overloaded")
+        if self.trouble == "reset":
+            self.statuses[0] += 1
+            assert request.transport is not None
+            request.transport.abort()
+        if self.trouble == "hang":
+            self.statuses[0] += 1
+            await asyncio.Event().wait()
+        granted, headers = (True, {}) if self.limit is None else self.limit.ask()
+        if not granted:
+            self.statuses[429] += 1
+            return web.json_response({"error": {"message": "too many requests"}}, status=429, headers=headers)
+        await asyncio.sleep(self.latency_seconds)
+        self.statuses[200] += 1
+        self.answered_at.append(time.monotonic())
+        body = completion(self.content)
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+@asynccontextmanager
+async def troubled_judge(
+    content: str, *, latency_seconds: float, limit: FixedWindow | None = None
+) -> AsyncIterator[TroubledJudge]:
+    """Run the server on a free loopback port."""
+    judge = TroubledJudge(content, latency_seconds, limit)
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", judge.handle)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    judge.url = f"http://{host}:{port}/v1"
+    try:
+        yield judge
+    finally:
+        await runner.cleanup()
