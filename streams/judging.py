@@ -14,6 +14,7 @@ from judge.custom import PackMetric
 from judge.errors import PromptPackError
 from judge.evaluator import Judge
 from judge.guarded_chat import PoolObserver
+from judge.guarded_metric import GuardedMetric, TextLimits
 from judge.metric import Metric
 from judge.offline import OFFLINE_MODEL
 from judge.openai_chat import OpenAIChat
@@ -21,6 +22,7 @@ from judge.packs import PromptPack, load_pack
 from judge.pool import Endpoint, EndpointPool, Patience
 from judge.price_list import listed_price
 from judge.pricing import ModelPrice, Price, PriceTable
+from judge.redaction import Redactor
 from judge.relevance import Relevance
 from judge.reliable import ReliableJudge
 from streams.errors import SettingsError
@@ -82,7 +84,15 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
     Raises:
         SettingsError: With the first that cannot be built.
     """
-    return {name: build_metric(name, metric) for name, metric in settings.metrics.items()}
+    return {
+        name: guarded(build_metric(name, metric), settings.judge) for name, metric in settings.metrics.items()
+    }
+
+
+def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
+    """Bound and redact a metric's texts as the section `judge` says."""
+    limits = TextLimits(question=judge.max_question_chars, answer=judge.max_answer_chars)
+    return GuardedMetric(metric, redactor=Redactor(judge.redact), limits=limits)
 
 
 def judge_endpoints(judge: JudgeSettings, env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:

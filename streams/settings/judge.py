@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
+from judge.redaction import Kind
 from streams.budget import BudgetLimits
 from streams.errors import SettingsError
 from streams.settings.base import EnvName, FilePath, Section, refuse
@@ -185,7 +186,19 @@ class JudgeSettings(Section):
     max_output_tokens: int = Field(
         default=4096, ge=64, le=131_072, description="Longest reply that is paid for."
     )
-
+    max_question_chars: int = Field(
+        default=50_000,
+        ge=1,
+        le=10_000_000,
+        description="A longer question is not judged; its result says so.",
+    )
+    max_answer_chars: int = Field(
+        default=200_000, ge=1, le=10_000_000, description="A longer answer is not judged; its result says so."
+    )
+    redact: tuple[Kind, ...] = Field(
+        default=(),
+        description="Replaced in all texts before they leave the process: secrets, emails, cards, ip, phones.",
+    )
     cache: CacheSettings = Field(default_factory=CacheSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
     budget_usd_per_day: float | None = Field(
