@@ -20,6 +20,8 @@ from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 from tests.integration.wire_client import create_topic
 
 PARTITIONS = 4
+COMMAND = (sys.executable, "-c", "import sys; from streams.cli.main import run; sys.exit(run())")
+"""The command `judgestream`, of the code that is measured."""
 _BATCH_BYTES = 512 * 1024
 _BATCHES_UNDER_WAY = 8
 _STOP_SECONDS = 10.0
@@ -68,7 +70,7 @@ def running_broker() -> Iterator[Broker]:
             finally:
                 kafka.stop()
             return
-    command = [sys.executable, "-m", "streams.cli.main", "broker", "--port", "0", "--json"]
+    command = [*COMMAND, "broker", "--port", "0", "--json"]
     with running(command) as first_line:
         yield Broker(json.loads(first_line)["bootstrap_servers"], "embedded broker")
 

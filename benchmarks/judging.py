@@ -8,20 +8,17 @@ more: it looks every quotation up in its text, works the score out anew, and its
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.broker import Broker, fresh_name, running, running_broker
+from benchmarks.broker import Broker, fresh_name, running_broker
 from benchmarks.contest import Run, fastest, leanest, run_contestant
-from benchmarks.instant_judge import MARK, PLACEHOLDER
+from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.report import Line
-from judge.offline.relevance_rules import relevance_evidence
 from judge.relevance import Relevance
 from judge.task import build_task
-from schemas import QAEvent, Sampling, Source
+from schemas import Sampling, Source
 
 ROUNDS = 2
 IN_FLIGHT = 256
@@ -31,18 +28,6 @@ LATENCY_SECONDS = 1.0
 STEADY_CYCLES = 10
 """Calls one after the other in each slot, over which the rate at a slow judge is taken."""
 _SETTLING_CYCLES = 3
-
-_LETTERS = str.maketrans("0123456789", "abcdefghij")
-_PAGES = (2, 3, 7)
-_PAGE = (
-    "The gauge at the old bridge was read {number} times a day. In spring the level stood {number} metres above its mean, "
-    "and the lower streets were flooded. The council had the walls raised afterwards, at a cost that nobody had foreseen. "
-    "Snow on the northern slopes melts in April, so that the river carries most of its water in May. "
-) * 3
-_CLAIM = (
-    "In spring the level at gauge {name} stood {number} metres above its mean. Evidence: [Page {number}]\n"
-)
-_QUESTION = "How high does the river rise in spring?"
 
 
 def run() -> Iterator[dict[str, object]]:
@@ -55,7 +40,7 @@ def run() -> Iterator[dict[str, object]]:
 def _instant(broker: Broker) -> Iterator[Line]:
     tasks = _filled(broker, WORKER_TASKS)
     runs: dict[str, list[Run]] = {"worker": [], "plain": [], "tuned": []}
-    with _judge(0.0) as base_url:
+    with instant_judge(0.0) as base_url:
         for _ in range(ROUNDS):
             runs["worker"].append(
                 run_contestant("worker", _worker_plan(broker, tasks, base_url, WORKER_TASKS))
@@ -94,7 +79,7 @@ def _a_core(ours: Sequence[Run], theirs: Sequence[Run], note: str, aim: str | No
 def _slow(broker: Broker) -> Line:
     count = IN_FLIGHT * (STEADY_CYCLES + _SETTLING_CYCLES + 2)
     tasks = _filled(broker, count)
-    with _judge(LATENCY_SECONDS) as base_url:
+    with instant_judge(LATENCY_SECONDS) as base_url:
         done = run_contestant("worker", _worker_plan(broker, tasks, base_url, count))
     begin = _time_of(done.more["curve"], IN_FLIGHT * _SETTLING_CYCLES)
     end = _time_of(done.more["curve"], IN_FLIGHT * (_SETTLING_CYCLES + STEADY_CYCLES))
@@ -122,32 +107,6 @@ def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
     raise ValueError(f"count must be at most {before[1]}, got {count}")
 
 
-def _judge(latency_seconds: float) -> AbstractContextManager[str]:
-    event = _event(PLACEHOLDER)
-    pages = {number: (event.context or {})[f"Page-{number}"] for number in _PAGES}
-    evidence = relevance_evidence(question=_QUESTION, answer=event.answer, pages=pages, missing=False)
-    plan = {"reply": json.dumps(evidence), "latency_seconds": latency_seconds}
-    return running([sys.executable, "-m", "benchmarks.instant_judge", json.dumps(plan)])
-
-
-def _event(name: str) -> QAEvent:
-    """An event with texts of its own, as in life: what is remembered of one must not help with the next."""
-    return QAEvent(
-        event_id=f"event-{name}",
-        question=_QUESTION,
-        answer="".join(_CLAIM.format(name=name, number=number) for number in _PAGES),
-        context={
-            f"Page-{number}": f"{_PAGE.format(number=number)}{MARK.decode()}{name}." for number in _PAGES
-        },
-        labels={"app": "bench"},
-    )
-
-
-def _name(number: int) -> str:
-    """A word for a number, as long as the placeholder."""
-    return f"{number:08d}".translate(_LETTERS)
-
-
 def _filled(broker: Broker, count: int) -> str:
     topic = broker.topic(f"{fresh_name('bench-judge')}.relevance")
     broker.fill(topic, _tasks(count))
@@ -158,7 +117,7 @@ def _tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
     metric, now = Relevance(), datetime.now(UTC)
     for number in range(count):
         task = build_task(
-            _event(_name(number)),
+            event_of(name_of(number)),
             metric,
             source=Source(topic="bench", partition=0, offset=number),
             sampling=Sampling(probability=1.0, stratum="default", policy="bench"),
