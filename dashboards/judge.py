@@ -172,9 +172,9 @@ _CALL_LINES: Final = (
             ),
             Panel(
                 title="Calls by outcome",
-                description="*scored* and *unscored* are verdicts. *unavailable*: the endpoint did not answer, and the event "
-                "is tried again. All others ended as a failed result: *invalid_verdict*, *content_refused*, "
-                "*context_too_long*, *reply_cut*, *rejected_request*, *internal_error*.",
+                description="*scored* and *unscored* are verdicts. *unavailable*, *timeout*, *overloaded* and *rate_limited*: the "
+                "endpoint gave no answer, and the event is tried again. All others ended as a failed result: *invalid_verdict*, *content_refused*, "
+                "*context_too_long*, *reply_cut*, *rejected_request*, *internal_error*; *no_answer*: the endpoint answers others, never this event.",
                 unit="reqps",
                 no_data=_NO_CALLS,
                 queries=(Query(expr=rate(_CALLS, "outcome", ENDPOINT), legend="{{outcome}}"),),

@@ -13,7 +13,7 @@ import typer
 from streams.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings import EndpointSettings, Settings
 
 app = typer.Typer(
     help="Check, show and describe settings files.",
@@ -139,4 +139,17 @@ def _endpoints(settings: Settings) -> list[str]:
         return [f"no endpoint: {error}"]
     if not endpoints:
         return ["no endpoint: name one under judge.endpoints, or set OPENAI_API_KEY or OPENAI_BASE_URL"]
-    return [f"{one.name}: {one.model} at {one.base_url}" for one in endpoints]
+    return [
+        f"{'else ' if number else ''}{one.name}: {one.model} at {one.base_url}" + _limits(one)
+        for number, one in enumerate(endpoints)
+    ]
+
+
+def _limits(endpoint: EndpointSettings) -> str:
+    limits = {
+        "calls at a time": endpoint.max_in_flight,
+        "requests a minute": endpoint.requests_per_minute,
+        "tokens a minute": endpoint.tokens_per_minute,
+        "seconds a call": endpoint.timeout_seconds,
+    }
+    return "".join(f", at most {limit:,g} {what}" for what, limit in limits.items() if limit is not None)

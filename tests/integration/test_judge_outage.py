@@ -62,3 +62,48 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
     assert {result.event_id for result in results} == {f"e{number}" for number in range(EVENTS)}
     assert len(results) == EVENTS
     assert await stage.dead_letters() == []
+
+
+async def test_a_spare_takes_over_and_gives_back(stage: Stage) -> None:
+    """While the first endpoint is gone the worker stays ready, and each result says who judged it, by which model."""
+    async with (
+        troubled_judge(REPLY, latency_seconds=0.02) as first,
+        troubled_judge(REPLY, latency_seconds=0.02) as spare,
+    ):
+        first.trouble = "503"
+        stage.changes = {
+            "judge.endpoints": [
+                {"name": "primary", "base_url": first.url, "model": "m-1"},
+                {"name": "spare", "base_url": spare.url, "model": "m-2", "requests_per_minute": 60_000},
+            ],
+            "judge.breaker": {"longest_pause_seconds": 0.5},
+        }
+        async with stage.worker(None) as (running, registry), aiohttp.ClientSession() as session:
+            await stage.produce([event(number) for number in range(100)])
+            await until(lambda: len(spare.answered_at) >= 100, "all judged by the spare")
+            for endpoint, is_open in (("primary", 1), ("spare", 0)):
+                value = registry.get_sample_value("judgestream_judge_breaker_open", {"endpoint": endpoint})
+                assert value == is_open
+            async with session.get(f"{running.url}/readyz") as answer:
+                assert answer.status == 200
+            first.trouble = "none"
+            number = 100
+
+            async def given_back() -> bool:
+                nonlocal number
+                await stage.produce([event(number)])
+                number += 1
+                return bool(first.answered_at)
+
+            await until(given_back, "a verdict of the first again")
+
+            async def judged() -> bool:
+                return len(await stage.results()) == number
+
+            await until(judged, "all judged")
+    calls = [result.judge for result in await stage.results() if result.judge is not None]
+    assert {(call.endpoint, call.model_asked, call.fallback) for call in calls} == {
+        ("primary", "m-1", False),
+        ("spare", "m-2", True),
+    }
+    assert len({result.evaluator.fingerprint for result in await stage.results()}) == 2

@@ -115,3 +115,23 @@ def test_check_opens_prompt_packs(tmp_path: Path, capsys: pytest.CaptureFixture[
     path.write_text("metrics: {tone: {prompt_pack: no-such-pack.md, score_range: [1, 5]}}")
     assert call("config", "check", str(path)) == 2
     assert "metrics.tone.prompt_pack" in capsys.readouterr().err
+
+
+def test_check_names_endpoints_in_order_with_their_limits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first is asked, else the next; limits stand beside it."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(
+        """
+judge:
+  endpoints:
+    - {name: primary, base_url: "http://a/v1", model: m-1, requests_per_minute: 6000, max_in_flight: 8}
+    - {name: spare, base_url: "http://b/v1", model: m-2, timeout_seconds: 10}
+""",
+        encoding="utf-8",
+    )
+    assert call("config", "check", str(file)) == 0
+    out = capsys.readouterr().out
+    assert "primary: m-1 at http://a/v1, at most 8 calls at a time, at most 6,000 requests a minute\n" in out
+    assert "else spare: m-2 at http://b/v1, at most 10 seconds a call\n" in out
