@@ -53,7 +53,7 @@ class Size:
     settle_seconds: float
 
 
-SHORT: Final = Size(events=2_000, seconds=8, settle_seconds=120)
+SHORT: Final = Size(events=2_000, seconds=6, settle_seconds=120)
 LONG: Final = Size(events=20_000, seconds=60, settle_seconds=300)
 
 
@@ -237,14 +237,14 @@ class Arena:
         for worker in self.workers:
             await worker.reads()
 
-    def start_feed(self) -> None:
-        """Produce the events, in the background."""
+    def start_feed(self, *, stretch: float = 1.0) -> None:
+        """Produce the events, in the background; over so many times as long, where a fault takes long."""
         self._feeding = asyncio.create_task(
             feed(
                 self.kafka.bootstrap_servers,
                 self.topics["events"],
                 count=self.size.events,
-                seconds=self.size.seconds,
+                seconds=self.size.seconds * stretch,
                 poison_every=self.poison_every,
             )
         )
@@ -255,11 +255,11 @@ class Arena:
         return self._feeding is not None and not self._feeding.done()
 
     async def judged(self, least: int) -> None:
-        """Wait until the judge has answered so many calls more than now."""
+        """Wait until the judge has answered so many calls more than now, or all events were produced."""
         before = await self.judge.change()
 
         async def enough() -> bool:
-            return await self.judge.change() >= before + least
+            return not self.feeding or await self.judge.change() >= before + least
 
         await until(enough, f"{least} more verdicts", deadline_seconds=self.size.settle_seconds)
 
@@ -279,7 +279,7 @@ class Arena:
                     break
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             open_at_end = not await self._committed(await reader.catch_up())
-            codes = [await worker.end(signal.SIGTERM) for worker in self.workers]
+            codes = await asyncio.gather(*(worker.end(signal.SIGTERM) for worker in self.workers))
             await reader.catch_up()
             report = check(self._written(reader), self.policy)
         if open_at_end:

@@ -243,8 +243,8 @@ class _Check:
             if not fits:
                 self._report.note(f"{outcome} event set aside as {letter.get('reason')}", [place])
             value = letter.get("value")
-            original = self._events[place].value
-            if not letter.get("truncated") and (value is None or base64.b64decode(value) != original):
+            kept = None if value is None else base64.b64decode(value)
+            if not letter.get("truncated") and kept != self._events[place].value:
                 self._report.note("dead letter with other bytes than its event", [place])
         self._report.duplicate_dead_letters = letters.total() - len(letters)
         return aside

@@ -102,6 +102,15 @@ def test_an_event_sent_twice_is_judged_once() -> None:
     assert (report.read, report.due) == (8, 4)
 
 
+def test_an_event_without_a_value_is_set_aside_without_one() -> None:
+    """A tombstone is no event, and its dead letter has null where the others have bytes."""
+    world = _world()
+    tombstone = Record("events", 0, 7, None)
+    letters = [*world.dead_letters, _letter(9, tombstone, "undecodable")]
+    report = check(replace(world, events=[*world.events, tombstone], dead_letters=letters), POLICY)
+    assert report.problems == {}
+
+
 def _without_result(world: Written) -> Written:
     return replace(world, scores=world.scores[1:])
 
@@ -175,6 +184,11 @@ def _dead_letter_with_other_bytes(world: Written) -> Written:
     return replace(world, dead_letters=[*world.dead_letters[:2], changed])
 
 
+def _dead_letter_without_bytes(world: Written) -> Written:
+    bare = _letter(2, replace(world.events[6], value=None), "undecodable")
+    return replace(world, dead_letters=[*world.dead_letters[:2], bare])
+
+
 @pytest.mark.parametrize(
     ("spoil", "problem", "lost"),
     [
@@ -195,6 +209,7 @@ def _dead_letter_with_other_bytes(world: Written) -> Written:
         (_skipped_event_set_aside, "skipped event set aside", 0),
         (_dead_letter_of_nothing, "does not exist", 0),
         (_dead_letter_with_other_bytes, "other bytes", 0),
+        (_dead_letter_without_bytes, "other bytes", 0),
     ],
 )
 def test_what_is_wrong_fails(spoil: Callable[[Written], Written], problem: str, lost: int) -> None:

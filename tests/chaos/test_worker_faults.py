@@ -41,7 +41,7 @@ async def test_poison_events(arena: Arena, verdict: Verdict) -> None:
 async def test_workers_are_killed_again_and_again(arena: Arena, verdict: Verdict) -> None:
     """SIGKILL of one of three workers every few seconds; what it had in hand is done by another."""
     await arena.start_workers(3)
-    arena.start_feed()
+    arena.start_feed(stretch=2)
     for worker in itertools.cycle(arena.workers):
         await arena.judged(20)
         assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
@@ -54,9 +54,9 @@ async def test_workers_are_killed_again_and_again(arena: Arena, verdict: Verdict
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 async def test_rolling_restart(arena: Arena, verdict: Verdict, static: bool) -> None:
-    """SIGTERM of three workers one after the other: each ends with 0, and without a crash nothing is done twice."""
+    """SIGTERM of three workers one after the other: each ends with 0, and the others go on."""
     await arena.start_workers(3, static=static)
-    arena.start_feed()
+    arena.start_feed(stretch=2)
     for worker in arena.workers:
         await arena.judged(20)
         assert await worker.end(signal.SIGTERM) == 0, worker.tail()
