@@ -103,7 +103,9 @@ class ReliableJudge:
     ) -> Failed | None:
         """Draw the lesson of a failure, and wait."""
         if error.kind == "rate_limited":
-            return None  # nothing to do with the event; the endpoint's own pause holds everybody back
+            # Nothing to do with the event: it was not its turn yet, and waiting for that takes nothing of its time.
+            verdict.spent_seconds -= verdict.call_seconds
+            return None
         case.failures += 1
         await self._suspect(chat, verdict, case)
         if case.suspicion.proven:

@@ -294,6 +294,30 @@ def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
     run_virtually(scenario())
 
 
+def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
+    """Ten refusals of 2 s each, with a budget of 10 s: the call that is granted has its time."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: 4.0)
+        answer = server.complete
+
+        async def refused_first(request: ChatRequest) -> ChatReply:
+            if len(server.calls) < 10:
+                server.calls.append((now(), ""))
+                await asyncio.sleep(2)
+                raise JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+            return await answer(request)
+
+        server.complete = refused_first  # type: ignore[method-assign]  # what a call meets depends on its number here
+        judge, _, notes = pooled(server, timeout_seconds=10)
+        result = await judge.judge(task())
+        assert result.judge is not None
+        assert notes.outcomes["primary", "scored"] == 1
+        assert notes.outcomes["primary", "rate_limited"] == 10
+
+    run_virtually(scenario())
+
+
 def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_asked() -> None:
     """A pause longer than the time budget is an outage; without a spare the pool says so."""
 
