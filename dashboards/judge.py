@@ -348,6 +348,7 @@ _PRICE: Final = (
                 ),
                 thresholds=((0.8, "yellow"), (1, "red")),
                 minimum=0,
+                alerts=("JudgestreamBudgetNearlySpent",),
             ),
         ),
     ),

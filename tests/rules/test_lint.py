@@ -29,7 +29,6 @@ CATALOGUED = {spec.name for spec in CATALOGUE}
 UNUSED = {
     "judgestream_scores_total": "the distribution: dashboards read it as it is",
     "judgestream_judge_tokens_total": "tokens by kind: dashboards; alerts look at cost and failures",
-    "judgestream_judge_budget_spent_ratio": "a spent budget is as it was set: dashboards; alerts look at lag",
     "judgestream_judge_in_flight": "saturation of a worker: dashboards; alerts look at lag",
 }
 each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
