@@ -37,6 +37,9 @@ MIN_SENTENCE_WORDS = 3
 MIN_UNTOUCHED_WORDS = 2
 """A shorter one with so many must be touched at all: "It was completed in 1889." has two."""
 
+FACTS_SHARE = 4
+"""Facts must have at least one in so many of the words that the items have."""
+
 
 class ListedItem(BaseModel):
     """A fact, conclusion or term as the judge gives it."""
@@ -148,12 +151,13 @@ class _Verifier:
         terms = [self._with_its_word(term) for term in self._items("terms", reply.terms)]
         facts, conclusions = self._beyond_question(facts, conclusions)
         facts += self._left_out([*facts, *conclusions])
-        if conclusions and not facts:
-            # A conclusion is drawn from facts. Without any, a judge would be given the facts' neutral ratio.
+        if conclusions and not self._bear(facts, conclusions):
+            # Without facts a judge would be given their neutral ratio, and with a word as the only one their whole weight.
             self._correct(
-                "conclusions_without_facts", "conclusions are listed and no fact; they count as facts"
+                "conclusions_without_facts",
+                "conclusions are listed with hardly a fact that they could be drawn from; they count as facts",
             )
-            facts, conclusions = conclusions, []
+            facts, conclusions = [*facts, *conclusions], []
         return CoverageEvidence(
             facts=tuple(facts),
             conclusions=tuple(conclusions),
@@ -219,6 +223,14 @@ class _Verifier:
             )
             return replace(item, matched=False)
         return replace(item, answer_span=span, answer=found)
+
+    def _bear(self, facts: Sequence[Item], conclusions: Sequence[Item]) -> bool:
+        """Whether facts have enough of the reference for conclusions to be drawn from."""
+        telling = self.statements.own or content_words(self.reference)
+        of_facts = self._covered(facts, telling)
+        return bool(facts) and FACTS_SHARE * len(of_facts) >= len(
+            of_facts | self._covered(conclusions, telling)
+        )
 
     def _beyond_question(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
         """The same items; those that repeat the question are matched only beside one that is and says more."""

@@ -13,6 +13,7 @@ from judge.overlap import (
     shortfall,
     significant,
 )
+from judge.tags import without_tags
 from judge.text import TextIndex, Word, content_words, words
 
 
@@ -30,7 +31,8 @@ class Statements:
 
     def __init__(self, reference: TextIndex, answer: TextIndex, question: str) -> None:
         self._reference = Surroundings(reference)
-        self._answer = Surroundings(answer)
+        # An evidence tag has words and a number that state nothing.
+        self._answer = Surroundings(answer, text=without_tags(answer.text))
         self._asked = Vocabulary(word.text for word in content_words(question))
         self.own = own_words(reference, self._asked)
         """The reference's words that the question does not say already."""

@@ -24,6 +24,14 @@ LONG_STATEMENT = 3
 
 _NOT_SIGNIFICANT = re.compile(r"\D")
 _STEM_CHARS = 4
+_USUAL_ENDINGS = """
+    s es ed d ing er ers or ors ion ions tion tions ation ations ment ments al als ally ly ity ities e y ies ied ier iest ic ics ical
+    ically ist ists ism ive ively ful fully ness less able ible n en t r rs st est th ance ence ant ent ants ents ary ory ous sis ses tic
+    tical ure ures age ages ian ians an ans ia ish ize ized izes izing ise ised ises ising izer iser ify ifies ified ate ates ated ating
+    m em te ten tet ung ungen lich liche er ere eren erem ste sten a o as os i ar ando ado ada ados adas aire ais ait ons ez iques ique
+    amente mente zione zioni cion ciones ement ements eur eurs euse
+"""
+_ENDINGS = frozenset({"", *_USUAL_ENDINGS.split()})
 _POLARITY = frozenset(
     {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
 )
@@ -80,7 +88,25 @@ class Vocabulary:
         number = significant(word)
         if number is not None:
             return number in self.numbers
-        return any(share_stem(word, other) for other in self._by_stem.get(word[:_STEM_CHARS], ()))
+        return any(are_forms(word, other) for other in self._by_stem.get(word[:_STEM_CHARS], ()))
+
+
+def are_forms(one: str, other: str) -> bool:
+    """Whether two normalised words look like forms of one word: a common beginning, then usual endings.
+
+    Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof. Endings in letters beyond
+    ASCII are taken for usual where they are short.
+    """
+    if one == other:
+        return True
+    if not share_stem(one, other):
+        return False
+    common = next(place for place, (a, b) in enumerate(zip(one + " ", other + "\n", strict=False)) if a != b)
+    return _is_ending(one[common:]) and _is_ending(other[common:])
+
+
+def _is_ending(rest: str) -> bool:
+    return rest in _ENDINGS or (not rest.isascii() and len(rest) <= 3)
 
 
 @lru_cache(maxsize=8192)
@@ -112,12 +138,18 @@ def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
 
 
 class Surroundings:
-    """A text by its sentences, to look up what is said around a place in it."""
+    """A text by its sentences, to look up what is said around a place in it.
 
-    __slots__ = ("_cache", "_ends", "_starts", "index", "places")
+    Args:
+        index: The text.
+        text: What is read in its stead, with every place where it was; without the evidence tags of an answer, say.
+    """
 
-    def __init__(self, index: TextIndex) -> None:
+    __slots__ = ("_cache", "_ends", "_starts", "_text", "index", "places")
+
+    def __init__(self, index: TextIndex, *, text: str | None = None) -> None:
         self.index = index
+        self._text = index.text if text is None else text
         self.places = sentences(index.text)
         self._starts = [start for start, _ in self.places]
         self._ends = [end for _, end in self.places]
@@ -135,13 +167,13 @@ class Surroundings:
     def told(self, place: tuple[int, int], *, neighbours: int = 0) -> str:
         """The sentences that a place touches; see `bounds`."""
         start, end = self.bounds(place, neighbours=neighbours)
-        return self.index.text[start:end]
+        return self._text[start:end]
 
     def said(self, place: tuple[int, int], *, neighbours: int = 0) -> Vocabulary:
         """All words of the sentences that a place touches; see `bounds`."""
         start, end = self.bounds(place, neighbours=neighbours)
         if (start, end) not in self._cache:
-            self._cache[start, end] = Vocabulary(word_texts(self.index.text[start:end]))
+            self._cache[start, end] = Vocabulary(word_texts(self._text[start:end]))
         return self._cache[start, end]
 
 
@@ -177,8 +209,8 @@ def shortfall(
 
 def _is_strong(word: Word, text: str, told: str) -> bool:
     """Whether one shared word says much: a number, or a name, which has a capital within a sentence, and in the other text."""
-    if significant(word.text) is not None:
-        return True
+    if word.text[0].isdecimal():
+        return sum(char.isdecimal() for char in word.text) > 1  # one digit is a list mark as likely as not
     before = text[: word.start].rstrip(" \t\"'(\u201c\u2018*_")
     if not text[word.start].isupper() or before[-1:] in {"", "\n", ".", "!", "?", ":", "-", "\u2022"}:
         return False

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from judge.quoting import quoted
 from judge.relevance_overlap import Support
 from judge.tags import MAX_PAGE, Claim, page_key, tagged_claims
-from judge.text import TextIndex, content_words, neutralize
+from judge.text import TextIndex, content_words, neutralize, sentences
 from schemas import Correction
 
 MAX_TOLD_PAGES = 20
@@ -241,7 +241,7 @@ class _Verifier:
         if set(given.pages) != set(pages):
             said, real = told_pages(given.pages) or "no page", told_pages(pages) or "no page"
             self._correct("pages_corrected", f"{where}: the judge says {said}, the answer cites {real}")
-        support = self._support(where, given, tagged) if given.supported else None
+        support = self._support(where, given, tagged, place) if given.supported else None
         return CheckedClaim(
             claim_span=given.claim_span,
             place=place,
@@ -255,7 +255,7 @@ class _Verifier:
         )
 
     def _support(
-        self, where: str, given: ListedClaim, tagged: Claim | None
+        self, where: str, given: ListedClaim, tagged: Claim | None, claim_place: tuple[int, int]
     ) -> tuple[int, tuple[int, int]] | None:
         """The cited page that has the judge's words, and where."""
         cited = () if tagged is None else tagged.pages
@@ -271,7 +271,7 @@ class _Verifier:
                     page,
                     self._index(page),
                     place,
-                    part_of="" if tagged is None else tagged.text,
+                    part_of="" if tagged is None else self._sentence(tagged, claim_place),
                 )
                 if doubt is None:
                     return page, place
@@ -299,6 +299,16 @@ class _Verifier:
             problem = "is not on" if content_words(span) else "says nothing by itself on"
             self._correct("span_not_in_page", f"{where}: {quoted(span)} {problem} {told_pages(existing)}")
         return None
+
+    @staticmethod
+    def _sentence(tagged: Claim, place: tuple[int, int]) -> str:
+        """The sentences of a tagged claim that a listed span touches."""
+        touched = [
+            (start, end)
+            for start, end in sentences(tagged.text)
+            if start + tagged.start < place[1] and end + tagged.start > place[0]
+        ]
+        return tagged.text[touched[0][0] : touched[-1][1]] if touched else tagged.text
 
     def _index(self, page: int) -> TextIndex:
         if page not in self.indexes:

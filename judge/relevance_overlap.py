@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable
 
 from judge.overlap import Surroundings, Vocabulary, differing_languages, own_words, shortfall, significant
+from judge.tags import without_tags
 from judge.text import TextIndex, content_words, word_texts
 
 QUESTION_SHARE = 4
 """Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to
 experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions nine in ten do."""
+LONG_ANSWER = 6
+"""An answer with so many different words that say something has at least one of the question's, whatever its pages have."""
 
 _REFUSAL = re.compile(
     r"\W*(?:(?:i['\u2019]m|i am) (?:sorry|afraid|not sure|unable)|sorry|unfortunately,? i|i (?:can['\u2019]?t|cannot|could not|couldn['\u2019]?t|don['\u2019]?t|do"
@@ -43,6 +46,9 @@ class Support:
         self._asked_words = list(word_texts(question))
         self._asked = {word.text for word in content_words(question)}
         self._known = Vocabulary(self._asked)
+        untagged = without_tags(answer)
+        self._said = Vocabulary(word_texts(untagged))
+        self._is_long = len({word.text for word in content_words(untagged)}) >= LONG_ANSWER
         self._pages: dict[int, Surroundings] = {}
 
     def problem(
@@ -52,12 +58,13 @@ class Support:
 
         Args:
             claim: The claim as the judge quotes it from the answer.
-            part_of: The answer's whole claim; a part that says no more than the question is held against the page with it.
+            part_of: The sentence that it is in. A part of less than half of it, or that says no more than the question, is held
+                against the page with all of it.
             page: The page's number.
             index: The page's text.
             place: The span that is said to support it.
         """
-        empty = self._emptiness(claim)
+        empty = self._emptiness(claim) or self._emptiness(part_of or claim)
         if empty is not None:
             return empty
         around = self._around(page, index)
@@ -66,6 +73,9 @@ class Support:
         ):
             return None
         said = around.said(place, neighbours=1)
+        if 2 * len(content_words(claim)) < len(content_words(part_of)):
+            # A word of a sentence is not what it claims.
+            claim = part_of
         own = own_words(claim, self._known)
         if not own and part_of:
             claim = part_of

@@ -53,6 +53,11 @@ _LEAD_IN = re.compile(
     r"(?:[(*_]*\b(?:evidence|sources?)\s?[*_]*[:\uff1a]|(?:\(\s?|(?<=[.!?]\s)|(?<=\n))(?:evidence|sources?))[*_\s]*\Z",
     re.IGNORECASE,
 )
+_TAGGED = re.compile(
+    rf"(?:\b(?:evidence|sources?)\s?[*_]{{0,2}}[:\uff1a]?[*_\s]{{0,4}})?[{re.escape(_OPEN)}](?P<inside>[^{re.escape(_OPEN + _CLOSE)}\n]*)"
+    rf"[{re.escape(_CLOSE)}]",
+    re.IGNORECASE,
+)
 _LEAD_IN_CHARS = 24
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
 _KEY = re.compile(r"\W*(?:page|p|pg)?[\W_]*(\d+)\W*", re.IGNORECASE)
@@ -94,6 +99,17 @@ def untagged_segments(answer: str) -> tuple[Claim, ...]:
 def cited_pages(answer: str) -> tuple[int, ...]:
     """All pages that the answer's claims cite, in order of mention, without repetition."""
     return tuple(dict.fromkeys(page for claim in tagged_claims(answer) for page in claim.pages))
+
+
+def without_tags(answer: str) -> str:
+    """The answer with blanks in place of its tags and of the word before them ("Evidence:"); each place stays where it is."""
+    return _TAGGED.sub(
+        lambda match: " " * len(match[0]) if _names_page(match["inside"]) else match[0], answer
+    )
+
+
+def _names_page(inside: str) -> bool:
+    return bool(_pages(inside, 1))
 
 
 @dataclass(slots=True)
