@@ -2,6 +2,8 @@
 FROM python:3.13-slim AS build
 
 # faust-streaming has no wheel for every platform; where there is none it is compiled here, and stays here.
+# The compiler's version is the base image's to choose: nothing of it reaches the final image.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
     && rm -rf /var/lib/apt/lists/*
