@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,9 @@ METRIC = PackMetric(
 )
 JSON = {"Content-Type": "application/json"}
 GOOD = Answer()
-CALL_SECONDS = 0.4
+CALL_SECONDS = 0.5
+LONG_CALL_SECONDS = 4.0
+"""Where calls are counted and many run at a time: a busy machine must not make one more of them late."""
 DEADLINE_SECONDS = 60.0
 
 
@@ -43,21 +44,21 @@ def dated(seconds: int) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def judging(*servers: FakeOpenAI, **patience: Any) -> AsyncIterator[tuple[ReliableJudge, EndpointPool]]:
+async def judging(
+    *servers: FakeOpenAI, call_seconds: float = CALL_SECONDS
+) -> AsyncIterator[tuple[ReliableJudge, EndpointPool]]:
     """A judge over the servers, in order; the first is `primary`, the others `spare-1`, ..."""
     chats = [
         OpenAIChat(
             endpoint=f"spare-{number}" if number else "primary",
             model=f"fake-{number + 1}",
             base_url=server.url,
-            timeout_seconds=CALL_SECONDS,
+            timeout_seconds=call_seconds,
         )
         for number, server in enumerate(servers)
     ]
-    given = {"timeout_seconds": 2.0, "first_wait_seconds": 0.02, "longest_wait_seconds": 0.5, **patience}
-    pool = EndpointPool(
-        [Endpoint(chat, call_seconds=CALL_SECONDS) for chat in chats], patience=Patience(**given)
-    )
+    patience = Patience(timeout_seconds=5 * call_seconds, first_wait_seconds=0.02, longest_wait_seconds=0.5)
+    pool = EndpointPool([Endpoint(chat, call_seconds=call_seconds) for chat in chats], patience=patience)
     try:
         yield ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in pool.chats}, pool), pool
     finally:
@@ -209,7 +210,7 @@ async def test_the_spare_judges_while_the_first_is_broken() -> None:
     async with (
         fake_openai(*faults) as first,
         fake_openai(Answer(body=completion(model="fake-2"))) as second,
-        judging(first, second) as (judge, _),
+        judging(first, second, call_seconds=LONG_CALL_SECONDS) as (judge, _),
     ):
         results = await judged(judge, *(str(number) for number in range(60)))
         assert {result.status for result in results} == {"scored"}
@@ -228,7 +229,10 @@ async def test_every_fault_in_turn_loses_nothing() -> None:
     """One endpoint, 200 events, each third call meets the next fault: 200 verdicts, and no more calls than that takes."""
     faults = list(PASSING.values())
     script = [answer for fault in faults for answer in (GOOD, GOOD, fault)]
-    async with fake_openai(*script, GOOD) as server, judging(server) as (judge, pool):
+    async with (
+        fake_openai(*script, GOOD) as server,
+        judging(server, call_seconds=LONG_CALL_SECONDS) as (judge, pool),
+    ):
         results = await judged(judge, *(str(number) for number in range(200)))
         assert {result.status for result in results} == {"scored"}
         tries = sum(result.judge.tries for result in results if result.judge)
