@@ -15,14 +15,16 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from benchmarks.report import Line
+from benchmarks.report import Line, data_file
 from judge.coverage import Coverage
 from judge.evaluator import Judge
 from judge.metric import Metric
 from judge.relevance import Relevance
 from schemas import Scored
 from tests.judge.attacks.corpus import ATTACKS, PAGE_WORDS, attack_task
+from tests.judge.built_tasks import task_for
 from tests.judge.lying_judge import lying_chat
 
 BEGIN, END = "<!-- lying judge: begin -->", "<!-- lying judge: end -->"
@@ -56,6 +58,16 @@ def run() -> Iterator[dict[str, object]]:
             met=(highest or 0) <= AIM,
             note=f"the highest of {count} answers; {_KINDS[kind]}",
         ).as_json()
+    for metric, kind, scores in _on_real_events():
+        above = sum(score > AIM for score in scores)
+        yield Line(
+            f"lying judge: {metric}, {kind}, real questions",
+            above / len(scores),
+            "share of scores above 1",
+            aim="0",
+            met=above == 0,
+            note=f"{above} of {len(scores)}; the highest is {max(scores)}",
+        ).as_json()
 
 
 def _measured() -> Iterator[tuple[str, str, int, int | None]]:
@@ -73,6 +85,78 @@ async def _scores(metric: Metric, answers: list[str]) -> list[int]:
     return [result.score for result in results if isinstance(result, Scored)]
 
 
+_EMPTY = {
+    "a refusal": "I do not know the answer to that.",
+    "an opening": "Let's think about this step by step.",
+    "a lone key": "Solution:",
+    "stop words": "It is what it is, and so it was.",
+    "waffle": "This is a fascinating question that deserves a thorough and nuanced reply, and there are many perspectives on it.",
+    "the question": "{question}",
+    "the question restated": "You would like to learn the following: {question}",
+    "an answer to another question": "{answer}",
+    "a page on something else": "{page}",
+}
+_LONGEST = 700
+"""Of references, characters that are used: the liar tries all their words."""
+
+
+def _on_real_events() -> Iterator[tuple[str, str, list[int]]]:
+    """Metric, kind of answer, and the scores, to questions of other people; nothing where the shared data is not there."""
+    paths = [data_file("expertqa_events.jsonl"), data_file("nq_events.jsonl")]
+    if None in paths:
+        print("skipped: the shared data is not there (JUDGESTREAM_DATA names the folder)", file=sys.stderr)
+        return
+    expert, short = (
+        [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in paths if path
+    )
+    expert = [event for event in expert if event.get("context")][::9]
+    events = expert + short[::150]
+    for metric in (Coverage(), Relevance()):
+        for kind, text in _EMPTY.items():
+            scores = asyncio.run(_scores_on(metric, events, expert, text))
+            yield metric.name, kind, scores
+
+
+async def _scores_on(
+    metric: Metric, events: list[dict[str, Any]], others: list[dict[str, Any]], text: str
+) -> list[int]:
+    judge = Judge(metric, lying_chat())
+    scores = []
+    for number, event in enumerate(events):
+        context = event.get("context")
+        if metric.name == "relevance" and not context:
+            continue
+        page = next(iter(context or {"Page-1": ""}))
+        answer = text.format(
+            question=event["question"],
+            answer=events[(number * 7 + 3) % len(events)]["answer"][:300].split("Evidence:")[0],
+            page=" ".join(next(iter(others[(number + 5) % len(others)]["context"].values()))[:600].split()),
+        )
+        task = task_for(
+            metric,
+            question=event["question"],
+            answer=f"{answer} Evidence: [{page}]",
+            reference=(event.get("reference") or "")[:_LONGEST] or None,
+            context=context,
+        )
+        result = await judge.judge(task)
+        scores.append(result.score if isinstance(result, Scored) else 0)
+    return scores
+
+
+def _real_table() -> str:
+    cells: dict[str, dict[str, str]] = {}
+    for metric, kind, scores in _on_real_events():
+        above = sum(score > AIM for score in scores)
+        cells.setdefault(kind, {})[metric] = f"{max(scores)} | {above} of {len(scores)}"
+    lines = [
+        "| answer, with the tag of a page | coverage: highest | above 1 | relevance: highest | above 1 |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    lines += [f"| {kind} | {row['coverage']} | {row['relevance']} |" for kind, row in cells.items()]
+    return "\n".join(lines)
+
+
 def table() -> str:
     """The table, in Markdown."""
     highest: dict[str, dict[str, str]] = {}
@@ -84,6 +168,12 @@ def table() -> str:
     lines += [
         f"| {_KINDS[kind]} | {counts[kind]} | {scores['coverage']} | {scores['relevance']} |"
         for kind, scores in highest.items()
+    ]
+    lines += [
+        "",
+        "The same judge on empty answers to questions of ExpertQA and NQ, every ninth and every 150th event:",
+        "",
+        _real_table(),
     ]
     return "\n".join(lines)
 

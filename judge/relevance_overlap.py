@@ -17,12 +17,13 @@ LONG_ANSWER = 6
 
 _REFUSAL = re.compile(
     r"\W*(?:(?:i['\u2019]m|i am) (?:sorry|afraid|not sure|unable)|sorry|unfortunately,? i|i (?:can['\u2019]?t|cannot|could not|couldn['\u2019]?t|don['\u2019]?t|do"
-    r" not|have no|am unable)|as an? (?:ai|language model)|no (?:answer|comment|idea)|n/?a\b|none\b|unknown\b)",
+    r" not|have no|am unable)|as an? (?:ai|language model)|let['\u2019]?s\b|let (?:us|me)\b|below,? i\b|no (?:answer|comment|idea)|n/?a\b|none\b|unknown\b)",
     re.IGNORECASE,
 )
 
 _OF_REFUSALS = """
-    able advice afraid answer apologies apologise apologize assist ask available certain comment context data detail
+    able advice afraid answer approach consider explain first following let point process reason solution step think thought
+    apologies apologise apologize assist ask available certain comment context data detail
     enough find give help idea information know language mention model not page provide question request respond
     response say sorry sufficient sure tell text topic unable unfortunately unknown
 """
@@ -97,7 +98,9 @@ class Support:
         """
         if not self._asked:
             return True
-        open_words = self._missing(self._asked, Vocabulary(word_texts(self._answer)))
+        open_words = self._missing(self._asked, self._said)
+        if self._is_long and len(open_words) == len(self._asked):
+            return False
         for page, index, place in index_and_places:
             around = self._around(page, index)
             open_words = self._missing(open_words, around.said(place, neighbours=1))
@@ -118,7 +121,7 @@ class Support:
         if not content_words(claim):
             return "the claim says nothing"
         if _REFUSAL.match(claim) and all(word.text in _REFUSING for word in own_words(claim, self._known)):
-            return "the claim refuses an answer"
+            return "the claim refuses an answer or announces one"
         given = list(word_texts(claim))
         for start in range(len(self._asked_words) - len(given) + 1):
             if self._asked_words[start : start + len(given)] == given:

@@ -1,0 +1,45 @@
+"""The offline judge without a server: for the library, and for tests that need no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from judge.chat import ChatReply, ChatRequest
+from judge.errors import EventError
+from judge.offline import OFFLINE_MODEL
+from judge.offline.scorer import judge_messages
+from schemas import Usage
+
+
+class OfflineChat:
+    """Answers as `judge.offline.server.OfflineJudge` does, within this process."""
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's name."""
+        return "offline"
+
+    @property
+    def model(self) -> str:
+        """Names the rules, so that nobody takes its results for a language model's."""
+        return OFFLINE_MODEL
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer by rules.
+
+        Raises:
+            EventError: The prompt is not one of the project's own.
+        """
+        began = time.monotonic()
+        schema = request.response_schema
+        contents = [message.content for message in request.messages if message.role == "user"]
+        said = await asyncio.to_thread(
+            judge_messages, contents, schema_name=None if schema is None else schema.name
+        )
+        if said.text is None:
+            raise EventError("content_refused", said.refusal or "no answer")
+        return ChatReply(said.text, OFFLINE_MODEL, Usage(), time.monotonic() - began)
+
+    async def close(self) -> None:
+        """Nothing to release."""
