@@ -23,6 +23,9 @@ RECENT_RESULT_IDS = 50_000
 LAST_VERDICTS = 50
 """Verdicts kept for a live view."""
 
+LAST_ALERTS = 20
+"""Alerts kept for a live view."""
+
 SILENT_SECONDS = 86_400
 """A label series that heard nothing for so long makes room for a new one."""
 
@@ -52,6 +55,7 @@ class Monitor:
         self._entries: dict[SeriesKey, _Entry] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
         self._last: deque[LastVerdict] = deque(maxlen=LAST_VERDICTS)
+        self._alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
         self._ignored: Counter[IgnoredReason] = Counter()
 
     def observe(self, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
@@ -87,6 +91,7 @@ class Monitor:
                 change = entry.series.add(sample, now)
                 if change is not None:
                     alerts.append(build_alert(change, key, result, now))
+        self._alerts.extendleft(alerts)
         return alerts
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
@@ -102,6 +107,7 @@ class Monitor:
             taken_at=now,
             series=tuple(self._series_snapshot(key, entry, now) for key, entry in ordered),
             last_verdicts=tuple(self._last),
+            last_alerts=tuple(self._alerts),
             ignored=MappingProxyType(dict(self._ignored)),
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from schemas import Estimate
+from schemas import Alert, Estimate
 from streams.series import SeriesState
 
 Labels = tuple[tuple[str, str], ...]
@@ -94,10 +94,12 @@ class MonitorSnapshot:
         taken_at: When.
         series: By metric, fingerprint and labels; the whole traffic before its parts.
         last_verdicts: The latest first.
+        last_alerts: The latest first.
         ignored: What was not counted, by reason.
     """
 
     taken_at: datetime
     series: tuple[SeriesSnapshot, ...]
     last_verdicts: tuple[LastVerdict, ...]
+    last_alerts: tuple[Alert, ...]
     ignored: Mapping[IgnoredReason, int]

@@ -27,6 +27,7 @@ from streams.agents.pipeline import Pipeline
 from streams.app import App, add_agent, build_app
 from streams.errors import SettingsError, StreamsError
 from streams.health import Health
+from streams.history import History, Point, lines_of
 from streams.ingest import Ingest
 from streams.judge_watch import JudgeWatch
 from streams.judging import (
@@ -40,11 +41,13 @@ from streams.judging import (
 )
 from streams.metrics import Metrics
 from streams.monitor import Monitor, MonitorConfig
+from streams.monitor_snapshot import MonitorSnapshot
 from streams.output import Incoming, Output
 from streams.pushdown import PushDown, push_down
 from streams.settings import EndpointSettings, Settings
 from streams.spending import BudgetedJudge, Spending
-from streams.status import status_of
+from streams.status import by_outcome, status_of
+from streams.status_totals import totals_of
 from streams.topics import ensure_topics
 from streams.transport import Consumer, Plan, Room
 from streams.web import WebServer
@@ -186,6 +189,7 @@ class _Worker:
         self._pool: EndpointPool | None = None
         self._monitor: Monitor | None = None
         self._started_at = time.monotonic()
+        self._history = History()
         self._health = Health(
             loop=self._consumer,
             agents=self._pipelines,
@@ -290,8 +294,27 @@ class _Worker:
             events=self._metrics.event_counts(),
             partitions=() if consumer is None else tuple(consumer.partitions()),
             ready=self._health.ready(),
-            monitor=None if self._monitor is None else self._monitor.snapshot(datetime.now(UTC)),
+            monitor=self._snapshot(),
+            ranges={name: metric.score_range for name, metric in self._judged_by.items()},
+            history=self._history,
+            totals=totals_of(self._metrics.registry.collect()),
         )
+
+    def _snapshot(self) -> MonitorSnapshot | None:
+        return None if self._monitor is None else self._monitor.snapshot(datetime.now(UTC))
+
+    async def _remember(self) -> None:
+        """Note every few seconds how things stand, for the page."""
+        while True:
+            self._history.add(
+                Point(
+                    at=time.time(),
+                    events=by_outcome(self._metrics.event_counts()),
+                    lag=sum(state.lag_records or 0 for state in self._partitions()),
+                    lines=lines_of(self._snapshot()),
+                )
+            )
+            await asyncio.sleep(self._history.step_seconds)
 
     # Life
 
@@ -319,7 +342,11 @@ class _Worker:
             )
             if not await _ended_before(stop, topics_ready):
                 return
-            await self._serve(stop, Running(web.url, self._group_id, self._agents), on_ready)
+            remembering = asyncio.create_task(self._remember())
+            try:
+                await self._serve(stop, Running(web.url, self._group_id, self._agents), on_ready)
+            finally:
+                remembering.cancel()
         finally:
             if self._pool is not None:
                 self._pool.stop()

@@ -1,81 +1,235 @@
 "use strict";
 // Everything from events goes in as text nodes: judged text is hostile, and never becomes markup.
-let before = null;
+const SVG = "http://www.w3.org/2000/svg";
+const EVERY_MILLISECONDS = 2000;
+const STALE_MILLISECONDS = 10000;
+let received = null;
+
+const id = (name) => document.getElementById(name);
+const number = (value, digits) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+const count = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
+const total = (counts) => Object.values(counts).reduce((sum, one) => sum + one, 0);
+const traffic = (labels) => Object.entries(labels).map(([name, value]) => `${name}=${value}`).join(" ") || "all";
 
 function element(name, text, className) {
   const made = document.createElement(name);
-  made.textContent = text;
+  if (text !== undefined) made.textContent = text;
   if (className) made.className = className;
   return made;
 }
 
-function row(...cells) {
-  const made = document.createElement("tr");
-  made.append(...cells.map(([text, className]) => element("td", text, className)));
+function shape(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
 
-function fill(id, rows, columns) {
-  const empty = element("td", "no data yet");
-  empty.colSpan = columns;
-  const line = document.createElement("tr");
-  line.append(empty);
-  document.getElementById(id).replaceChildren(...(rows.length ? rows : [line]));
+function breakable(name) {
+  // Long names may break after a dot or an underscore, and nowhere else.
+  const made = element("dt");
+  name.split(/(?<=[._])/).forEach((part, index) => made.append(...(index ? [element("wbr")] : []), part));
+  return made;
 }
 
-const number = (value, digits) => (value === null || value === undefined ? "–" : value.toFixed(digits));
-const total = (counts) => Object.values(counts).reduce((sum, count) => sum + count, 0);
+function say(place, text) {
+  // Only what changed is announced to those who listen.
+  if (place.textContent !== text) place.textContent = text;
+}
 
-function show(status) {
-  const state = document.getElementById("state");
-  state.dataset.ok = String(status.ready);
-  state.textContent = [
-    status.ready ? `ready, group ${status.group_id}` : status.reasons.join("; "),
-    ...(status.notes ?? []),
-  ].join("; ");
-  const read = total(status.events);
-  const seconds = before ? status.running_seconds - before.seconds : 0;
-  const rate = seconds > 0 ? (read - before.read) / seconds : null;
-  before = { read, seconds: status.running_seconds };
+function fill(place, rows, columns) {
+  const lines = rows.map(([head, ...cells]) => {
+    const line = element("tr");
+    const first = element("th", head, "name");
+    first.scope = "row";
+    first.title = head;
+    line.append(first, ...cells.map(([text, className]) => {
+      const cell = element("td", text, className);
+      if (className === "name") cell.title = text;
+      return cell;
+    }));
+    return line;
+  });
+  if (!lines.length) {
+    const empty = element("td", "no data yet");
+    empty.colSpan = columns;
+    lines.push(element("tr"));
+    lines[0].append(empty);
+  }
+  id(place).replaceChildren(...lines);
+}
+
+function duration(seconds) {
+  return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+}
+
+function plot(one, history, [lowest, highest]) {
+  const points = history.lines[one.line] ?? [];
+  const first = history.at[0];
+  const span = Math.max(history.at[history.at.length - 1] - first, 1);
+  const x = (index) => ((history.at[index] - first) / span) * 100;
+  const y = (value) => 100 - ((value - lowest) / (highest - lowest)) * 100;
+  const svg = shape("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", role: "img" });
+  svg.setAttribute("aria-label", `${one.metric}: mean ${number(one.recent, 2)}, over the last ${duration(span)}`);
+  for (let value = lowest; value <= highest; value += 1) {
+    svg.append(shape("line", { class: "rule", x1: 0, x2: 100, y1: y(value), y2: y(value) }));
+  }
+  if (one.baseline !== null) {
+    svg.append(shape("line", { class: "normal", x1: 0, x2: 100, y1: y(one.baseline), y2: y(one.baseline) }));
+  }
+  const known = points.map((point, index) => [point, index]).filter(([point]) => point !== null);
+  if (known.length) {
+    const upper = known.map(([point, index]) => `${x(index)},${y(point[2])}`);
+    const lower = known.map(([point, index]) => `${x(index)},${y(point[1])}`).reverse();
+    svg.append(
+      shape("polygon", { class: "band", points: [...upper, ...lower].join(" ") }),
+      shape("polyline", { class: "mean", points: known.map(([point, index]) => `${x(index)},${y(point[0])}`).join(" ") }),
+    );
+  }
+  const ends = element("div", undefined, "ends");
+  ends.append(element("span", String(highest)), element("span", String(lowest)));
+  const axis = element("div", undefined, "span");
+  axis.append(element("span", `${duration(span)} ago`), element("span", "now"));
+  const made = element("div", undefined, "plot");
+  made.append(ends, svg, axis);
+  return made;
+}
+
+function card(title, ...parts) {
+  const made = element("div", undefined, "card");
+  made.append(element("h3", title), ...parts);
+  return made;
+}
+
+function charts(status) {
+  const whole = status.series.filter((one) => !Object.keys(one.labels).length);
+  const made = whole.map((one) => {
+    const now = element("p");
+    now.append(element("b", number(one.recent, 2)), `judged by ${one.model}, ${one.state}`);
+    if (one.state === "dropped") now.className = "dropped";
+    return card(one.metric, now, plot(one, status.history, status.ranges[one.metric] ?? [0, 5]));
+  });
+  id("charts").replaceChildren(...(made.length ? made : [element("p", "no data yet", "hint")]));
+}
+
+function scores(status) {
+  const made = Object.entries(status.scores).map(([metric, counts]) => {
+    const [lowest, highest] = status.ranges[metric] ?? [0, 5];
+    const all = total(counts);
+    const bars = element("div", undefined, "bars");
+    for (let score = highest; score >= lowest; score -= 1) {
+      const value = counts[score] ?? 0;
+      const bar = element("progress");
+      bar.max = all || 1;
+      bar.value = value;
+      bar.setAttribute("aria-label", `score ${score}`);
+      bars.append(element("span", String(score)), bar, element("span", `${count(value)} (${Math.round((100 * value) / (all || 1))}%)`));
+    }
+    const statuses = Object.entries(status.results[metric] ?? {}).map(([name, value]) => `${count(value)} ${name}`);
+    return card(metric, bars, element("p", statuses.join(", "), "hint"));
+  });
+  id("scores").replaceChildren(...(made.length ? made : [element("p", "no data yet", "hint")]));
+}
+
+function rate(history, name) {
+  const values = history.events[name] ?? [];
+  const last = values.length - 1;
+  const from = Math.max(last - 10, 0);
+  const seconds = history.at[last] - history.at[from];
+  return seconds > 0 ? (values[last] - values[from]) / seconds : null;
+}
+
+function flow(status) {
   const facts = [
-    ["events read", String(read)],
-    ["events a second", number(rate, 1)],
-    ...Object.entries(status.events),
-    ["records in hand", String(status.unfinished)],
-    ...Object.entries(status.lag_records).map(([topic, lag]) => [`lag of ${topic}`, lag]),
+    ["events read", count(total(status.events))],
+    ...Object.entries(status.events).map(([name, value]) => [`${name} (a second)`, `${count(value)} (${number(rate(status.history, name), 1)})`]),
+    ["records in hand", count(status.unfinished)],
+    ...Object.entries(status.lag_records).map(([topic, lag]) => [`lag of ${topic}`, count(lag)]),
+    ...Object.entries(status.dead_letters).map(([reason, value]) => [`dead letters: ${reason}`, count(value)]),
+    ...Object.entries(status.corrections).map(([kind, value]) => [`corrected: ${kind}`, count(value)]),
   ];
-  document.getElementById("flow").replaceChildren(...facts.map(([name, value]) => {
-    const box = document.createElement("div");
-    box.append(element("dt", name), element("dd", String(value)));
+  id("flow").replaceChildren(...facts.map(([name, value]) => {
+    const box = element("div");
+    box.append(breakable(name), element("dd", value));
     return box;
   }));
-  fill("means", status.series.map((one) => row(
-    [one.metric],
-    [Object.entries(one.labels).map(([name, value]) => `${name}=${value}`).join(" ") || "all"],
+}
+
+function alerts(status) {
+  const texts = status.alerts.map((one) => [`${one.raised_at.slice(11, 19)} UTC: ${one.kind === "drop" ? "DROP" : "RECOVERED"} ${one.summary}`, one.kind]);
+  if (!texts.length) texts.push([status.agents.includes("monitor") ? "no drop since the start" : "no monitor runs in this worker", ""]);
+  const place = id("alerts");
+  if ([...place.children].map((one) => one.textContent).join("\n") === texts.map(([text]) => text).join("\n")) return;
+  place.replaceChildren(...texts.map(([text, kind]) => element("li", text, kind)));
+}
+
+function means(status) {
+  const gap = (one) => (one.recent === null || one.baseline === null ? 0 : one.baseline - one.recent);
+  const ordered = [...status.series].sort((a, b) => gap(b) - gap(a)).slice(0, 30);
+  fill("means", ordered.map((one) => [
+    one.metric,
+    [traffic(one.labels), "name"],
+    [number(one.recent, 2), "number"],
     [number(one.mean, 2), "number"],
     [one.mean === null ? "–" : `${number(one.low, 2)} to ${number(one.high, 2)}`, "number"],
-    [String(one.scored), "number"],
-    [String(one.unscored + one.failed), "number"],
+    [number(one.baseline, 2), "number"],
+    [count(one.scored), "number"],
+    [count(one.unscored + one.failed), "number"],
     [one.state, one.state === "dropped" ? "dropped" : ""],
-  )), 7);
-  fill("verdicts", status.verdicts.map((one) => row(
-    [one.metric],
-    [one.event_id],
+  ]), 9);
+}
+
+function show(status) {
+  const state = id("state");
+  state.dataset.ok = String(status.ready);
+  say(state, [
+    status.ready ? `ready, group ${status.group_id}` : status.reasons.join("; "),
+    ...status.notes,
+  ].join("; "));
+  alerts(status);
+  charts(status);
+  means(status);
+  scores(status);
+  flow(status);
+  fill("judges", status.judges.map((one) => [
+    one.endpoint,
+    [one.model, "name"],
+    [count(one.calls), "number"],
+    [count(one.failed), "number"],
+    [number(one.mean_seconds, 3), "number"],
+    [one.p95_below_seconds === null ? "–" : String(one.p95_below_seconds), "number"],
+    [count(one.tokens.input), "number"],
+    [count(one.tokens.cached), "number"],
+    [count(one.tokens.output), "number"],
+    [number(one.cost_usd, 4), "number"],
+  ]), 10);
+  fill("verdicts", status.verdicts.map((one) => [
+    one.metric,
     [one.score === null ? one.status : String(one.score), "number"],
-    [one.reason],
-  )), 4);
+    [one.event_id, "name"],
+    [one.reason, "text"],
+  ]), 4);
+}
+
+function age() {
+  const since = received === null ? null : Date.now() - received;
+  const stale = since !== null && since > STALE_MILLISECONDS;
+  document.body.dataset.stale = String(stale);
+  if (since !== null) say(id("age"), stale ? `out of date: as of ${duration(since / 1000)} ago` : "up to date");
 }
 
 async function refresh() {
   try {
-    const answer = await fetch("/status.json", { cache: "no-store" });
+    const answer = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(8000) });
     show(await answer.json());
+    received = Date.now();
   } catch {
-    const state = document.getElementById("state");
+    const state = id("state");
     state.dataset.ok = "false";
-    state.textContent = "the worker does not answer";
+    say(state, "the worker does not answer");
   }
-  setTimeout(refresh, 2000);
+  age();
+  setTimeout(refresh, EVERY_MILLISECONDS);
 }
 
+setInterval(age, 1000);
 refresh();

@@ -1,0 +1,95 @@
+"""What a worker has counted since its start, added up for its page. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any
+
+from prometheus_client.metrics_core import Metric as MetricFamily
+
+_VERDICTS = frozenset({"scored", "unscored"})
+
+
+def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
+    """Add up over all event labels.
+
+    Args:
+        families: What the registry has collected.
+
+    Returns:
+        `results` by metric and status, `scores` by metric and score, `dead_letters` and `corrections` by reason, and
+        `judges`: one entry for each endpoint and model.
+    """
+    results: dict[str, Counter[str]] = defaultdict(Counter)
+    scores: dict[str, Counter[str]] = defaultdict(Counter)
+    dead_letters: Counter[str] = Counter()
+    corrections: Counter[str] = Counter()
+    judges: dict[tuple[str, str], _Judge] = defaultdict(_Judge)
+    for family in families:
+        for sample in family.samples:
+            name, labels, value = sample.name, sample.labels, sample.value
+            if name == "judgestream_results_total":
+                results[labels["metric"]][labels["status"]] += int(value)
+            elif name == "judgestream_scores_total":
+                scores[labels["metric"]][labels["score"]] += int(value)
+            elif name == "judgestream_dead_letters_total":
+                dead_letters[labels["reason"]] += int(value)
+            elif name == "judgestream_verdict_corrections_total":
+                corrections[labels["kind"]] += int(value)
+            elif name.startswith("judgestream_judge_") and "model" in labels:
+                judges[labels["endpoint"], labels["model"]].take(name, labels, value)
+    return {
+        "results": {name: dict(counts) for name, counts in sorted(results.items())},
+        "scores": {name: dict(counts) for name, counts in sorted(scores.items())},
+        "dead_letters": dict(dead_letters),
+        "corrections": dict(corrections),
+        "judges": [
+            {"endpoint": endpoint, "model": model, **judge.as_values()}
+            for (endpoint, model), judge in sorted(judges.items())
+        ],
+    }
+
+
+class _Judge:
+    """One endpoint's calls."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._failed = 0
+        self._seconds = 0.0
+        self._buckets: Counter[float] = Counter()
+        self._tokens: Counter[str] = Counter()
+        self._cost: float | None = None
+
+    def take(self, name: str, labels: Mapping[str, str], value: float) -> None:
+        match name.removeprefix("judgestream_judge_"):
+            case "call_seconds_count":
+                self._calls += int(value)
+                self._failed += 0 if labels["outcome"] in _VERDICTS else int(value)
+            case "call_seconds_sum":
+                self._seconds += value
+            case "call_seconds_bucket":
+                self._buckets[float(labels["le"])] += int(value)
+            case "tokens_total":
+                self._tokens[labels["kind"]] += int(value)
+            case "cost_usd_total":
+                self._cost = (self._cost or 0.0) + value
+
+    def as_values(self) -> dict[str, Any]:
+        return {
+            "calls": self._calls,
+            "failed": self._failed,
+            "mean_seconds": self._seconds / self._calls if self._calls else None,
+            "p95_below_seconds": self._p95(),
+            "tokens": dict(self._tokens),
+            "cost_usd": self._cost,
+        }
+
+    def _p95(self) -> float | None:
+        """The bound of the bucket that holds the 95th percentile; None without calls or beyond the last bound."""
+        for bound, count in sorted(self._buckets.items()):
+            if self._calls and count >= 0.95 * self._calls:
+                return None if bound == inf else bound
+        return None

@@ -1,0 +1,105 @@
+"""The worker's page in a real browser, beside a real worker that is fed the demo's events and hostile ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from tests.alerting.installation import Installation, installation
+from tests.integration.deadlines import until
+from tests.toolbox import python_with, run, tool
+
+pytestmark = [pytest.mark.tools, pytest.mark.timeout(240)]
+
+_DRIVE = Path(__file__).parent / "drive.py"
+_EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
+PICTURES_VARIABLE = "JUDGESTREAM_PICTURES"
+"""Names a folder where the pictures are wanted."""
+
+
+def _hostile(number: int) -> bytes:
+    return json.dumps(
+        {
+            "event_id": f"{_EVIL[:150]}{number}",
+            "occurred_at": datetime.now(UTC).isoformat(),
+            "question": _EVIL,
+            "answer": f"{_EVIL} Evidence: [Page 9]",
+            "context": {"Page-1": _EVIL},
+            "trace_id": "f" * 32,
+            "labels": {"app": _EVIL[:60], "model": "x" * 60},
+        }
+    ).encode()
+
+
+async def _status(session: ClientSession, url: str) -> dict[str, Any]:
+    async with session.get(f"{url}/status.json") as answer:
+        status: dict[str, Any] = await answer.json()
+        return status
+
+
+async def _worth_looking_at(one: Installation) -> None:
+    """Feed good answers, then worse ones until a drop is called, then hostile events."""
+    async with ClientSession() as session:
+
+        async def learned() -> bool:
+            whole = [line for line in (await _status(session, one.url))["series"] if not line["labels"]]
+            return len(whole) == 2 and all(line["scored"] > 150 for line in whole)
+
+        async def dropped() -> bool:
+            return bool((await _status(session, one.url))["alerts"])
+
+        async def hostile_judged() -> bool:
+            return "onerror" in json.dumps((await _status(session, one.url))["verdicts"])
+
+        await until(learned, "a baseline", deadline_seconds=60)
+        one.worse = True
+        await until(dropped, "a drop", deadline_seconds=60)
+        for number in range(5):
+            await one.send(_hostile(number))
+        await until(hostile_judged, "a verdict on a hostile event", deadline_seconds=30)
+
+
+async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
+    """Wide and narrow, light and dark: the key panels, no error, no foreign request, nothing of an event executed."""
+    pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
+    python, chromium = python_with("playwright"), tool("chromium")
+    async with installation("page", rate=15.0) as one:
+        await _worth_looking_at(one)
+        said = await asyncio.to_thread(run, python, _DRIVE, one.url + "/", chromium, pictures)
+    views = json.loads(said)
+    for seen in views.values():
+        assert seen["said"] == []
+        assert {address.split("?")[0] for address in seen["asked"]} == {
+            f"{one.url}/{path}" for path in ("", "status.css", "status.js", "status.json")
+        } | {"data:,"} - ({"data:,"} - set(seen["asked"]))
+        for words in ("ready, group judgestream-demo", "up to date", "DROP", "relevance of all answers fell from",
+                      "Means over time", "judged by offline-rules-1", "Scores", "lag of", "offline", "onerror", "dropped"):  # fmt: skip
+            assert words in seen["text"]
+        assert seen["hacked"] is None
+        assert seen["foreign_elements"] == 0
+        assert seen["broken_words"] == []
+        assert seen["overflow"] <= 0
+        # WCAG 2, level AA, for text of any size.
+        assert seen["contrast"] >= 4.5
+        assert seen["landmarks"] == 3
+        assert seen["unscoped"] == 0
+        assert seen["first_focus"] == "To the content"
+        assert seen["lines"] == seen["bands"] == 2
+        # Scores 0 to 5 and 1 to 5.
+        assert seen["bars"] == 11
+        policy = seen["headers"]["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert seen["headers"]["x-content-type-options"] == "nosniff"
+    assert views["wide-light"]["ground"] == "rgb(255, 255, 255)"
+    assert views["wide-dark"]["ground"] == "rgb(15, 19, 24)"
+    assert "the worker does not answer" in views["wide-light"]["lost"]
+    assert "out of date" in views["wide-light"]["lost"]
+    assert all((pictures / f"page-{name}.png").stat().st_size < 200_000 for name in views)
