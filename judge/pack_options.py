@@ -1,4 +1,4 @@
-"""What a prompt pack says beside its prompts: name, score range, response schema."""
+"""What a prompt pack says beside its prompts: name, score range, response schema, examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SCORES = 101
 MAX_SCORE = 1000
 """Largest score, and with a minus the smallest."""
 
-_KNOWN = ("name", "score_range", "response_schema")
+_KNOWN = ("name", "score_range", "response_schema", "examples")
 _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -28,6 +28,8 @@ class PackOptions:
     name: str | None
     score_range: tuple[int, int] | None
     response_schema: ResponseSchema | None
+    examples: Any = ()
+    """As given; `judge.pack_examples` reads them, when it is known what the templates use."""
 
 
 def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
@@ -50,6 +52,7 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
         name=name,
         score_range=score_range,
         response_schema=None if schema is None else _response_schema(schema, warnings),
+        examples=[] if given.get("examples") is None else given["examples"],
     )
 
 

@@ -9,15 +9,16 @@ same), `{{ item.reference }}`, `{{ item.context }}`.
 
 **YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`, `{context}`.
 
-The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`) and `response_schema` (a JSON
-Schema of the reply). All other braces are text and stay. Texts are put in at once, so that what stands in an answer is
+The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema` (a JSON
+Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply` to it): they go before
+the event as turns of their own, the user's last template filled in with the example's texts and then its reply. All other braces are text and stay. Texts are put in at once, so that what stands in an answer is
 never read as a placeholder.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ import yaml
 from judge.chat import ChatMessage, ResponseSchema, Role
 from judge.errors import PromptPackError
 from judge.metric import Inputs
+from judge.pack_examples import Example, read_examples
 from judge.pack_options import PackOptions, read_options
 from judge.pack_templates import (
     MARKDOWN,
@@ -67,6 +69,7 @@ class PromptPack:
     uses: frozenset[InputName]
     score_range: tuple[int, int] | None = None
     response_schema: ResponseSchema | None = None
+    examples: tuple[Example, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -75,22 +78,34 @@ class PromptPack:
         parts = [
             [role, [[piece.text, piece.is_input] for piece in template]] for role, template in self.messages
         ]
-        return short_hash(json.dumps(parts, ensure_ascii=True, separators=(",", ":")))
+        shown: list[Any] = [[message.role, message.content] for message in self._example_turns()]
+        return short_hash(
+            json.dumps([*parts, shown] if shown else parts, ensure_ascii=True, separators=(",", ":"))
+        )
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         """The messages for one event. Texts go in neutralized (`judge.text.neutralize`), a missing one as nothing."""
+        turns = [ChatMessage(role, self._filled(template, inputs)) for role, template in self.messages]
+        if not self.examples:
+            return tuple(turns)
+        # After the instructions: constant, so that endpoints can cache them with these.
+        first = next(place for place, turn in enumerate(turns) if turn.role != "system")
+        return (*turns[:first], *self._example_turns(), *turns[first:])
+
+    def _example_turns(self) -> Iterator[ChatMessage]:
+        template = next((template for role, template in reversed(self.messages) if role == "user"), ())
+        for example in self.examples:
+            yield ChatMessage("user", self._filled(template, example.inputs))
+            yield ChatMessage("assistant", example.reply)
+
+    def _filled(self, template: Template, inputs: Inputs) -> str:
         texts: dict[str, str] = {
             "question": neutralize(inputs.question),
             "answer": neutralize(inputs.answer),
             "reference": neutralize(inputs.reference or ""),
             "context": render_context(inputs.context or {}) if "context" in self.uses else "",
         }
-        return tuple(
-            ChatMessage(
-                role, "".join(texts[piece.text] if piece.is_input else piece.text for piece in template)
-            )
-            for role, template in self.messages
-        )
+        return "".join(texts[piece.text] if piece.is_input else piece.text for piece in template)
 
 
 def render_context(context: Mapping[str, str]) -> str:
@@ -167,6 +182,7 @@ def _pack(
         uses=uses,
         score_range=options.score_range,
         response_schema=options.response_schema,
+        examples=read_examples(options.examples, uses=uses, score_range=options.score_range),
         warnings=tuple(warnings),
     )
 

@@ -13,6 +13,7 @@ import typer
 from streams.cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from streams.cli.sample_prompts import SamplePrompt
     from streams.settings import EndpointSettings, Settings
 
 app = typer.Typer(
@@ -32,14 +33,15 @@ def check(
 ) -> None:
     """Say whether a settings file holds, and what would run; else list every problem (exit code 2).
 
-    The environment counts as it would for the worker: JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
+    Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would for the worker:
+    JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
     """
     from streams.cli.settings import settings_for_command
     from streams.errors import SettingsError
 
     try:
         settings = settings_for_command(file)
-        _build(settings, file)
+        prompts = _build(settings, file)
     except CommandError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
             typer.echo(
@@ -49,8 +51,10 @@ def check(
         raise
     summary = _summary(settings)
     if as_json:
-        typer.echo(json.dumps({"ok": True, **summary}, ensure_ascii=False))
+        shown = [prompt.as_json() for prompt in prompts]
+        typer.echo(json.dumps({"ok": True, **summary, "prompts": shown}, ensure_ascii=False))
         return
+    summary["prompts"] = [line for prompt in prompts for line in prompt.lines()]
     typer.echo(f"{file}: ok")
     for name, value in summary.items():
         lines = value if isinstance(value, list) else [value]
@@ -84,17 +88,17 @@ def schema() -> None:
     typer.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
 
 
-def _build(settings: Settings, file: Path) -> None:
-    """Build what can be built without a network: the metrics with their prompt packs."""
+def _build(settings: Settings, file: Path) -> list[SamplePrompt]:
+    """Build what can be built without a network: the metrics with their prompt packs, and what they would send."""
+    from streams.cli.sample_prompts import sample_prompts
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError
-    from streams.judging import build_metrics
     from streams.logs import set_up_logs
     from streams.settings import TelemetrySettings
 
     set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
     try:
-        build_metrics(settings)
+        return sample_prompts(settings)
     except SettingsError as error:
         raise bad_settings(error, file) from error
 

@@ -135,3 +135,25 @@ judge:
     out = capsys.readouterr().out
     assert "primary: m-1 at http://a/v1, at most 8 calls at a time, at most 6,000 requests a minute\n" in out
     assert "else spare: m-2 at http://b/v1, at most 10 seconds a call\n" in out
+
+
+def test_check_shows_what_a_pack_sends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every turn, filled in with a sample event, with an estimate of its tokens; built-in prompts by their size alone."""
+    (tmp_path / "tone.md").write_text(
+        "## System\nRate {it}.\n\n## User\nA: {{ item.output_text }}\n", "utf-8"
+    )
+    path = tmp_path / "settings.yaml"
+    pack = f'metrics: {{coverage: {{}}, tone: {{prompt_pack: "{tmp_path}/tone.md", score_range: [1, 5]}}}}\n'
+    path.write_text(GOOD + pack)
+    assert call("config", "check", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "coverage: about " in out
+    assert "an estimate" in out
+    assert "--- system, about " in out
+    assert "Rate {it}." in out
+    assert "A: The Eiffel Tower stands in Paris." in out
+    assert "You check how much of a known good answer" not in out
+    assert call("config", "check", str(path), "--json") == 0
+    prompts = {prompt["metric"]: prompt for prompt in json.loads(capsys.readouterr().out)["prompts"]}
+    assert [message["role"] for message in prompts["tone"]["messages"]] == ["system", "user"]
+    assert prompts["coverage"]["estimated_tokens"] > prompts["tone"]["estimated_tokens"] > 0
