@@ -17,19 +17,20 @@ def hurried(text: str, factor: int) -> str:
 
     Args:
         text: YAML of rules, alerts or promtool tests.
-        factor: By how much; every duration must be whole seconds after it. 60 makes an hour a minute.
+        factor: By how much; every duration must be whole milliseconds after it. 60 makes an hour a minute.
 
     Raises:
-        ValueError: A duration would not be whole seconds.
+        ValueError: A duration would not be whole milliseconds.
     """
 
     def shorter(match: re.Match[str]) -> str:
         parts = re.findall(r"(\d+)([smhdw])", match["time"])
-        seconds, rest = divmod(sum(int(count) * _UNITS[unit] for count, unit in parts), factor)
+        milliseconds, rest = divmod(1000 * sum(int(count) * _UNITS[unit] for count, unit in parts), factor)
         if rest:
             raise ValueError(
                 f"factor must divide every duration, got {factor} for {match['time']}; choose another"
             )
-        return f"{match['before']}{seconds}s"
+        shown = f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+        return f"{match['before']}{shown}"
 
     return _PLACES.sub(shorter, text)

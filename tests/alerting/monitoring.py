@@ -1,0 +1,202 @@
+"""A real Prometheus and Alertmanager on loopback, with the shipped rules on a shorter clock, and a webhook that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, web
+
+from tests.alerting.installation import Installation
+from tests.integration.deadlines import until
+from tests.rules.hurry import hurried
+from tests.rules.rule_files import RULE_FILES
+from tests.toolbox import tool
+
+_START_SECONDS = 30.0
+_END_SECONDS = 20.0
+
+
+class Monitoring:
+    """Prometheus' answers, and what Alertmanager has sent.
+
+    Args:
+        session: For queries.
+        prometheus: Address of Prometheus.
+    """
+
+    def __init__(self, session: ClientSession, prometheus: str) -> None:
+        self._session = session
+        self._prometheus = prometheus
+        self.received: list[dict[str, Any]] = []
+        """Alerts that the webhook was given, in order; `status` is firing or resolved."""
+
+    async def query(self, expr: str) -> list[dict[str, Any]]:
+        """Give the series that an expression has now."""
+        async with self._session.get(f"{self._prometheus}/api/v1/query", params={"query": expr}) as answer:
+            body = await answer.json()
+        assert body["status"] == "success", body
+        result: list[dict[str, Any]] = body["data"]["result"]
+        return result
+
+    async def rule_errors(self) -> list[str]:
+        """Say which rules Prometheus could not evaluate, and why."""
+        async with self._session.get(f"{self._prometheus}/api/v1/rules") as answer:
+            body = await answer.json()
+        return [
+            f"{rule['name']}: {rule['lastError']}"
+            for group in body["data"]["groups"]
+            for rule in group["rules"]
+            if rule.get("lastError")
+        ]
+
+    def notified(self, status: str, alertname: str, job: str) -> bool:
+        """Whether the webhook was told so."""
+        return any(
+            alert["status"] == status
+            and alert["labels"]["alertname"] == alertname
+            and alert["labels"].get("job") == job
+            for alert in self.received
+        )
+
+    async def take(self, request: web.Request) -> web.Response:
+        """Be Alertmanager's webhook."""
+        self.received.extend((await request.json())["alerts"])
+        return web.Response()
+
+
+@asynccontextmanager
+async def monitoring(
+    folder: Path, installations: Sequence[Installation], *, factor: int
+) -> AsyncIterator[Monitoring]:
+    """Run both; their processes have ended afterwards.
+
+    Args:
+        folder: For files and data.
+        installations: What is scraped.
+        factor: By how much time is shorter: in rules, scrapes and evaluations alike.
+    """
+    scrape = f"{60_000 // factor}ms"
+    async with AsyncExitStack() as stack:
+        prometheus, alertmanager = _free_port(), _free_port()
+        session = await stack.enter_async_context(ClientSession())
+        made = Monitoring(session, f"http://127.0.0.1:{prometheus}")
+        webhook = await _serve(stack, made)
+        rules = []
+        for path in RULE_FILES:
+            rules.append(str(folder / path.name))
+            (folder / path.name).write_text(
+                hurried(path.read_text(encoding="utf-8"), factor), encoding="utf-8"
+            )
+        # JSON is YAML.
+        (folder / "alertmanager.yaml").write_text(
+            json.dumps(
+                {
+                    "route": {
+                        "receiver": "test",
+                        "group_by": ["..."],
+                        "group_wait": "100ms",
+                        "group_interval": "500ms",
+                        "repeat_interval": "1h",
+                    },
+                    "receivers": [
+                        {"name": "test", "webhook_configs": [{"url": webhook, "send_resolved": True}]}
+                    ],
+                }
+            ),
+            encoding="utf-8",
+        )
+        (folder / "prometheus.yaml").write_text(
+            json.dumps(
+                {
+                    "global": {
+                        "scrape_interval": scrape,
+                        "scrape_timeout": scrape,
+                        "evaluation_interval": scrape,
+                    },
+                    "rule_files": rules,
+                    "alerting": {
+                        "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]
+                    },
+                    "scrape_configs": [
+                        {"job_name": one.name, "static_configs": [{"targets": [one.target]}]}
+                        for one in installations
+                    ],
+                }
+            ),
+            encoding="utf-8",
+        )
+        await _run(
+            stack,
+            folder / "alertmanager.log",
+            tool("alertmanager"),
+            f"--config.file={folder}/alertmanager.yaml",
+            f"--storage.path={folder}/alertmanager",
+            f"--web.listen-address=127.0.0.1:{alertmanager}",
+            "--cluster.listen-address=",
+        )
+        await _run(
+            stack,
+            folder / "prometheus.log",
+            tool("prometheus"),
+            f"--config.file={folder}/prometheus.yaml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{prometheus}",
+            "--query.lookback-delta=2s",
+            "--rules.alert.resend-delay=1s",
+        )
+        for port in (alertmanager, prometheus):
+            await until(
+                lambda port=port: _answers(session, f"http://127.0.0.1:{port}/-/ready"),  # type: ignore[misc] # the default binds it
+                f"an answer on port {port}; see {folder}/*.log",
+                deadline_seconds=_START_SECONDS,
+            )
+        yield made
+
+
+async def _serve(stack: AsyncExitStack, made: Monitoring) -> str:
+    app = web.Application()
+    app.router.add_post("/", made.take)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return f"http://127.0.0.1:{runner.addresses[0][1]}/"
+
+
+async def _run(stack: AsyncExitStack, log: Path, *command: str) -> None:
+    file = stack.enter_context(log.open("wb"))
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file
+    )
+    stack.push_async_callback(_end, process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _END_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _answers(session: ClientSession, url: str) -> bool:
+    try:
+        async with session.get(url) as answer:
+            return answer.status == 200
+    except ClientError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    return port

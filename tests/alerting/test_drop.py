@@ -1,0 +1,79 @@
+"""From worse answers to a page: real worker, real Prometheus, real Alertmanager, the shipped rules.
+
+The shipped alerts compare an hour with the past week, six hours left out: nobody waits for that in a test. Of the two ways
+out, history made up for Prometheus before its start would put numbers into it that no worker ever counted, and recording
+rules had to be computed over it by something else than Prometheus' own clock. So every duration of the shipped files is
+divided by 240 instead (`tests/rules/hurry.py`): an hour takes 15 seconds, the six hours that a baseline leaves out take 90, a
+minute between two scrapes and evaluations a quarter of a second. Limits, expressions and labels are untouched, and all
+that is seen was counted by the worker and scraped from it.
+
+One thing does not shrink: how long an answer takes. A scrape has a quarter of a second here, where it has ten seconds in
+production, and a busy machine misses some of them in a row. The two alerts that stand on `up` alone are therefore left out
+of what must stay silent; promtool's tests have them.
+
+Two installations run side by side for the same time: the answers of one get worse and then good again, those of the
+other stay good.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.alerting.installation import installation
+from tests.alerting.monitoring import monitoring
+from tests.integration.deadlines import until
+
+pytestmark = [pytest.mark.tools, pytest.mark.timeout(480)]
+
+_FACTOR = 240
+_RATE = 8.0
+"""Events a second, about 4.4 of them sampled: some 65 judged answers in an hour of 15 seconds, and 30 are enough."""
+_APPS = ("policy", "science")
+"""Two apps are enough, too, and have the 50 answers of a past earlier than six."""
+_OF_SCRAPES = {"JudgestreamWorkerDown", "JudgestreamNoWorker"}
+"""See above."""
+_ALERT = "JudgestreamRelevanceDrop"
+
+
+async def test_a_drop_wakes_somebody_and_calm_traffic_nobody(tmp_path: Path) -> None:
+    """The drop alert reaches the webhook and is resolved after the drop; calm traffic of the same length fires nothing."""
+    async with (
+        installation("dropping", rate=_RATE, apps=_APPS) as dropping,
+        installation("calm", rate=_RATE, apps=_APPS) as calm,
+        monitoring(tmp_path, (dropping, calm), factor=_FACTOR) as watch,
+    ):
+
+        async def both_have_a_past() -> bool:
+            expr = 'slice:judgestream_score_drop:baseline1h{slice="all", metric="relevance"}'
+            return len(await watch.query(expr)) == 2
+
+        await until(both_have_a_past, "a baseline of both installations", deadline_seconds=240)
+        assert await watch.rule_errors() == []
+        firing = await watch.query('group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[1h]))')
+        assert {one["metric"]["alertname"] for one in firing} <= _OF_SCRAPES
+
+        dropping.worse = True
+        await until(
+            lambda: watch.notified("firing", _ALERT, "dropping"),
+            "the alert at the webhook",
+            deadline_seconds=90,
+        )
+        told = next(alert for alert in watch.received if alert["labels"]["alertname"] == _ALERT)
+        assert told["labels"]["severity"] == "critical"
+        assert told["annotations"]["summary"].startswith("Answers got worse: relevance is down by ")
+        assert told["annotations"]["runbook"] == "docs/alerts.md#judgestreamrelevancedrop"
+
+        dropping.worse = False
+        await until(
+            lambda: watch.notified("resolved", _ALERT, "dropping"), "the all-clear", deadline_seconds=150
+        )
+
+        fired = await watch.query(
+            'group by (alertname) (max_over_time(ALERTS{job="calm", alertstate="firing"}[1h]))'
+        )
+        assert {one["metric"]["alertname"] for one in fired} <= _OF_SCRAPES
+        told_of = {(alert["labels"]["job"], alert["labels"]["alertname"]) for alert in watch.received}
+        assert {job for job, name in told_of if name not in _OF_SCRAPES} == {"dropping"}
+        assert await watch.rule_errors() == []
