@@ -21,6 +21,19 @@ the same time range and choices.
 |---|---|
 {{rows}}
 
+## Without Grafana
+
+Every worker shows the key panels on a page of its own, at `/` of its port: drops, means over time with their intervals, the
+worst labels, scores, rates, the judge, the last verdicts. It holds this worker's last hour and nothing of the others.
+
+![The worker's page during a drop: coverage and relevance fall, and their series are marked as dropped](images/page-light.png)
+
+| dark | on a phone |
+|---|---|
+| ![The same page on a dark ground](images/page-dark.png) | ![The same page 360 pixels wide](images/page-narrow.png) |
+
+`make test-tools` takes these pictures anew where `JUDGESTREAM_PICTURES` names a folder.
+
 ## Getting them
 
 - `docker compose up` and the Helm chart bring them along.

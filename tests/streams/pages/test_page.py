@@ -53,14 +53,15 @@ async def _worth_looking_at(one: Installation) -> None:
             return len(whole) == 2 and all(line["scored"] > 150 for line in whole)
 
         async def dropped() -> bool:
-            return bool((await _status(session, one.url))["alerts"])
+            whole = [line for line in (await _status(session, one.url))["series"] if not line["labels"]]
+            return all(line["state"] == "dropped" and line["recent"] < 2.5 for line in whole)
 
         async def hostile_judged() -> bool:
             return "onerror" in json.dumps((await _status(session, one.url))["verdicts"])
 
         await until(learned, "a baseline", deadline_seconds=60)
         one.worse = True
-        await until(dropped, "a drop", deadline_seconds=60)
+        await until(dropped, "a drop of both metrics", deadline_seconds=60)
         for number in range(5):
             await one.send(_hostile(number))
         await until(hostile_judged, "a verdict on a hostile event", deadline_seconds=30)
