@@ -7,7 +7,19 @@ import json
 import sys
 from collections.abc import Sequence
 
-BENCHMARKS = ("agreement", "alerts", "detector", "intake", "judging", "memory", "scrape", "startup", "tokens")
+BENCHMARKS = (
+    "agreement",
+    "alerts",
+    "detector",
+    "intake",
+    "judging",
+    "memory",
+    "outage",
+    "rate_limit",
+    "scrape",
+    "startup",
+    "tokens",
+)
 """Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in the order to run."""
 
 
