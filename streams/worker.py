@@ -396,6 +396,8 @@ class _Worker:
             consumer.stop_flow()
             self._app.flow_control.suspend()
             self._app.flow_control.clear()
+        for pipeline in self._pipelines:
+            pipeline.close()
         await self._finish(STOP_SECONDS)
         starting.cancel()
         try:

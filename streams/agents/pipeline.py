@@ -41,6 +41,7 @@ class Pipeline:
         self._on_surprise = on_surprise
         self._crash = crash
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
         self.last_finished = time.monotonic()
         """When a record was finished last, or the agent was last seen idle, on the monotonic clock."""
 
@@ -53,6 +54,8 @@ class Pipeline:
         """Take records from a Faust stream, for ever."""
         manual = stream.noack()
         async for event in manual.events():
+            if self._closed:
+                continue  # nobody waits for it any more: not acknowledged, so that it is read again
             if not self._tasks:
                 self.last_finished = time.monotonic()
             task = asyncio.create_task(self._finish(manual, event))
@@ -85,6 +88,10 @@ class Pipeline:
                 return
         await stream.ack(event)
         self.last_finished = time.monotonic()
+
+    def close(self) -> None:
+        """Begin nothing new, whatever the stream still holds."""
+        self._closed = True
 
     async def finish(self, timeout_seconds: float) -> None:
         """Let what is in hand end, and give up what does not in time."""

@@ -136,3 +136,20 @@ async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
     assert pipeline.in_hand == 0
     assert (log.surprises, log.crashes) == ([], [])
     task.cancel()
+
+
+async def test_a_closed_pipeline_begins_nothing_and_acknowledges_nothing(log: _Log) -> None:
+    """What the stream still holds at a stop is left for the next reader: neither handled nor acknowledged."""
+    handled: list[int] = []
+
+    async def handle(record: _Record) -> None:
+        handled.append(record.offset)
+
+    stream = _Stream(3)
+    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    pipeline.close()
+    task = await _run(pipeline, stream)
+    await pipeline.finish(1)
+    assert handled == []
+    assert stream.acked == []
+    task.cancel()
