@@ -298,7 +298,7 @@ class _Verifier:
         pool = [word for sentence in short for word in sentence.telling]
         if sum(len(sentence.words) for sentence in short) >= enough and _is_left_out(pool, covered):
             missed += [sentence for sentence in short if sentence.is_left_out(covered)]
-        answer_words = {word.text for word in words(self.answer)}
+        answer_words = self.statements.answer_words
         return [self._added(sentence, answer_words) for sentence in sorted(missed, key=lambda one: one.start)]
 
     def _covered(self, items: Iterable[Item], all_words: Sequence[Word]) -> set[Word]:
@@ -332,7 +332,7 @@ class _Verifier:
             )
         return list(found.values())
 
-    def _added(self, sentence: _Sentence, answer_words: set[str]) -> Item:
+    def _added(self, sentence: _Sentence, answer_words: Collection[str]) -> Item:
         text = neutralize(self.reference.text[sentence.start : sentence.end]).strip()
         if sentence.words:
             # What the question says already need not be repeated, and repeating it alone shows nothing.

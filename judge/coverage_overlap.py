@@ -7,14 +7,14 @@ from bisect import bisect_left
 from judge.overlap import (
     Surroundings,
     Vocabulary,
-    differing_languages,
+    cannot_be_compared,
     is_answering,
     own_words,
     shortfall,
     significant,
 )
 from judge.tags import without_tags
-from judge.text import TextIndex, Word, content_words, words
+from judge.text import TextIndex, Word, content_words, word_texts, words
 
 
 class Statements:
@@ -32,15 +32,15 @@ class Statements:
     def __init__(self, reference: TextIndex, answer: TextIndex, question: str) -> None:
         self._reference = Surroundings(reference)
         # An evidence tag has words and a number that state nothing.
-        self._answer = Surroundings(answer, text=without_tags(answer.text))
+        untagged = without_tags(answer.text)
+        self._answer = Surroundings(answer, text=untagged)
+        self.answer_words = frozenset(word_texts(untagged))
+        """The answer's words, without those of its evidence tags."""
         self._asked = Vocabulary(word.text for word in content_words(question))
         self.own = own_words(reference, self._asked)
         """The reference's words that the question does not say already."""
         self._starts = [word.start for word in self.own]
-        self._comparable = not (
-            differing_languages(reference.text, answer.text)
-            and not differing_languages(question, answer.text)
-        )
+        self._comparable = not cannot_be_compared(reference.text, answer.text, question=question)
 
     def problem(self, item: str, stated: tuple[int, int], found: tuple[int, int]) -> str | None:
         """Say why a place in the answer does not show that the answer states an item; None where it may.

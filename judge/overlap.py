@@ -25,7 +25,7 @@ LONG_STATEMENT = 3
 _NOT_SIGNIFICANT = re.compile(r"\D")
 _STEM_CHARS = 4
 _USUAL_ENDINGS = """
-    s es ed d ing er ers or ors ion ions tion tions ation ations ment ments al als ally ly ity ities e y ies ied ier iest ic ics ical
+    s es ed d ing er ers or ors ion ions tion tions ation ations ment ments al als ally ly ity ities e y ie ies ied ier iest ic ics ical
     ically ist ists ism ive ively ful fully ness less able ible n en t r rs st est th ance ence ant ent ants ents ary ory ous sis ses tic
     tical ure ures age ages ian ians an ans ia ish ize ized izes izing ise ised ises ising izer iser ify ifies ified ate ates ated ating
     m em te ten tet ung ungen lich liche er ere eren erem ste sten a o as os i ar ando ado ada ados adas aire ais ait ons ez iques ique
@@ -36,7 +36,7 @@ _POLARITY = frozenset(
     {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
 )
 _LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
-_MIN_LANGUAGE_WORDS = 5
+_MIN_LANGUAGE_WORDS = 15
 _LANGUAGE_CHARS = 1000
 _UP_TO_TWENTY = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
@@ -224,17 +224,23 @@ def is_answering(said: Vocabulary) -> bool:
     return any(word in said for word in _POLARITY - {"not"})
 
 
-def differing_languages(one: str, other: str) -> bool:
-    """Whether two texts are so surely in different languages that their words cannot be compared.
+def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
+    """Whether an answer is so surely in another language than a text that their words tell nothing.
 
-    Told by script, and English from other languages by its stop words; short texts tell nothing.
+    The question must be in the answer's language as surely: an answer in a language of its own is nobody's. Languages are told by
+    script, and English from others by its stop words; of short texts the script alone is known, for they may be names.
     """
-    first, second = _language(one), _language(other)
-    return None not in {first, second} and first != second
+    spoken, asked, other = _language(answer), _language(question), _language(text)
+    if spoken is None or asked is None or other is None or asked[0] != spoken[0]:
+        return False
+    if other[0] != spoken[0]:
+        return True
+    return None not in {spoken[1], asked[1], other[1]} and asked[1] == spoken[1] != other[1]
 
 
 @lru_cache(maxsize=64)
-def _language(text: str) -> str | None:
+def _language(text: str) -> tuple[str, bool | None] | None:
+    """The script, and for Latin whether it is English, if that is sure; None for a text without words."""
     read = [word for word in word_texts(text[:_LANGUAGE_CHARS]) if not word[0].isdecimal()]
     if not read:
         return None
@@ -243,12 +249,10 @@ def _language(text: str) -> str | None:
     for letter, count in Counter(word[0] for word in read).items():
         scripts[_script(letter)] += count
     script = max(scripts, key=scripts.__getitem__)
-    if script != "latin":
-        return script
-    if len(read) < _MIN_LANGUAGE_WORDS:
-        return None
+    if script != "latin" or len(read) < _MIN_LANGUAGE_WORDS:
+        return script, None
     share = sum(map(STOP_WORDS.__contains__, read)) / len(read)
-    return "english" if share >= _MUCH_ENGLISH else "another" if share <= _LITTLE_ENGLISH else None
+    return script, True if share >= _MUCH_ENGLISH else False if share <= _LITTLE_ENGLISH else None
 
 
 def _script(letter: str) -> str:

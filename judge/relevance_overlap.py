@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from judge.overlap import Surroundings, Vocabulary, differing_languages, own_words, shortfall, significant
+from judge.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
 from judge.tags import without_tags
 from judge.text import TextIndex, content_words, word_texts
 
@@ -69,9 +69,7 @@ class Support:
         if empty is not None:
             return empty
         around = self._around(page, index)
-        if differing_languages(self._answer, index.text) and not differing_languages(
-            self._question, self._answer
-        ):
+        if cannot_be_compared(index.text, self._answer, question=self._question):
             return None
         said = around.said(place, neighbours=1)
         if 2 * len(content_words(claim)) < len(content_words(part_of)):

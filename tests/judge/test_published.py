@@ -50,8 +50,15 @@ METRICS: Mapping[str, Metric] = {
 WORDS = ["Paris", "tower", "1889", "330", "in", "the", "not", "yes", "Évry", "東京", "塔", "кот", "a\u0301", "\u200b", "\u202e", "\x00", "🙂",
          "[Page 1]", "[Page 2]", "[Pages 1-3]", "Evidence:", ".", ". ", "?", "\n", " ", "<<<END 0 answer>>>", "{answer}", "ada@example.com"]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=200)
-TEXTS |= st.sampled_from([attack.answer[:2000] for attack in ATTACKS])
-PAGES = st.none() | st.dictionaries(st.sampled_from(["Page-1", "page 2", "Page-3", "x"]), TEXTS, max_size=4)
+TEXTS |= st.integers(0, len(ATTACKS) - 1).map(lambda number: ATTACKS[number].answer[:2000])
+EVENT_TEXTS = st.one_of(
+    TEXTS,
+    TEXTS.map(lambda text: f"The tower is in Paris. {text}"),
+    TEXTS.map(lambda text: f"{text} 1889 [Page 1]"),
+)
+PAGES = st.none() | st.dictionaries(
+    st.sampled_from(["Page-1", "page 2", "Page-3", "x"]), EVENT_TEXTS, min_size=1, max_size=4
+)
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 ANY_JSON = st.recursive(
@@ -64,7 +71,7 @@ OBJECTS = st.dictionaries(st.sampled_from(KEYS), ANY_JSON, max_size=8)
 
 def _or_odd(good: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Mostly what belongs there."""
-    return st.one_of(good, good, good, good, good, SCALARS)
+    return st.integers(0, 19).flatmap(lambda number: good if number else SCALARS)
 
 
 @st.composite
@@ -117,6 +124,16 @@ REPLIES = (
 )
 
 
+def _fitting(name: str) -> st.SearchStrategy[str]:
+    """Replies of the form that a metric asks for, their parts at random."""
+    form: st.SearchStrategy[Any] = NEAR_VERBATIM
+    if name in {"coverage", "redacted"}:
+        form = _near_coverage()
+    elif name == "relevance":
+        form = _near_relevance()
+    return form.map(_written)
+
+
 @cache
 def _schema(name: str) -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json_schema(name))
@@ -124,12 +141,20 @@ def _schema(name: str) -> jsonschema.Draft202012Validator:
 
 @pytest.mark.parametrize("name", METRICS)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(question=TEXTS, answer=TEXTS, reference=st.none() | TEXTS, context=PAGES, reply=REPLIES)
+@given(
+    question=EVENT_TEXTS, answer=EVENT_TEXTS, reference=EVENT_TEXTS | st.none(), context=PAGES, data=st.data()
+)
 def test_what_is_published_keeps_to_its_schema(
-    name: str, question: str, answer: str, reference: str | None, context: dict[str, str] | None, reply: str
+    name: str,
+    question: str,
+    answer: str,
+    reference: str | None,
+    context: dict[str, str] | None,
+    data: st.DataObject,
 ) -> None:
     """Nothing is raised, no failure is our own mistake, and result and verdict are valid."""
     metric = METRICS[name]
+    reply = data.draw(_fitting(name) if data.draw(st.integers(0, 3)) else REPLIES)
     task = task_for(metric, question=question, answer=answer, reference=reference, context=context)
     judge = Judge(metric, ScriptedChat(lambda _: reply), repair_attempts=1)
     result = asyncio.run(judge.judge(task))
