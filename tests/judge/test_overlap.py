@@ -221,8 +221,8 @@ def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUEST
         (
             "In Paris robots dance all night through the streets. [Page 1]",
             "Paris",
-            1,
-        ),  # a word of it, not the claim
+            3,
+        ),  # the rest is added, unsupported
     ],
 )
 def test_a_page_must_bear_a_claim_out(answer: str, claim: str, score: int) -> None:

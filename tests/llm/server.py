@@ -43,15 +43,16 @@ class LlamaServer:
         self._process = subprocess.Popen(
             [
                 PYTHON, "-m", "llama_cpp.server", "--model", model, "--model_alias", MODEL, "--host", "127.0.0.1",
-                "--port", str(self._port), "--n_ctx", str(CONTEXT_TOKENS), "--seed", "1",
+                "--port", str(self._port), "--n_ctx", str(CONTEXT_TOKENS), "--seed", "1", "--n_threads", str(os.cpu_count() or 1),
             ],
             stdout=self._log, stderr=self._log,
         )  # fmt: skip
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
+                said = self._tail()
                 self.__exit__()
-                raise RuntimeError(f"the model's server does not answer; its log ends with\n{self._tail()}")
+                raise RuntimeError(f"the model's server does not answer; its log ends with\n{said}")
             time.sleep(0.2)
         return self
 
@@ -63,6 +64,7 @@ class LlamaServer:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._log.close()
 
     def _answers(self) -> bool:
         try:

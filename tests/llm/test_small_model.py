@@ -25,7 +25,7 @@ from tests.llm.server import CONTEXT_TOKENS, MODEL, LlamaServer
 pytestmark = [pytest.mark.llm, pytest.mark.timeout(3600)]
 
 COVERAGE_EVENTS, RELEVANCE_EVENTS = 20, 10
-MAX_OUTPUT_TOKENS = 512
+MAX_OUTPUT_TOKENS = 256
 _DEADLINE_SECONDS = 3000.0
 
 Result = Scored | Unscored | Failed
@@ -69,11 +69,11 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
                      "parameters": {"temperature": 0}}
                 ],
                 "max_in_flight": 2,
-                "timeout_seconds": 600,
+                "timeout_seconds": 300,
                 "repair_attempts": 1,
                 "max_output_tokens": MAX_OUTPUT_TOKENS,
             },
-            "kafka.rebalance_timeout_seconds": 700,
+            "kafka.rebalance_timeout_seconds": 400,
         }  # fmt: skip
         began = time.monotonic()
         async with stage.worker(None) as (_, registry):
