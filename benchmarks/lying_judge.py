@@ -187,13 +187,14 @@ def main(arguments: list[str]) -> int:
         for line in run():
             print(json.dumps(line), flush=True)
         return 0
+    measured = table()  # takes minutes, in which the file may change
     text = path.read_text("utf-8")
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
         print(f"{path} must hold the lines {BEGIN} and {END}, between which the table goes", file=sys.stderr)
         return 2
-    path.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", "utf-8")
+    path.write_text(f"{before}{BEGIN}\n{measured}\n{END}{after}", "utf-8")
     return 0
 
 
