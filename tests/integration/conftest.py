@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import threading
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from mode.threads import WorkerThread
 
 from streams.embedded.threaded import broker_in_thread
+from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 from tests.integration.wire_client import create_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,21 @@ class RunningBroker:
             partitions,
             configs={key.replace("_", "."): value for key, value in configs.items()},
         )
+
+
+def _consumer_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)]
+
+
+@pytest.fixture(autouse=True)
+async def ended_consumer_threads() -> AsyncIterator[None]:
+    """Let the consumer threads of crashed applications end while the event loop that they report to is still open.
+
+    Otherwise they complain in the middle of a later test, which has nothing to do with them.
+    """
+    yield
+    with contextlib.suppress(AssertionError):  # what matters is that nothing was cut short
+        await until(lambda: not _consumer_threads(), "consumer threads to end", deadline_seconds=30)
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("apache", marks=pytest.mark.kafka)])
