@@ -45,6 +45,7 @@ class _Worker:
         self._fingerprint = fingerprint
         self._minute = 0
         self.metrics.watch_partitions(self._partitions, lambda: 60.0 * self._minute)
+        self.metrics.watch_budget(lambda period: self._minute % (60 if period == "hour" else 1440) / 1500)
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):
