@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
+from judge import registry
 from judge.cache import MemoryCache, VerdictCache
 from judge.cache_file import FileCache
 from judge.chat import ChatClient
-from judge.coverage import Coverage
-from judge.custom import PackMetric
 from judge.errors import PromptPackError
 from judge.evaluator import Judge
 from judge.guarded_chat import PoolObserver
@@ -23,7 +22,6 @@ from judge.pool import Endpoint, EndpointPool, Patience
 from judge.price_list import listed_price
 from judge.pricing import ModelPrice, Price, PriceTable
 from judge.redaction import Redactor
-from judge.relevance import Relevance
 from judge.reliable import ReliableJudge
 from streams.errors import SettingsError
 from streams.settings import (
@@ -50,10 +48,8 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
         SettingsError: Its prompt pack cannot be used, or nothing says its range.
     """
     pack = _pack(name, settings)
-    if name == "coverage":
-        return Coverage(mode=settings.mode or "evidence", pack=pack)
-    if name == "relevance":
-        return Relevance(mode=settings.mode or "evidence", pack=pack)
+    if name in registry.BUILT_IN:
+        return registry.build_metric(name, mode=settings.mode, pack=pack)
     if pack is None:
         raise SettingsError([f"metrics.{name}: is not a built-in metric; set prompt_pack or rename it"])
     score_range = settings.score_range or pack.score_range
@@ -63,7 +59,7 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
                 f"metrics.{name}.score_range: is required, for {settings.prompt_pack} names none; set [lowest, highest]"
             ]
         )
-    return PackMetric(name, pack, score_range=score_range)
+    return registry.build_metric(name, pack=pack, score_range=score_range)
 
 
 def _pack(name: str, settings: MetricSettings) -> PromptPack | None:
