@@ -13,6 +13,8 @@ import pytest
 BIN_VARIABLE = "JUDGESTREAM_TOOLS_BIN"
 PYTHON_VARIABLE = "JUDGESTREAM_TOOLS_PYTHON"
 NODE_VARIABLE = "JUDGESTREAM_TOOLS_NODE"
+SCHEMAS_VARIABLE = "JUDGESTREAM_TOOLS_SCHEMAS"
+BASE_VARIABLE = "JUDGESTREAM_TOOLS_BASE"
 
 
 def tool(name: str) -> str:
@@ -46,6 +48,35 @@ def node_modules(manifest: Path) -> Path:
             f"{NODE_VARIABLE} name it"
         )
     return modules
+
+
+def kubernetes_schemas() -> Path:
+    """Give the folder with Kubernetes' JSON Schemas as kubeconform reads them (`-schema-location FOLDER`)."""
+    folder = os.environ.get(SCHEMAS_VARIABLE)
+    if folder is None or not any(Path(folder).glob("v*-standalone-strict")):
+        pytest.fail(
+            f"Kubernetes' schemas are not there: let `.ci/tools FOLDER` make them and {SCHEMAS_VARIABLE} name FOLDER/schemas"
+        )
+    return Path(folder)
+
+
+def kubernetes_versions() -> list[str]:
+    """Give the versions of Kubernetes that `kubernetes_schemas` has, oldest first, as kubeconform names them (1.34.0)."""
+    found = [
+        folder.name.removeprefix("v").removesuffix("-standalone-strict")
+        for folder in kubernetes_schemas().glob("v*-standalone-strict")
+    ]
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+
+def image_base() -> Path:
+    """Give the archive of the root file system that stands for the Dockerfile's base image."""
+    archive = os.environ.get(BASE_VARIABLE)
+    if archive is None or not Path(archive).is_file():
+        pytest.fail(
+            f"the base image's files are not there: let `.ci/tools FOLDER` make them and {BASE_VARIABLE} name FOLDER/base/base.tar"
+        )
+    return Path(archive)
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
