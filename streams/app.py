@@ -22,8 +22,6 @@ MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
-METADATA_AGE_SECONDS: Final = 30.0
-"""Partitions that are added to a topic are read after this long at the latest; Faust's own 5 minutes is a long silence."""
 LINGER_SECONDS: Final = 0.01
 """How long a record may wait for others to share a request with."""
 
@@ -107,11 +105,11 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         broker_session_timeout=session,
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=kafka.group_instance_id,
-        consumer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
+        consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),
         producer_acks=-1,
         producer_linger=LINGER_SECONDS,
         producer_max_request_size=MAX_REQUEST_BYTES,
-        producer_metadata_max_age_ms=round(METADATA_AGE_SECONDS * 1000),
+        producer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),
         producer_request_timeout=kafka.producer_timeout_seconds,
         processing_guarantee="at_least_once",
         agent_supervisor="mode.CrashingSupervisor",

@@ -116,6 +116,9 @@ class KafkaSettings(Section):
         default=60, ge=1, le=3600, description="How long a rebalance waits for work in flight."
     )
     commit_interval_seconds: float = Field(default=0.5, ge=0.05, le=60)
+    metadata_age_seconds: float = Field(
+        default=30, ge=1, le=600, description="Partitions that are added to a topic are read after this long."
+    )
     producer_timeout_seconds: float = Field(
         default=40, ge=1, le=600, description="How long one produce request may take."
     )
