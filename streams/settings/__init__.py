@@ -21,10 +21,12 @@ from streams.settings.judge import (
 from streams.settings.kafka import KafkaSettings, SecuritySettings, TopicSettings
 from streams.settings.load import load_settings
 from streams.settings.show import mask, settings_schema
-from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings, TelemetrySettings
+from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
+from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings
 
 __all__ = [
     "BUILT_IN_METRICS",
+    "BasicAuthSettings",
     "BudgetSettings",
     "CacheSettings",
     "EndpointSettings",
@@ -40,6 +42,7 @@ __all__ = [
     "SecuritySettings",
     "Settings",
     "TelemetrySettings",
+    "TlsSettings",
     "TopicSettings",
     "default_endpoints",
     "load_settings",

@@ -115,7 +115,12 @@ def _places_of_secrets(document: Mapping[str, Any]) -> list[tuple[list[str | int
     kafka, judge = document.get("kafka"), document.get("judge")
     security = kafka.get("security") if isinstance(kafka, Mapping) else None
     endpoints = judge.get("endpoints") if isinstance(judge, Mapping) else None
-    places: list[tuple[list[str | int], Any]] = [(["kafka", "security", "password"], security)]
+    telemetry = document.get("telemetry")
+    basic_auth = telemetry.get("basic_auth") if isinstance(telemetry, Mapping) else None
+    places: list[tuple[list[str | int], Any]] = [
+        (["kafka", "security", "password"], security),
+        (["telemetry", "basic_auth", "password"], basic_auth),
+    ]
     if isinstance(endpoints, list):
         places += [(["judge", "endpoints", index, "api_key"], one) for index, one in enumerate(endpoints)]
     return places

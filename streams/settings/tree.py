@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -12,11 +12,10 @@ from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
 from streams.settings.judge import JudgeSettings
 from streams.settings.kafka import KafkaSettings, TopicSettings
+from streams.settings.telemetry import DEFAULT_LABELS, TelemetrySettings
 
 BUILT_IN_METRICS = ("coverage", "relevance")
 """Metrics that need no prompt pack."""
-DEFAULT_LABELS = ("app", "model")
-"""The labels that most products have, and that the shipped dashboards group by."""
 
 
 class MonitorSettings(Section):
@@ -49,25 +48,6 @@ class MonitorSettings(Section):
     )
     window_seconds: float = Field(
         default=3600, gt=0, le=604_800, description="Length of the sliding window that the live page shows."
-    )
-
-
-class TelemetrySettings(Section):
-    """What the worker tells about itself."""
-
-    host: str = Field(
-        default="127.0.0.1", min_length=1, description="Address of /metrics, /healthz, /readyz and /."
-    )
-    port: int = Field(default=8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
-    labels: tuple[LabelName, ...] = Field(
-        default=DEFAULT_LABELS, max_length=8, description="Event labels that become metric labels."
-    )
-    max_label_values: int = Field(
-        default=20, ge=1, le=1000, description='Values a label may have in metrics; the rest is "other".'
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["auto", "json", "text"] = Field(
-        default="auto", description="auto: text on a terminal, JSON elsewhere."
     )
 
 

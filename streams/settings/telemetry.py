@@ -1,0 +1,78 @@
+"""Section `telemetry`: what the worker tells about itself, and to whom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SecretStr, StringConstraints, model_validator
+
+from schemas.base import LabelName
+from streams.settings.base import EnvName, FilePath, Section, refuse
+
+DEFAULT_LABELS = ("app", "model")
+"""The labels that most products have, and that the shipped dashboards group by."""
+
+
+class BasicAuthSettings(Section):
+    """Who may read the page and the metrics. The password comes from the environment or a file, never from YAML."""
+
+    username: Annotated[str, StringConstraints(pattern=r"^[^:\x00-\x1f\x7f]{1,200}$")] = Field(
+        description="Without a colon, which separates it from the password."
+    )
+    password: SecretStr | None = Field(
+        default=None,
+        description="Only by the variable JUDGESTREAM_TELEMETRY__BASIC_AUTH__PASSWORD, never in YAML.",
+    )
+    password_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the password."
+    )
+    password_file: FilePath | None = Field(
+        default=None, description="File that holds the password; read anew when it changes."
+    )
+
+    @model_validator(mode="after")
+    def _one_password(self) -> Self:
+        given = [
+            name for name in ("password", "password_env", "password_file") if getattr(self, name) is not None
+        ]
+        if not given:
+            refuse([("password_env", "is required with a username; set it or password_file")])
+        if len(given) > 1:
+            refuse([("", f"{' and '.join(given)} exclude each other; keep one")])
+        return self
+
+
+class TlsSettings(Section):
+    """How the port speaks TLS. All files are read anew when they change."""
+
+    certificate_file: FilePath = Field(
+        description="The worker's certificate (PEM), intermediate ones after it."
+    )
+    key_file: FilePath = Field(description="Its private key (PEM), without a password.")
+    client_ca_file: FilePath | None = Field(
+        default=None,
+        description="Authorities (PEM) of client certificates: then nobody gets in without one, probes included.",
+    )
+
+
+class TelemetrySettings(Section):
+    """What the worker tells about itself."""
+
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="Address of /metrics, /healthz, /readyz and /."
+    )
+    port: int = Field(default=8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
+    basic_auth: BasicAuthSettings | None = Field(
+        default=None, description="Asks for user and password everywhere but at /healthz and /readyz."
+    )
+    tls: TlsSettings | None = Field(default=None, description="Has the port speak TLS.")
+    labels: tuple[LabelName, ...] = Field(
+        default=DEFAULT_LABELS, max_length=8, description="Event labels that become metric labels."
+    )
+    max_label_values: int = Field(
+        default=20, ge=1, le=1000, description='Values a label may have in metrics; the rest is "other".'
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="auto: text on a terminal, JSON elsewhere."
+    )
