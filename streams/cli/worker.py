@@ -32,7 +32,8 @@ def worker(
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
     from streams.logs import set_up_logs
-    from streams.worker import AGENTS, run_worker
+    from streams.roster import AGENTS
+    from streams.worker import run_worker
 
     named = {name.strip() for name in agents.split(",") if name.strip()}
     chosen = tuple(name for name in AGENTS if name in named)
