@@ -1,7 +1,7 @@
 """A judge behind an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
 
-The `openai` SDK does the connecting, authenticating and proxying. Its typed layer is passed by, for it costs more CPU
-than all the rest of a judged event: the request goes out as bytes that orjson wrote and comes back as the raw reply.
+The `openai` SDK does the connecting, authenticating and proxying (`judge.openai_connection`); the request goes out as bytes
+that orjson wrote and comes back as the raw reply.
 Retries are nobody's business here: one call is one try. Only where the endpoint refuses the way in which the reply's form
 is asked for, a call goes on at once with the next weaker way, and what the endpoint takes is remembered for later calls.
 """
@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
-import openai
 import orjson
-from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
 from judge.errors import (
@@ -32,6 +31,7 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
+from judge.openai_connection import Connection, HttpReply, TooLargeReplyError
 from judge.openai_errors import error_for_status
 from judge.openai_reply import NoCompletionError, read_completion
 from judge.rate_headers import rate_limits
@@ -43,13 +43,7 @@ _log = logging.getLogger(__name__)
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 4 * 1024 * 1024
 """A verdict needs a few kilobytes; more than this is not one."""
-MAX_ENCODED_REPLY_BYTES = 64 * 1024
-"""The bound on a reply that comes compressed although none was asked for: deflate unpacks to a thousandfold."""
 
-_CONNECT_SECONDS = 10.0
-# Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request sent into
-# a connection that is just being closed is lost.
-_KEEPALIVE_SECONDS = 4.0
 _RESERVED = frozenset(
     {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
 )
@@ -109,22 +103,14 @@ class OpenAIChat:
         self._length_parameter = _length_parameter(host)
         self._response_format = ResponseFormat.JSON_SCHEMA
         self._forms: dict[tuple[int, ResponseFormat], tuple[ResponseSchema, AskedForm]] = {}
-        http_client = DefaultAioHttpClient(
-            limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
-            # The whole call has its own bound; only an address that nobody answers is given up sooner.
-            timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
-            # A redirected POST would arrive as a GET, and with the key at a place nobody named.
-            follow_redirects=False,
+        self._connection = Connection(
+            base_url=base_url,
+            api_key=key or "none-needed",
+            timeout_seconds=timeout_seconds,
+            max_connections=max_connections,
+            max_reply_bytes=max_reply_bytes,
             # No proxy of the environment leads to this machine itself.
             trust_env=not _is_loopback(host),
-            event_hooks={"response": [self._bound]},
-        )
-        self._client = AsyncOpenAI(
-            api_key=key or "none-needed",
-            base_url=base_url,
-            max_retries=0,
-            http_client=http_client,
-            default_headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
         )
 
     @property
@@ -162,37 +148,24 @@ class OpenAIChat:
         started = time.perf_counter()
         try:
             async with asyncio.timeout_at(deadline):
-                response = await self._client.post(
-                    "/chat/completions",
-                    cast_to=httpx2.Response,
-                    content=content,
-                    options={"security": {"bearer_auth": True}},
-                )
+                reply = await self._connection.post(content)
         except TimeoutError as error:
             raise JudgeUnavailableError(
                 f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
                 kind="timeout",
             ) from error
-        except openai.APIStatusError as error:
-            raise self._status_error(
-                error.status_code,
-                error.body,
-                error.response.headers,
-                schema_sent=_sends_format(request, response_format),
-            ) from error
-        except openai.APIConnectionError as error:
-            too_large = _too_large(error)
-            if too_large is not None:
+        except TooLargeReplyError as error:
+            if error.is_success:
                 # A success of such a size is this request's own: waiting for a smaller one would take for ever.
-                raise InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {too_large}") from error
+                raise InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}") from error
             raise self._unreachable(error) from error
-        except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
+        except (httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
             raise self._unreachable(error) from error
-        return self._reply(response, request, response_format, time.perf_counter() - started)
+        return self._reply(reply, request, response_format, time.perf_counter() - started)
 
     async def close(self) -> None:
         """Release the connections."""
-        await self._client.close()
+        await self._connection.close()
 
     def _unreachable(self, error: Exception) -> JudgeUnavailableError:
         return JudgeUnavailableError(
@@ -257,21 +230,23 @@ class OpenAIChat:
             self._response_format = response_format
 
     def _reply(
-        self, response: httpx2.Response, request: ChatRequest, response_format: ResponseFormat, seconds: float
+        self, reply: HttpReply, request: ChatRequest, response_format: ResponseFormat, seconds: float
     ) -> ChatReply:
+        schema_sent = _sends_format(request, response_format)
+        if not reply.is_success:
+            raise self._status_error(
+                reply.status, _error_body(reply.content), reply.headers, schema_sent=schema_sent
+            )
         try:
-            completion = read_completion(response.content)
+            completion = read_completion(reply.content)
         except NoCompletionError as error:
             if error.body is not None:
                 raise self._status_error(
-                    error.status,
-                    error.body,
-                    response.headers,
-                    schema_sent=_sends_format(request, response_format),
+                    error.status, error.body, reply.headers, schema_sent=schema_sent
                 ) from error
-            kind = response.headers.get("content-type", "no content type")
+            kind = reply.headers.get("content-type", "no content type")
             raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} answered {response.status_code} with a body that is no chat "
+                f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no chat "
                 f"completion ({kind}): {error}"
             ) from error
         if request.response_schema is not None:
@@ -292,7 +267,7 @@ class OpenAIChat:
             model=completion.model or self._model,
             usage=completion.usage,
             seconds=seconds,
-            limits=rate_limits(response.headers.raw),
+            limits=rate_limits(reply.headers.raw),
         )
 
     def _status_error(
@@ -308,47 +283,14 @@ class OpenAIChat:
             secret=self._key,
         )
 
-    async def _bound(self, response: httpx2.Response) -> None:
-        encoded = response.headers.get("content-encoding", "identity").lower() != "identity"
-        limit = min(self._max_reply_bytes, MAX_ENCODED_REPLY_BYTES) if encoded else self._max_reply_bytes
-        stream = response.stream
-        if isinstance(stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(stream, limit, response)
 
-
-class _TooLargeError(httpx2.ReadError):
-    """A body grew over its limit."""
-
-    def __init__(self, limit: int, response: httpx2.Response) -> None:
-        super().__init__(
-            f"the reply is larger than {limit} bytes, which no verdict is", request=response.request
-        )
-        self.is_success = response.is_success
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
-    """A body that breaks off when it grows over its limit."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, response: httpx2.Response) -> None:
-        self._inner = inner
-        self._limit = limit
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._inner:
-            size += len(chunk)
-            if size > self._limit:
-                raise _TooLargeError(self._limit, self._response)
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-def _too_large(error: Exception) -> _TooLargeError | None:
-    cause = error.__cause__
-    return cause if isinstance(cause, _TooLargeError) and cause.is_success else None
+def _error_body(content: bytes) -> object:
+    """The decoded JSON of a refusal, or its text where it is none."""
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _sends_format(request: ChatRequest, response_format: ResponseFormat) -> bool:

@@ -1,0 +1,142 @@
+"""Posts chat completions to an OpenAI-compatible API, at little more than what the connection itself costs.
+
+The `openai` SDK says which address and headers belong to an API, and its HTTP client connects, keeps connections and goes
+through proxies. Its `post` is passed by: it works out address, headers and options anew for each call, which takes more CPU
+than sending the request and reading the reply together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx2
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+MAX_ENCODED_REPLY_BYTES = 64 * 1024
+"""The bound on a reply that comes compressed although none was asked for: deflate unpacks to a thousandfold."""
+
+_CONNECT_SECONDS = 10.0
+# Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request sent into
+# a connection that is just being closed is lost.
+_KEEPALIVE_SECONDS = 4.0
+
+
+class TooLargeReplyError(Exception):
+    """A body grew over its limit and was not read on.
+
+    Args:
+        limit: Of so many bytes.
+        is_success: Whether the status says that all is well.
+    """
+
+    def __init__(self, limit: int, *, is_success: bool) -> None:
+        super().__init__(f"the reply is larger than {limit} bytes, which no verdict is")
+        self.is_success = is_success
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """What came back, whatever its status."""
+
+    status: int
+    headers: httpx2.Headers
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is one of 2xx."""
+        return 200 <= self.status < 300
+
+
+class Connection:
+    """Connections to one API; to be created, used and closed in one event loop.
+
+    Args:
+        base_url: Where the API is, up to and with `/v1`.
+        api_key: Sent as the bearer token.
+        timeout_seconds: Bound on the wait for a connection, and for each next part of a reply; above 0.
+        max_connections: So many at most; at least 1.
+        max_reply_bytes: A larger reply body is not read to its end.
+        trust_env: Whether to go through the proxies that the environment names.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        api_key: str,
+        timeout_seconds: float,
+        max_connections: int,
+        max_reply_bytes: int,
+        trust_env: bool,
+    ) -> None:
+        self._max_reply_bytes = max_reply_bytes
+        self._http = DefaultAioHttpClient(
+            limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
+            # The whole call has its own bound; only an address that nobody answers is given up sooner.
+            timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
+            # A redirected POST would arrive as a GET, and with the key at a place nobody named.
+            follow_redirects=False,
+            trust_env=trust_env,
+        )
+        self._client = AsyncOpenAI(
+            api_key=api_key,
+            base_url=base_url,
+            max_retries=0,
+            http_client=self._http,
+            default_headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
+        )
+        self._url = _completions_url(self._client.base_url)
+        given = {**self._client.auth_headers, **self._client.default_headers}
+        # Absent ones stand there as the SDK's mark for it.
+        self._headers = httpx2.Headers(
+            {name: value for name, value in given.items() if isinstance(value, str)}
+        )
+
+    async def post(self, content: bytes) -> HttpReply:
+        """Send a JSON body and read the reply.
+
+        Raises:
+            TooLargeReplyError: The reply is larger than its bound.
+            httpx2.HTTPError: Connection or reply broke off.
+            OSError: Likewise.
+        """
+        request = httpx2.Request("POST", self._url, headers=self._headers, stream=httpx2.ByteStream(content))
+        # Given as a stream and read at once, a body leaves its headers to the transport, which writes them anyway.
+        request.read()
+        response = await self._http.send(request, stream=True)
+        try:
+            return HttpReply(response.status_code, response.headers, await self._content(response))
+        finally:
+            await response.aclose()
+
+    async def _content(self, response: httpx2.Response) -> bytes:
+        """The body, unpacked; read from the stream itself, for nothing else needs to hear of its parts."""
+        encoded = response.headers.get("content-encoding", "identity").lower() != "identity"
+        limit = min(self._max_reply_bytes, MAX_ENCODED_REPLY_BYTES) if encoded else self._max_reply_bytes
+        stream = response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream):
+            raise TypeError(f"an asynchronous client gave a body to be read as {type(stream).__name__}")
+        parts: list[bytes] = []
+        size = 0
+        async for part in stream:
+            size += len(part)
+            if size > limit:
+                raise TooLargeReplyError(limit, is_success=response.is_success)
+            parts.append(part)
+        content = b"".join(parts)
+        if not encoded:
+            return content
+        return httpx2.Response(
+            response.status_code, headers=response.headers, content=content, request=response.request
+        ).content
+
+    async def close(self) -> None:
+        """Release the connections."""
+        await self._client.close()
+
+
+def _completions_url(base_url: httpx2.URL) -> httpx2.URL:
+    """Where chat completions are; what an address asks for behind a question mark stays its end."""
+    path, mark, query = base_url.raw_path.partition(b"?")
+    return base_url.copy_with(raw_path=path + b"chat/completions" + mark + query)
