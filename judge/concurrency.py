@@ -1,4 +1,6 @@
-"""How many calls an endpoint bears at the same time: halved when it is overloaded, raised while it answers.
+"""How many calls an endpoint bears at the same time, and how they set out.
+
+The limit is halved when the endpoint is overloaded, and raised while it answers.
 
 Additive increase, multiplicative decrease, as TCP does it (RFC 5681), with a call in the place of a segment. Latency is
 no signal here: a judge that queues what it gets is in order until calls time out, and that is one.
@@ -15,6 +17,16 @@ FAST_UNTIL: Final = 0.75
 """After a decrease the limit doubles within a round of calls up to this share of what it was, and creeps from there."""
 RETURN_SHARE: Final = 0.25
 """Of the most, an endpoint that comes back gets this much at once."""
+FIRST_CALLS: Final = 4
+"""So many calls go before the first reply: it may tell limits that a burst would break."""
+FIRST_SECONDS: Final = 1.0
+"""It is waited for no longer than this."""
+SPREAD_SHARE: Final = 0.8
+"""Of the time that a call takes; over less, no more are sent than may be under way."""
+GROWTH_CALLS: Final = 1.0
+"""After n calls the next one sets out no sooner than so much of a call's time, divided by n."""
+CATCH_UP_SECONDS: Final = 0.02
+"""What a timer came too late for may set out together; far less than a call takes."""
 
 
 class AdaptiveLimit:
@@ -63,3 +75,54 @@ class AdaptiveLimit:
         """The endpoint was down and answers again: what it failed then says nothing about what it bears."""
         self._fast_until = self._most
         self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)
+
+
+class GentleStart:
+    """Lets calls to an endpoint that tells no limit set out one after the other instead of all at once.
+
+    A limit that nobody tells shows itself by a refusal, and whatever was sent before that came back is refused, too. So in
+    the time that a call takes, about twice as many set out as have before, evenly spread; once so many are under way as may be,
+    replies set the pace.
+    """
+
+    __slots__ = ("_met", "_next_at", "_sent", "_shortest_seconds", "is_over")
+
+    def __init__(self) -> None:
+        self._met = False
+        self._sent = 0
+        self._shortest_seconds: float | None = None
+        self._next_at = 0.0
+        self.is_over = False
+        """Whether as many were under way as may be; until none is."""
+
+    def wait_seconds(self, now: float, in_flight: int) -> float:
+        """Say how long the next call must wait; 0 or less where it may go.
+
+        Args:
+            now: When.
+            in_flight: Calls under way.
+        """
+        if not self._met and in_flight < FIRST_CALLS:
+            return 0.0
+        return self._next_at - now
+
+    def sent(self, now: float, most: int) -> None:
+        """A call goes, of so many that may be under way at the same time."""
+        self._sent += 1
+        if not self._met and self._sent <= FIRST_CALLS:
+            self._next_at = self._next_at or now + FIRST_SECONDS
+            return
+        seconds = FIRST_SECONDS if self._shortest_seconds is None else self._shortest_seconds
+        gap = seconds * max(SPREAD_SHARE / most, GROWTH_CALLS / self._sent)
+        self._next_at = max(self._next_at, now - CATCH_UP_SECONDS) + gap
+
+    def answered(self, seconds: float) -> None:
+        """A call was answered after so long."""
+        if self._shortest_seconds is None or seconds < self._shortest_seconds:
+            self._shortest_seconds = seconds
+
+    def ended(self, now: float) -> None:
+        """A call has ended in whatever way; how soon it failed says nothing about how long an answer takes."""
+        if not self._met:
+            self._met = True
+            self._next_at = now

@@ -11,14 +11,10 @@ from typing import Final, Protocol, TypeAlias
 
 from judge.breaker import Breaker
 from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
-from judge.concurrency import AdaptiveLimit
+from judge.concurrency import AdaptiveLimit, GentleStart
 from judge.errors import EndpointDownError, EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.quota import Quota, RateLimits
 
-FIRST_CALLS: Final = 4
-"""So many calls go before the first reply: it may tell limits that a burst would break."""
-FIRST_SECONDS: Final = 1.0
-"""It is waited for no longer than this."""
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
 LONGEST_PAUSE_SECONDS: Final = 900.0
@@ -145,8 +141,7 @@ class GuardedChat:
         self._in_flight = 0
         self._waiting: deque[tuple[asyncio.Future[_Marks], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._first_until: float | None = None
-        self._met = False
+        self._start = GentleStart()
         self._checking = False
         self._paused_until = 0.0
         self._pauses = 0
@@ -246,18 +241,19 @@ class GuardedChat:
         if not self.breaker.may_try(now):
             raise EndpointDownError(self.trouble or f"judge endpoint {self.endpoint} is down")
         if self._in_flight >= self._limit.calls or self._slots.taken >= self._slots.most:
+            self._start.is_over = self._in_flight > 0
             return float("inf")
         waits = max(self._paused_until - now, self._requests.wait_seconds(now, 1))
-        if not self._met and self._in_flight >= FIRST_CALLS:
-            waits = max(waits, (self._first_until or now) - now)
+        if not (self._start.is_over or self._requests.known):
+            waits = max(waits, self._start.wait_seconds(now, self._in_flight))
         if tokens:
             waits = max(waits, self._tokens.wait_seconds(now, tokens))
         return waits
 
     def _enter(self, tokens: float) -> _Marks:
         now = self._clock()
-        if self._first_until is None:
-            self._first_until = now + FIRST_SECONDS
+        if not self._start.is_over:
+            self._start.sent(now, self._limit.calls)
         self.breaker.started(now)
         self._slots.taken += 1
         self._in_flight += 1
@@ -267,6 +263,8 @@ class GuardedChat:
     def _leave(self) -> None:
         self._slots.taken -= 1
         self._in_flight -= 1
+        if not self._in_flight:
+            self._start.is_over = False
         self._observer.in_flight(self.endpoint, self._in_flight)
         if self._waiting:
             self.admit()
@@ -349,14 +347,16 @@ class GuardedChat:
             self._told(reply.limits, marks)
             if self._tokens.known:
                 self._settle(reply, tokens)
+            if not self._start.is_over:
+                self._start.answered(self._clock() - started)
             self._answered(verdict)
             return reply
         finally:
+            now = self._clock()
             if verdict is not None:
-                seconds = self._clock() - started
-                verdict.call_seconds += seconds
-                verdict.spent_seconds += seconds
-            self._met = True
+                verdict.call_seconds += now - started
+                verdict.spent_seconds += now - started
+            self._start.ended(now)
             self._leave()
 
     def _answered(self, verdict: Verdict | None = None) -> None:

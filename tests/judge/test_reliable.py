@@ -232,10 +232,7 @@ def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
 
 @pytest.mark.parametrize("told", ["limit", "retry-after"])
 def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
-    """1_000 events at a server that grants 60 a minute: at least 90% of it used, at most 2% refused, none lost.
-
-    Where nothing but Retry-After tells the limit, part of the first burst of 64 is refused: 8 of the first 68 calls.
-    """
+    """300 events at a server that grants 60 a minute: at least 90% of it used, at most 2% refused, none lost."""
 
     async def scenario() -> None:
         began, used = now(), Counter[int]()
@@ -256,10 +253,10 @@ def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
         refused: list[float] = []
         server = Server(grant)
         judge, _, _ = pooled(server)
-        results = await judge_all(judge, [str(number) for number in range(1_000)])
+        results = await judge_all(judge, [str(number) for number in range(300)])
         minutes = (now() - began) / 60
         assert {result.status for result in results} == {"scored"}
-        assert 1_000 / minutes >= 0.9 * 60
+        assert 300 / minutes >= 0.9 * 60
         assert len(refused) <= 0.02 * len(server.calls)
 
     run_virtually(scenario())
