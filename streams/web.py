@@ -7,12 +7,17 @@ from importlib import resources
 from typing import Any, Final
 
 import orjson
+import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from streams.errors import StreamsError
 from streams.exposition import content_type, expose
 from streams.health import Health, Report
+from streams.web_access import BasicAuth, ServerTls, is_loopback
+
+_log = structlog.stdlib.get_logger(__name__)
 
 _SECURITY: Final = {
     "Content-Security-Policy": (
@@ -27,6 +32,8 @@ _SECURITY: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+"""Answer without a password: whoever probes has none, and they tell no more than whether the worker works, and why not."""
 _ASSETS: Final = {
     "/": ("status.html", "text/html"),
     "/status.js": ("status.js", "text/javascript"),
@@ -39,7 +46,7 @@ class PortError(StreamsError):
 
 
 class WebServer:
-    """Serves one worker's state. Read-only, without authentication: bind it where only friends can reach it.
+    """Serves one worker's state. Nothing can be changed here: every method but GET and HEAD is refused.
 
     Args:
         host: Address to listen on.
@@ -47,6 +54,8 @@ class WebServer:
         registry: What /metrics shows.
         health: What /healthz and /readyz say.
         status: What the page shows; values that JSON can hold.
+        auth: Asks for user and password; None lets in everybody who reaches the port.
+        tls: Has the port speak TLS; None leaves it plain.
     """
 
     def __init__(
@@ -57,12 +66,16 @@ class WebServer:
         registry: CollectorRegistry,
         health: Health,
         status: Callable[[], Mapping[str, Any]],
+        auth: BasicAuth | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._registry = registry
         self._health = health
         self._status = status
+        self._auth = auth
+        self._tls = tls
         self._runner: web.AppRunner | None = None
         self._assets = {
             path: (resources.files("streams.pages").joinpath(name).read_text(encoding="utf-8"), kind)
@@ -73,7 +86,7 @@ class WebServer:
     def url(self) -> str:
         """Where it listens."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._port}"
+        return f"{'http' if self._tls is None else 'https'}://{host}:{self._port}"
 
     async def start(self) -> None:
         """Listen.
@@ -81,7 +94,8 @@ class WebServer:
         Raises:
             PortError: The port is taken, or not this machine's.
         """
-        app = web.Application()
+        app = web.Application(middlewares=[self._guard])
+        app.on_response_prepare.append(_secure)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
@@ -91,7 +105,8 @@ class WebServer:
         runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            context = None if self._tls is None else self._tls.context
+            await web.TCPSite(runner, self._host, self._port, ssl_context=context).start()
         except OSError as error:
             await runner.cleanup()
             raise PortError(
@@ -100,12 +115,27 @@ class WebServer:
             ) from error
         self._port = runner.addresses[0][1]
         self._runner = runner
+        if self._auth is None and not is_loopback(self._host):
+            _log.warning(
+                "whoever reaches this port can read the page and the metrics, verdicts of single answers among them; "
+                "set telemetry.basic_auth, or keep others away by network policy",
+                url=self.url,
+            )
 
     async def stop(self) -> None:
         """Stop listening."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        auth = self._auth
+        if auth is None or request.path in OPEN_PATHS or auth.admits(request.headers.get("Authorization")):
+            return await handler(request)
+        return web.Response(
+            status=401, text="user and password, please\n", headers={"WWW-Authenticate": auth.CHALLENGE}
+        )
 
     async def _metrics(self, request: web.Request) -> web.Response:
         kind = content_type(request.headers.get("Accept", ""))
@@ -121,19 +151,21 @@ class WebServer:
 
     async def _status_json(self, _: web.Request) -> web.Response:
         body = orjson.dumps(self._status(), default=str, option=orjson.OPT_NON_STR_KEYS)
-        return web.Response(body=body, content_type="application/json", headers=_SECURITY)
+        return web.Response(body=body, content_type="application/json")
 
     async def _asset(self, request: web.Request) -> web.Response:
         text, kind = self._assets[request.path]
-        return web.Response(text=text, content_type=kind, charset="utf-8", headers=_SECURITY)
+        return web.Response(text=text, content_type=kind, charset="utf-8")
 
 
 def _answer(report: Report) -> web.Response:
     notes = {"notes": report.notes} if report.notes else {}
     body = orjson.dumps({"ok": report.ok, "reasons": report.reasons, **notes})
-    return web.Response(
-        body=body,
-        status=200 if report.ok else 503,
-        content_type="application/json",
-        headers={"Cache-Control": "no-store"},
-    )
+    return web.Response(body=body, status=200 if report.ok else 503, content_type="application/json")
+
+
+async def _secure(_: web.Request, response: web.StreamResponse) -> None:
+    """Whatever is answered, refusals included, is for this page alone and is kept nowhere."""
+    for name, value in _SECURITY.items():
+        response.headers.setdefault(name, value)
+    response.headers.pop("Server", None)
