@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from streams.settings.credentials import resolve_api_key, resolve_password, resolve_secret
+from streams.settings.credentials import (
+    resolve_api_key,
+    resolve_client_secret,
+    resolve_key_password,
+    resolve_password,
+    resolve_secret,
+)
 from streams.settings.intake import (
     IngestSettings,
     MetricConditions,
@@ -18,8 +24,9 @@ from streams.settings.judge import (
     PriceSettings,
     default_endpoints,
 )
-from streams.settings.kafka import KafkaSettings, SecuritySettings, TopicSettings
+from streams.settings.kafka import KafkaSettings, TopicSettings
 from streams.settings.load import load_settings
+from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
 from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings
@@ -36,6 +43,7 @@ __all__ = [
     "MetricConditions",
     "MetricSettings",
     "MonitorSettings",
+    "OAuthSettings",
     "PriceSettings",
     "SamplingRule",
     "SamplingSettings",
@@ -48,6 +56,8 @@ __all__ = [
     "load_settings",
     "mask",
     "resolve_api_key",
+    "resolve_client_secret",
+    "resolve_key_password",
     "resolve_password",
     "resolve_secret",
     "settings_schema",

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from streams.errors import SettingsError
 from streams.settings.judge import EndpointSettings
-from streams.settings.kafka import SecuritySettings
+from streams.settings.security import OAuthSettings, SecuritySettings
 
 MAX_SECRET_BYTES = 65_536
 
@@ -66,6 +66,41 @@ def resolve_password(security: SecuritySettings, env: Mapping[str, str] | None =
         file=security.password_file,
         env=env,
     )
+
+
+def resolve_key_password(
+    security: SecuritySettings, env: Mapping[str, str] | None = None
+) -> SecretStr | None:
+    """Fetch the password of the client certificate's key; None where the settings name none.
+
+    Raises:
+        SettingsError: It is not where the settings say.
+    """
+    return resolve_secret(
+        "kafka.security.key_password",
+        env_name=security.key_password_env,
+        file=security.key_password_file,
+        env=env,
+    )
+
+
+def resolve_client_secret(oauth: OAuthSettings, env: Mapping[str, str] | None = None) -> SecretStr:
+    """Fetch the secret that tokens are asked for with.
+
+    Raises:
+        SettingsError: It is not where the settings say.
+    """
+    secret = resolve_secret(
+        "kafka.security.oauth.client_secret",
+        env_name=oauth.client_secret_env,
+        file=oauth.client_secret_file,
+        env=env,
+    )
+    if secret is None:
+        raise SettingsError(
+            ["kafka.security.oauth.client_secret_env is required; set it or client_secret_file"]
+        )
+    return secret
 
 
 def resolve_api_key(endpoint: EndpointSettings, env: Mapping[str, str] | None = None) -> SecretStr | None:

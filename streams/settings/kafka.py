@@ -1,15 +1,13 @@
-"""Sections `kafka` and `topics`: the broker, how to get in, and where records lie."""
+"""Sections `kafka` and `topics`: the broker, and where records lie."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from streams.settings.base import EnvName, FilePath, Section, refuse
-
-Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+from streams.settings.base import Section, refuse
+from streams.settings.security import SecuritySettings
 
 
 def _legal_topic(name: str) -> str:
@@ -34,64 +32,6 @@ def _servers(text: str) -> str:
                 'must be host:port, or several separated by commas; write for example "kafka:9092"'
             )
     return ",".join(server.strip() for server in text.split(","))
-
-
-class SecuritySettings(Section):
-    """How to get into the broker. The password comes from the environment or a file, never from YAML."""
-
-    protocol: Protocol = Field(default="PLAINTEXT", description="What the listener speaks.")
-    mechanism: Mechanism | None = Field(default=None, description="SASL mechanism (SASL protocols only).")
-    username: str | None = Field(default=None, min_length=1, description="SASL user (SASL protocols only).")
-    password: SecretStr | None = Field(
-        default=None, description="Only by the variable JUDGESTREAM_KAFKA__SECURITY__PASSWORD, never in YAML."
-    )
-    password_env: EnvName | None = Field(
-        default=None, description="Name of the environment variable with the password."
-    )
-    password_file: FilePath | None = Field(default=None, description="File that holds the password.")
-    ca_file: FilePath | None = Field(
-        default=None, description="Certificate authorities (PEM); the system's otherwise."
-    )
-    certificate_file: FilePath | None = Field(default=None, description="Client certificate (PEM).")
-    key_file: FilePath | None = Field(
-        default=None, description="Private key of the client certificate (PEM)."
-    )
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        problems: list[tuple[str, str]] = []
-        sasl = self.protocol.startswith("SASL_")
-        passwords = [
-            name for name in ("password", "password_env", "password_file") if getattr(self, name) is not None
-        ]
-        if sasl:
-            problems += [
-                (name, f"is required with protocol {self.protocol}; set it")
-                for name in ("mechanism", "username")
-                if getattr(self, name) is None
-            ]
-            if not passwords:
-                problems.append(
-                    ("password_env", f"is required with protocol {self.protocol}; set it or password_file")
-                )
-        else:
-            problems += [
-                (name, f"has no effect with protocol {self.protocol}; remove it or choose a SASL protocol")
-                for name in ("mechanism", "username", *passwords)
-                if getattr(self, name) is not None
-            ]
-        if len(passwords) > 1:
-            problems.append(("", f"{' and '.join(passwords)} exclude each other; keep one"))
-        if (self.certificate_file is None) != (self.key_file is None):
-            problems.append(("", "certificate_file and key_file belong together; set both or none"))
-        if not self.protocol.endswith("SSL"):
-            problems += [
-                (name, f"has no effect with protocol {self.protocol}; remove it or choose an SSL protocol")
-                for name in ("ca_file", "certificate_file", "key_file")
-                if getattr(self, name) is not None
-            ]
-        refuse(problems)
-        return self
 
 
 class KafkaSettings(Section):

@@ -122,7 +122,8 @@ def test_a_password_from_the_environment_stays_text() -> None:
         (
             "kafka: {security: {xyz: 1}}",
             ("kafka.security.xyz is not a setting; there are: protocol, mechanism, username, password, password_env, "
-             "password_file, ca_file, certificate_file, key_file"),
+             "password_file, ca_file, certificate_file, key_file, key_password_env, key_password_file, token_file, oauth, "
+             "aws_region"),
         ),
         (
             "metrics: {coverage: {when: {hass: [reference]}}}",

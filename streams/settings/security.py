@@ -1,0 +1,178 @@
+"""Section `kafka.security`: how to get into the broker."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from streams.settings.base import EnvName, FilePath, Section, refuse
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"]
+
+_PASSWORDS: Final = ("password", "password_env", "password_file")
+_LOGIN: Final = ("username", *_PASSWORDS)
+_OAUTH: Final = ("token_file", "oauth")
+_AWS: Final = ("aws_region",)
+_TLS: Final = ("ca_file", "certificate_file", "key_file", "key_password_env", "key_password_file")
+_OF_MECHANISM: Final[dict[str, tuple[str, ...]]] = {"OAUTHBEARER": _OAUTH, "AWS_MSK_IAM": _AWS}
+"""Settings that belong to a mechanism; those of the others are a user's name and password."""
+
+
+def _token_url(url: str) -> str:
+    # What was given is not repeated: a URL may hold a secret.
+    parts = urlsplit(url)
+    problem = None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        problem = "must be a URL; write for example https://login.example.com/oauth2/token"
+    elif parts.username is not None or parts.password is not None:
+        problem = "must not hold a user or password; use client_id and client_secret_env"
+    elif parts.scheme == "http" and not _is_this_machine(parts.hostname):
+        problem = "must be https, for the secret would be sent in the clear; use https"
+    refuse([] if problem is None else [("", problem)])
+    return url
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class OAuthSettings(Section):
+    """Where tokens are fetched: the client-credentials grant of OAuth 2.0 (RFC 6749, section 4.4)."""
+
+    token_url: Annotated[str, AfterValidator(_token_url)] = Field(description="The token endpoint.")
+    client_id: str = Field(min_length=1, description="The client's name there.")
+    client_secret_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the client's secret."
+    )
+    client_secret_file: FilePath | None = Field(
+        default=None, description="File that holds the client's secret; read anew for each token."
+    )
+    scope: str | None = Field(default=None, min_length=1, description="Scopes, separated by spaces.")
+    ca_file: FilePath | None = Field(
+        default=None,
+        description="Certificate authorities of the token endpoint (PEM); the system's otherwise.",
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        given = [
+            name for name in ("client_secret_env", "client_secret_file") if getattr(self, name) is not None
+        ]
+        problems: list[tuple[str, str]] = []
+        if not given:
+            problems.append(("client_secret_env", "is required; set it or client_secret_file"))
+        if len(given) > 1:
+            problems.append(("", f"{' and '.join(given)} exclude each other; keep one"))
+        if self.ca_file is not None and not self.token_url.startswith("https:"):
+            problems.append(("ca_file", "has no effect with an http token_url; remove it"))
+        refuse(problems)
+        return self
+
+
+class SecuritySettings(Section):
+    """How to get into the broker. Secrets come from the environment or a file, never from YAML."""
+
+    protocol: Protocol = Field(default="PLAINTEXT", description="What the listener speaks.")
+    mechanism: Mechanism | None = Field(default=None, description="SASL mechanism (SASL protocols only).")
+    username: str | None = Field(default=None, min_length=1, description="SASL user (PLAIN and SCRAM only).")
+    password: SecretStr | None = Field(
+        default=None, description="Only by the variable JUDGESTREAM_KAFKA__SECURITY__PASSWORD, never in YAML."
+    )
+    password_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the password."
+    )
+    password_file: FilePath | None = Field(
+        default=None, description="File that holds the password; read anew for each connection."
+    )
+    ca_file: FilePath | None = Field(
+        default=None, description="Certificate authorities (PEM); the system's otherwise."
+    )
+    certificate_file: FilePath | None = Field(default=None, description="Client certificate (PEM).")
+    key_file: FilePath | None = Field(
+        default=None, description="Private key of the client certificate (PEM)."
+    )
+    key_password_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the private key's password."
+    )
+    key_password_file: FilePath | None = Field(
+        default=None, description="File that holds the private key's password."
+    )
+    token_file: FilePath | None = Field(
+        default=None, description="File that holds a token (OAUTHBEARER only); read anew for each connection."
+    )
+    oauth: OAuthSettings | None = Field(
+        default=None, description="Where tokens are fetched (OAUTHBEARER only)."
+    )
+    aws_region: str | None = Field(
+        default=None, pattern=r"^[a-z0-9-]{1,40}$", description="Region of the cluster (AWS_MSK_IAM only)."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        problems = self._problems_of_login() if self.protocol.startswith("SASL_") else self._no_login()
+        problems += self._problems_of_choice()
+        if not self.protocol.endswith("SSL"):
+            problems += self._without_effect(
+                _TLS, f"protocol {self.protocol}; remove it or choose an SSL protocol"
+            )
+        refuse(problems)
+        return self
+
+    def _given(self, *names: str) -> list[str]:
+        return [name for name in names if getattr(self, name) is not None]
+
+    def _without_effect(self, names: tuple[str, ...], why: str) -> list[tuple[str, str]]:
+        return [(name, f"has no effect with {why}") for name in self._given(*names)]
+
+    def _no_login(self) -> list[tuple[str, str]]:
+        return self._without_effect(
+            ("mechanism", *_LOGIN, *_OAUTH, *_AWS),
+            f"protocol {self.protocol}; remove it or choose a SASL protocol",
+        )
+
+    def _problems_of_login(self) -> list[tuple[str, str]]:
+        own = _OF_MECHANISM.get(self.mechanism or "", _LOGIN)
+        others = tuple(name for name in (*_LOGIN, *_OAUTH, *_AWS) if name not in own)
+        problems = []
+        if self.mechanism is None:
+            problems.append(("mechanism", f"is required with protocol {self.protocol}; set it"))
+        else:
+            problems += self._without_effect(others, f"mechanism {self.mechanism}; remove it")
+        if own == _LOGIN:
+            # Without a mechanism, too: most have a user, and one message fewer to come back to.
+            if self.username is None and not self._given(*_OAUTH, *_AWS):
+                problems.append(("username", f"is required with protocol {self.protocol}; set it"))
+            if not self._given(*_PASSWORDS, *_OAUTH, *_AWS):
+                what = f"is required with protocol {self.protocol}; set it or password_file"
+                problems.append(("password_env", what))
+        elif own == _OAUTH and not self._given(*_OAUTH):
+            problems.append(("token_file", "is required with mechanism OAUTHBEARER; set it or oauth"))
+        elif own == _AWS:
+            if self.aws_region is None:
+                problems.append(("aws_region", "is required with mechanism AWS_MSK_IAM; set it"))
+            if self.protocol != "SASL_SSL":
+                what = f"must be SASL_SSL with mechanism AWS_MSK_IAM (got {self.protocol}); set it"
+                problems.append(("protocol", what))
+        return problems
+
+    def _problems_of_choice(self) -> list[tuple[str, str]]:
+        problems = []
+        for choice in (_PASSWORDS, _OAUTH, ("key_password_env", "key_password_file")):
+            given = self._given(*choice)
+            if len(given) > 1:
+                problems.append(("", f"{' and '.join(given)} exclude each other; keep one"))
+        if (self.certificate_file is None) != (self.key_file is None):
+            problems.append(("", "certificate_file and key_file belong together; set both or none"))
+        if self.key_file is None and self.protocol.endswith("SSL"):
+            problems += [
+                (name, "has no effect without key_file; set key_file or remove it")
+                for name in self._given("key_password_env", "key_password_file")
+            ]
+        return problems
