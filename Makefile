@@ -67,11 +67,15 @@ bench: $(VENV)/.dev  ## the benchmarks, one JSON object a line
 schemas: $(VENV)/.runtime  ## write the JSON Schemas anew from the models
 	$(BIN)/python -m schemas.json_schema --write
 
+COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+RUNTIME := --extra uvloop --extra compression
+
 lock:  ## resolve the pinned requirements anew (needs uv)
-	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --extra uvloop --extra compression -o requirements/runtime.txt
-	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --extra uvloop --extra compression --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml $(RUNTIME) -o requirements/runtime.txt
+	$(COMPILE) pyproject.toml $(RUNTIME) --extra msk -o requirements/runtime-msk.txt
+	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt
+	$(COMPILE) --group image -o requirements/image.txt
+	$(COMPILE) --group audit -o requirements/audit.txt
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
