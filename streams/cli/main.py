@@ -14,6 +14,7 @@ from streams.cli.broker import broker
 from streams.cli.config import app as config_app
 from streams.cli.demo import demo
 from streams.cli.errors import CommandError
+from streams.cli.health import health
 from streams.cli.judge import judge
 from streams.cli.offline_judge import offline_judge
 from streams.cli.produce import produce
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(worker)
+app.command()(health)
 app.command()(judge)
 app.command()(produce)
 app.command()(tail)

@@ -9,7 +9,7 @@ import pytest
 from streams.cli.main import run
 from tests.streams.cli.processes import judgestream
 
-COMMANDS = ("demo", "worker", "judge", "produce", "tail", "broker", "offline-judge", "config")
+COMMANDS = ("demo", "worker", "health", "judge", "produce", "tail", "broker", "offline-judge", "config")
 
 
 def call(*arguments: str) -> int:
@@ -41,6 +41,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     [
         ("demo", ("--events", "--events-file", "--judge-latency-seconds", "--json")),
         ("worker", ("--config", "--agents")),
+        ("health", ("--config", "--ready", "--timeout-seconds")),
         (
             "judge",
             ("--metric", "--prompt-pack", "--base-url", "--model", "--output", "--mode", "--concurrency"),

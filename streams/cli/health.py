@@ -1,0 +1,86 @@
+"""`judgestream health`: ask the worker on this machine whether it is alive."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+
+if TYPE_CHECKING:
+    from streams.settings import TelemetrySettings, TlsSettings
+
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not listened on
+MOST_BYTES = 65_536
+
+
+def health(
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="The worker's settings file (YAML).")
+    ],
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Ask whether it can do its work now: /readyz, not /healthz.")
+    ] = False,
+    timeout_seconds: Annotated[
+        float, typer.Option("--timeout-seconds", min=0.1, max=60, help="How long to wait for the answer.")
+    ] = 3.0,
+) -> None:
+    """Ask the worker on this machine whether it is alive; exit code 1 where it is not, or says nothing.
+
+    Address, port and TLS are those of the settings. No password is needed. For health checks of containers that run one
+    command; Kubernetes asks over HTTP by itself.
+    """
+    from streams.cli.settings import settings_for_command
+
+    telemetry = settings_for_command(config).telemetry
+    if telemetry.port == 0:
+        raise BadUsageError("telemetry.port is 0, so that nobody knows the worker's port; set one")
+    path = "/readyz" if ready else "/healthz"
+    try:
+        status, body = _ask(telemetry, path, timeout_seconds)
+    except (OSError, http.client.HTTPException) as error:
+        # One that refuses us or is slow is said in the words of the system: connection refused, timed out.
+        raise CommandError(f"no answer from {path} at port {telemetry.port}: {error}") from error
+    if status != http.client.OK:
+        raise CommandError(f"{path} answered {status}: {_reasons(body)}")
+    typer.echo("ready" if ready else "alive")
+
+
+def _ask(telemetry: TelemetrySettings, path: str, timeout_seconds: float) -> tuple[int, bytes]:
+    host = WILDCARDS.get(telemetry.host, telemetry.host)
+    if telemetry.tls is None:
+        connection = http.client.HTTPConnection(host, telemetry.port, timeout=timeout_seconds)
+    else:
+        connection = http.client.HTTPSConnection(
+            host, telemetry.port, timeout=timeout_seconds, context=_unverified(telemetry.tls)
+        )
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read(MOST_BYTES)
+    finally:
+        connection.close()
+
+
+def _unverified(tls: TlsSettings) -> ssl.SSLContext:
+    """Accept any certificate: it names the machine as others see it, and nothing secret is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if tls.client_ca_file is not None:
+        # The only certificate at hand; it will do where the same authority made those of the clients.
+        context.load_cert_chain(tls.certificate_file, tls.key_file)
+    return context
+
+
+def _reasons(body: bytes) -> str:
+    try:
+        return "; ".join(json.loads(body)["reasons"])
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode(errors="replace")
