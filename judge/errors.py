@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from judge.chat import ChatReply
 from judge.quota import RateLimits
 from schemas import FailedType
 
@@ -23,7 +24,12 @@ else, from a connection refused to a reply that is none."""
 
 
 class JudgeError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package.
+
+    `reply` is what came back, where the endpoint says that it used tokens for it although it is no verdict: they are paid for.
+    """
+
+    reply: ChatReply | None = None
 
 
 class JudgeUnavailableError(JudgeError):
@@ -34,6 +40,7 @@ class JudgeUnavailableError(JudgeError):
         retry_after_seconds: How long the endpoint asked to be left alone, if it did.
         kind: In which way it cannot.
         limits: What the endpoint says about its limits, if it does.
+        reply: What came back, if tokens were used for it.
     """
 
     def __init__(
@@ -43,8 +50,10 @@ class JudgeUnavailableError(JudgeError):
         retry_after_seconds: float | None = None,
         kind: UnavailableKind = "unavailable",
         limits: RateLimits | None = None,
+        reply: ChatReply | None = None,
     ) -> None:
         super().__init__(message)
+        self.reply = reply
         self.retry_after_seconds = retry_after_seconds
         self.kind: UnavailableKind = kind
         self.limits = limits
@@ -68,10 +77,12 @@ class EventError(JudgeError):
     Args:
         error_type: The `error_type` of the result that this becomes.
         detail: What happened, in one or a few lines.
+        reply: What came back, if tokens were used for it.
     """
 
-    def __init__(self, error_type: FailedType, detail: str) -> None:
+    def __init__(self, error_type: FailedType, detail: str, *, reply: ChatReply | None = None) -> None:
         super().__init__(detail)
+        self.reply = reply
         self.error_type: FailedType = error_type
         self.detail = detail
 

@@ -128,6 +128,10 @@ class Judge:
         common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
         return Failed(error_type=error_type, detail=_cut(detail), **common)
 
+    def cost_usd(self, usage: Usage) -> float | None:
+        """What one call to its endpoint cost, in USD; None where the price is not known."""
+        return self._prices.cost_usd(self._chat.model, usage, endpoint=self._chat.endpoint)
+
     def _known(self, task: JudgeTask) -> Scored | Unscored | None:
         """The verdict that was given on the same texts before."""
         entry = None if self._cache is None else self._cache.get(self._key(task))
@@ -162,16 +166,20 @@ class Judge:
         """
         asking = request
         problem: InvalidVerdictError | None = None
+        last = ""
         mended = 0
         while True:
             try:
                 reply = await self._chat.complete(asking)
             except EventError as error:
+                if error.reply is not None:
+                    replies.append(error.reply)
                 if problem is None or error.error_type != "context_too_long":
                     raise
                 # The event did fit; only the repair turn is too much for this judge.
-                raise not_mended(problem, replies[-1].text, attempts=mended - 1) from error
+                raise not_mended(problem, last, attempts=mended - 1) from error
             replies.append(reply)
+            last = reply.text
             try:
                 return self._metric.interpret(task, reply.text)
             except InvalidVerdictError as error:
@@ -207,10 +215,7 @@ class Judge:
 
     def _cost_usd(self, replies: list[ChatReply]) -> float | None:
         """What all calls cost together; each by itself, for some prices go by the size of a call."""
-        costs = [
-            self._prices.cost_usd(self._chat.model, reply.usage, endpoint=self._chat.endpoint)
-            for reply in replies
-        ]
+        costs = [self.cost_usd(reply.usage) for reply in replies]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
 

@@ -14,6 +14,7 @@ from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
 from judge.concurrency import AdaptiveLimit, GentleStart
 from judge.errors import EndpointDownError, EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.quota import Quota, RateLimits
+from schemas import Usage
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
@@ -49,6 +50,16 @@ class PoolObserver(Protocol):
             seconds: In calls, waits excluded.
         """
 
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        """A call has used tokens; called once for each call that an endpoint says so of, whatever came of it.
+
+        Args:
+            endpoint: The endpoint's name.
+            model: The model that was asked.
+            usage: As the endpoint counts.
+            for_verdict: Whether some result will carry them; those of a check are on none.
+        """
+
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint is taken for down, for this reason; or not any more (None)."""
 
@@ -77,6 +88,8 @@ class Verdict:
     """Of the time budget."""
     answers: int = 0
     """Own calls that were answered in this attempt; they do not count as others'."""
+    used: list[tuple[str, Usage]] = field(default_factory=list)
+    """Tokens of its calls, with the endpoint of each, as far as endpoints told them."""
     marks: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The endpoint's tally when this event's evidence there was last drawn."""
 
@@ -202,10 +215,13 @@ class GuardedChat:
         self._requests.take(now, 1)
         try:
             async with asyncio.timeout(self._call_seconds):
-                await self._chat.complete(_CHECK)
-        except EventError:
-            pass  # it answers, if only to refuse
-        except (JudgeUnavailableError, JudgeConfigurationError, TimeoutError):
+                self._used(await self._chat.complete(_CHECK), None)
+        except EventError as error:
+            self._used(error.reply, None)  # it answers, if only to refuse
+        except (JudgeUnavailableError, JudgeConfigurationError) as error:
+            self._used(error.reply, None)
+            return False
+        except TimeoutError:
             return False
         finally:
             self._checking = False
@@ -335,15 +351,19 @@ class GuardedChat:
                     f"judge endpoint {self.endpoint} did not answer within {bound:.3g} s", kind="timeout"
                 ) from error
         except JudgeUnavailableError as error:
+            self._used(error.reply, verdict)
             self._failed(error, started, marks, cut_short=bound < CUT_SHORT_SHARE * self._call_seconds)
             raise
         except JudgeConfigurationError as error:
+            self._used(error.reply, verdict)
             self.take_down(str(error), MISCONFIGURED_SECONDS, misconfigured=True)
             raise
-        except EventError:
+        except EventError as error:
+            self._used(error.reply, verdict)
             self._answered(verdict)
             raise
         else:
+            self._used(reply, verdict)
             self._told(reply.limits, marks)
             if self._tokens.known:
                 self._settle(reply, tokens)
@@ -358,6 +378,14 @@ class GuardedChat:
                 verdict.spent_seconds += now - started
             self._start.ended(now)
             self._leave()
+
+    def _used(self, reply: ChatReply | None, verdict: Verdict | None) -> None:
+        """Book what a call has used."""
+        if reply is None:
+            return
+        if verdict is not None:
+            verdict.used.append((self.endpoint, reply.usage))
+        self._observer.used(self.endpoint, self.model, reply.usage, for_verdict=verdict is not None)
 
     def _answered(self, verdict: Verdict | None = None) -> None:
         now = self._clock()

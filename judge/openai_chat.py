@@ -37,6 +37,7 @@ from judge.openai_reply import NoCompletionError, read_completion
 from judge.rate_headers import rate_limits
 from judge.response_formats import AskedForm, ResponseFormat, asked_form
 from judge.surrogates import without_lone_surrogates
+from schemas import Usage
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ _RESERVED = frozenset(
     {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
 )
 _CACHED_SCHEMAS = 64
+_NO_TOKENS = Usage()
 
 
 class OpenAIChat:
@@ -240,35 +242,45 @@ class OpenAIChat:
         try:
             completion = read_completion(reply.content)
         except NoCompletionError as error:
+            paid = _paid(ChatReply("", self._model, error.usage, seconds))
             if error.body is not None:
-                raise self._status_error(
-                    error.status, error.body, reply.headers, schema_sent=schema_sent
-                ) from error
+                refusal = self._status_error(error.status, error.body, reply.headers, schema_sent=schema_sent)
+                refusal.reply = paid
+                raise refusal from error
             kind = reply.headers.get("content-type", "no content type")
             raise JudgeUnavailableError(
                 f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no chat "
-                f"completion ({kind}): {error}"
+                f"completion ({kind}): {error}",
+                reply=paid,
             ) from error
         if request.response_schema is not None:
             self._remember(response_format)
-        if completion.refusal:
-            raise EventError("content_refused", f"judge {self._model} refused: {completion.refusal[:500]}")
-        if completion.finish_reason == "content_filter":
-            raise EventError(
-                "content_refused", f"the content filter of {self._endpoint} stopped {self._model}"
-            )
-        if completion.finish_reason == "length":
-            raise EventError(
-                "reply_cut",
-                f"the reply of {self._model} ended at its length limit ({request.max_output_tokens} tokens asked for)",
-            )
-        return ChatReply(
+        answer = ChatReply(
             text=completion.text,
             model=completion.model or self._model,
             usage=completion.usage,
             seconds=seconds,
             limits=rate_limits(reply.headers.raw),
         )
+        if completion.refusal:
+            raise EventError(
+                "content_refused",
+                f"judge {self._model} refused: {completion.refusal[:500]}",
+                reply=_paid(answer),
+            )
+        if completion.finish_reason == "content_filter":
+            raise EventError(
+                "content_refused",
+                f"the content filter of {self._endpoint} stopped {self._model}",
+                reply=_paid(answer),
+            )
+        if completion.finish_reason == "length":
+            raise EventError(
+                "reply_cut",
+                f"the reply of {self._model} ended at its length limit ({request.max_output_tokens} tokens asked for)",
+                reply=_paid(answer),
+            )
+        return answer
 
     def _status_error(
         self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
@@ -291,6 +303,11 @@ def _error_body(content: bytes) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _paid(reply: ChatReply) -> ChatReply | None:
+    """The reply, if its endpoint says that tokens were used for it."""
+    return reply if reply.usage != _NO_TOKENS else None
 
 
 def _sends_format(request: ChatRequest, response_format: ResponseFormat) -> bool:

@@ -21,12 +21,21 @@ class NoCompletionError(Exception):
         start: How it begins, on one line.
         body: Where it is an error that a gateway wrapped into a success, the decoded body.
         status: And the status that this error names.
+        usage: Tokens that it says were used all the same.
     """
 
-    def __init__(self, start: str, *, body: dict[str, Any] | None = None, status: int = 0) -> None:
+    def __init__(
+        self,
+        start: str,
+        *,
+        body: dict[str, Any] | None = None,
+        status: int = 0,
+        usage: Usage | None = None,
+    ) -> None:
         super().__init__(start)
         self.body = body
         self.status = status
+        self.usage = usage or Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ def read_completion(raw: bytes) -> Completion:
     if body is None or not body.choices:
         body = _read_otherwise(raw)
     if not body.choices:
-        raise NoCompletionError(_start(raw))
+        raise NoCompletionError(_start(raw), usage=_usage(body.usage))
     choice = body.choices[0]
     return Completion(
         text=_text(choice.message.content),
@@ -95,7 +104,7 @@ def _read_otherwise(raw: bytes) -> _Body:
         error = loaded["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        raise NoCompletionError(_start(raw), body=loaded, status=status)
+        raise NoCompletionError(_start(raw), body=loaded, status=status, usage=_usage(loaded.get("usage")))
     try:
         return msgspec.convert(loaded, _Body)
     except msgspec.ValidationError:

@@ -14,6 +14,7 @@ from judge.breaker import Breaker
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
 from judge.guarded_chat import MISCONFIGURED_SECONDS, GuardedChat, PoolObserver, Slots
+from schemas import Usage
 
 _SOON_SECONDS: Final = 0.05
 
@@ -65,6 +66,9 @@ class Unobserved:
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         """A judge was asked."""
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        """A call has used tokens."""
 
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint is down, or not any more."""

@@ -6,7 +6,7 @@ long it takes. A verdict comes whole from one endpoint, so its evaluator names t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from judge.errors import EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
@@ -14,7 +14,7 @@ from judge.evaluator import Judge
 from judge.guarded_chat import VERDICT, GuardedChat, Verdict
 from judge.pool import EndpointPool
 from judge.suspicion import Suspicion
-from schemas import Failed, JudgeTask, Scored, Unscored
+from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 
 Result: TypeAlias = Scored | Unscored | Failed
 
@@ -24,6 +24,7 @@ ALONE_FAILURES: Final = 2
 """After so many failures without an answer to anybody else, the endpoint is asked whether it answers at all."""
 LEAST_REST_SHARE: Final = 0.1
 """With less than this left of the time budget, the verdict starts anew."""
+_NO_TOKENS: Final = Usage()
 
 
 class ReliableJudge:
@@ -65,7 +66,7 @@ class ReliableJudge:
             # With all of them down the first is "asked" too: what needs no call is decided all the same.
             chat = self._pool.choose(() if case is None else case.avoided) or self._first
             judge = self._judges[chat.endpoint]
-            calls = verdict.calls
+            calls, used = verdict.calls, len(verdict.used)
             verdict.call_seconds = 0.0
             try:
                 result = await judge.judge(task)
@@ -85,12 +86,12 @@ class ReliableJudge:
                 self._observe(chat, error.kind, verdict)
                 given_up = await self._after(error, chat, judge, task, verdict, case)
                 if given_up is not None:
-                    return given_up
+                    return self._with_used(given_up, verdict.used)
                 continue
             if verdict.calls > calls:
                 outcome = result.error_type if isinstance(result, Failed) else result.status
                 self._observe(chat, outcome, verdict)
-            return self._recorded(result, chat, verdict)
+            return self._with_used(self._recorded(result, chat, verdict), verdict.used[:used])
 
     async def _after(
         self,
@@ -167,6 +168,27 @@ class ReliableJudge:
         tries = max(call.tries, verdict.calls)
         return result.model_copy(
             update={"judge": call.model_copy(update={"fallback": fallback, "tries": tries})}
+        )
+
+    def _with_used(self, result: Result, used: Sequence[tuple[str, Usage]]) -> Result:
+        """Add to a result what calls have used that came to nothing, at whichever endpoint."""
+        if not used:
+            return result
+        tokens = [result.usage, *(usage for _, usage in used)]
+        costs = [self._judges[endpoint].cost_usd(usage) for endpoint, usage in used]
+        # Without a reply of its own it tells no cost, and what went before is all that is known of.
+        if result.usage != _NO_TOKENS:
+            costs.append(result.cost_usd)
+        known = [cost for cost in costs if cost is not None]
+        return result.model_copy(
+            update={
+                "usage": Usage(
+                    input_tokens=sum(one.input_tokens for one in tokens),
+                    cached_tokens=sum(one.cached_tokens for one in tokens),
+                    output_tokens=sum(one.output_tokens for one in tokens),
+                ),
+                "cost_usd": sum(known) if len(known) == len(costs) else None,
+            }
         )
 
 

@@ -105,11 +105,21 @@ class Budget:
             usd: What it cost; None where nobody knows.
             calls: Calls that were made for it; 0 where none was needed, or none ended.
         """
-        self._roll(now)
         self._under_way -= 1
         if calls and usd is not None:
             self._known_usd += usd
             self._known_verdicts += 1
+        self.book(now, usd=usd, calls=calls)
+
+    def book(self, now: datetime, *, usd: float | None, calls: int = 1) -> None:
+        """Book calls that needed no admission.
+
+        Args:
+            now: The time, in UTC.
+            usd: What they cost; None where nobody knows.
+            calls: How many.
+        """
+        self._roll(now)
         for spent in self._spent.values():
             spent.usd += usd or 0.0
             spent.calls += calls

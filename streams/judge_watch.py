@@ -1,4 +1,4 @@
-"""Turns what the judge's endpoints do into metrics and log lines."""
+"""Turns what the judge's endpoints do into metrics and log lines, and books what no result carries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Callable
 
 import structlog
 
+from judge.pricing import PriceTable
+from schemas import Usage
 from streams.metrics import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
+
+
+def _book_nothing(cost_usd: float | None) -> None:
+    """Nobody keeps account."""
 
 
 class JudgeWatch:
@@ -17,11 +23,22 @@ class JudgeWatch:
 
     Args:
         counts: Where it is counted.
+        prices: What tokens cost.
+        book: Books calls, with what they cost (None where nobody knows), that are for no verdict.
         now: The monotonic clock, in seconds.
     """
 
-    def __init__(self, counts: Metrics, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        counts: Metrics,
+        *,
+        prices: PriceTable | None = None,
+        book: Callable[[float | None], None] = _book_nothing,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._counts = counts
+        self._prices = prices or PriceTable()
+        self._book = book
         self._now = now
         self._down_since: dict[str, float] = {}
 
@@ -32,6 +49,13 @@ class JudgeWatch:
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         """A judge was asked, and this came of it."""
         self._counts.observe_call(endpoint, model, outcome, seconds)
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        """A call has used tokens."""
+        cost_usd = self._prices.cost_usd(model, usage, endpoint=endpoint)
+        self._counts.observe_usage(endpoint, model, usage, cost_usd)
+        if not for_verdict:
+            self._book(cost_usd)
 
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint is taken for down, for this reason; or not any more (None)."""

@@ -178,6 +178,7 @@ def build_pooled_judges(
     judge: JudgeSettings,
     endpoints: Sequence[EndpointSettings] = (),
     *,
+    prices: PriceTable | None = None,
     cache: VerdictCache | None = None,
 ) -> dict[str, ReliableJudge]:
     """Build a judge for each metric, over all endpoints of a pool.
@@ -187,12 +188,15 @@ def build_pooled_judges(
         pool: The endpoints.
         judge: The section `judge`.
         endpoints: Their settings; empty where there are none.
+        prices: What tokens cost at them.
         cache: Verdicts given before.
     """
     settings = {endpoint.name: endpoint for endpoint in endpoints}
     window = smallest_window(endpoints)
     by_endpoint = {
-        chat.endpoint: build_judges(metrics, chat, judge, settings.get(chat.endpoint), window, cache=cache)
+        chat.endpoint: build_judges(
+            metrics, chat, judge, settings.get(chat.endpoint), window, prices=prices, cache=cache
+        )
         for chat in pool.chats
     }
     return {
@@ -274,6 +278,7 @@ def build_judges(
     endpoint: EndpointSettings | None = None,
     context_tokens: int | None = None,
     *,
+    prices: PriceTable | None = None,
     cache: VerdictCache | None = None,
 ) -> dict[str, Judge]:
     """Build a judge for each metric, all at one endpoint.
@@ -282,13 +287,13 @@ def build_judges(
         metrics: By name.
         chat: Whom to ask.
         judge: The section `judge`.
-        endpoint: Its settings, for prices and parameters; None where there are none.
+        endpoint: Its settings, for its parameters; None where there are none.
         context_tokens: The context window to keep to, where it is smaller than the endpoint's own.
+        prices: What tokens cost there.
         cache: Verdicts given before.
     """
     windows = [] if endpoint is None else [endpoint.context_tokens]
     window = min((size for size in (*windows, context_tokens) if size is not None), default=None)
-    prices = build_prices(() if endpoint is None else (endpoint,))
     return {
         name: Judge(
             metric,

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
 
-from schemas import Failed, Scored, Unscored
+from schemas import Failed, Scored, Unscored, Usage
 from streams.budget import PERIODS, Period
 from streams.offsets import PartitionState
 
@@ -355,7 +355,6 @@ class Metrics:
         if isinstance(result, Scored):
             self._child("judgestream_scores_total", metric, str(result.score), *values).inc(1, example)
             self._add_sums(metric, values, 1 / result.sampling.probability, float(result.score))
-        self._add_usage(result)
 
     def _add_sums(self, metric: str, values: tuple[str, ...], weight: float, score: float) -> None:
         amounts = {
@@ -369,17 +368,21 @@ class Metrics:
         for name, amount in amounts.items():
             self._child(f"judgestream_score_{name}_total", metric, *values).inc(amount)
 
-    def _add_usage(self, result: Scored | Unscored | Failed) -> None:
-        if result.judge is None or result.judge.cached:
-            return
-        # The model that was asked: what answers names itself as it likes, without a bound.
-        place = (result.judge.endpoint, result.judge.model_asked)
-        usage = result.usage
+    def observe_usage(self, endpoint: str, model: str, usage: Usage, cost_usd: float | None) -> None:
+        """A call has used tokens.
+
+        Args:
+            endpoint: Whom it asked.
+            model: The model that was asked; what answers names itself as it likes, without a bound.
+            usage: As the endpoint counts.
+            cost_usd: What they cost; None where the price is not known.
+        """
+        place = (endpoint, model)
         for kind, tokens in (
             ("input", usage.input_tokens),
             ("cached", usage.cached_tokens),
             ("output", usage.output_tokens),
         ):
             self._child("judgestream_judge_tokens_total", *place, kind).inc(tokens)
-        if result.cost_usd is not None:
-            self._child("judgestream_judge_cost_usd_total", *place).inc(result.cost_usd)
+        if cost_usd is not None:
+            self._child("judgestream_judge_cost_usd_total", *place).inc(cost_usd)

@@ -81,6 +81,11 @@ class Spending:
             change, self._change = self._change, asyncio.Event()
             change.set()
 
+    def book(self, usd: float | None) -> None:
+        """Book a call that is for no verdict; None where nobody knows what it cost."""
+        if self.limits.any:
+            self._budget.book(self._now(), usd=usd)
+
     async def _admission(self) -> None:
         self._waiting += 1
         try:

@@ -31,6 +31,7 @@ from streams.judge_watch import JudgeWatch
 from streams.judging import (
     build_metrics,
     build_pooled_judges,
+    build_prices,
     check_prices,
     judge_endpoints,
     open_cache,
@@ -205,10 +206,12 @@ class Wiring:
             endpoints = judge_endpoints(settings.judge, self._env)
             check_prices(settings.judge, endpoints)
             chats = self._own_chats = tuple(open_chat(endpoint, settings.judge) for endpoint in endpoints)
-        self._pool = open_pool(chats, settings.judge, endpoints, observer=JudgeWatch(self.metrics))
+        prices = build_prices(endpoints)
+        watch = JudgeWatch(self.metrics, prices=prices, book=self._spending.book)
+        self._pool = open_pool(chats, settings.judge, endpoints, observer=watch)
         self._cache = open_cache(settings.judge.cache)
         judges = build_pooled_judges(
-            self._judged_by, self._pool, settings.judge, endpoints, cache=self._cache
+            self._judged_by, self._pool, settings.judge, endpoints, prices=prices, cache=self._cache
         )
         if self._spending.limits.any:
             self.metrics.watch_budget(self._spending.spent_ratio)

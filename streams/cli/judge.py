@@ -147,7 +147,7 @@ async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop
     from judge.errors import JudgeConfigurationError, JudgeUnavailableError
     from streams.cli.judge_tally import Tally
     from streams.file_judging import InvalidLine, judge_lines
-    from streams.judging import build_judges, open_chat
+    from streams.judging import build_judges, build_prices, open_chat
     from streams.settings import JudgeSettings
 
     tally = Tally(metric.name, metric.score_range)
@@ -157,7 +157,8 @@ async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop
             endpoints=(endpoint,), max_in_flight=call.concurrency, timeout_seconds=JUDGE_TIMEOUT_SECONDS
         )
         chat = open_chat(endpoint, settings)
-        judge_ = build_judges({metric.name: metric}, chat, settings, endpoint)[metric.name]
+        prices = build_prices((endpoint,))
+        judge_ = build_judges({metric.name: metric}, chat, settings, endpoint, prices=prices)[metric.name]
         source = "stdin" if str(call.file) == "-" else call.file.name
         outcomes = judge_lines(lines, judge_, source=source, concurrency=call.concurrency)
 

@@ -99,6 +99,7 @@ class _Worker:
             **fields,
         )
         self.metrics.observe_result(result)
+        self.metrics.observe_usage("primary", "judge-1", result.usage, result.cost_usd)
 
     def samples(self) -> Iterator[tuple[str, dict[str, str], float]]:
         """What a scrape would read."""

@@ -148,6 +148,23 @@ async def test_an_error_of_one_event_becomes_its_result(
     assert result.cost_usd is None
 
 
+async def test_a_reply_that_is_cut_is_paid_for() -> None:
+    """A reply that does not hold, and one that ends at its limit: the tokens and seconds of both, 10 + 20 and 1 + 2."""
+    prices = PriceTable({"m-1": ModelPrice(1.0, 4.0)})
+    first = ChatReply("?", "m-1", Usage(input_tokens=100, output_tokens=10), 1.0)
+    cut = ChatReply('{"sc', "m-1", Usage(input_tokens=150, output_tokens=20), 2.0)
+    judge, _ = judge_with(pack_metric(), first, EventError("reply_cut", "cut", reply=cut), prices=prices)
+    result = await judge.judge(task_for(judge.metric))
+    assert isinstance(result, Failed)
+    assert result.error_type == "reply_cut"
+    assert result.usage == Usage(input_tokens=250, output_tokens=30)
+    # 250 * 1 + 30 * 4 = 370 micro-USD.
+    assert result.cost_usd == pytest.approx(370e-6)
+    assert result.times.judge_seconds == 3.0
+    assert result.judge is not None
+    assert result.judge.tries == 2
+
+
 async def test_a_metrics_outcome_that_is_no_result_is_our_own_mistake() -> None:
     """It does not escape as a validation error."""
     judge, _ = judge_with(Told(lambda: ScoredOutcome({"score": float("nan")}, 2)), "x")

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
-from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import (
+    EventError,
+    InvalidVerdictError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+)
 from judge.openai_chat import OpenAIChat
 from schemas import Usage
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
@@ -235,6 +241,41 @@ async def test_lone_surrogates_are_replaced_on_the_way_out() -> None:
     async with chat_with() as (chat, fake):
         await chat.complete(ChatRequest(messages=(ChatMessage("user", "a\ud800b"),)))
     assert fake.requests[0]["messages"][0]["content"] == "a\ufffdb"
+
+
+USED = {"prompt_tokens": 9, "completion_tokens": 4}
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (completion('{"sco', finish_reason="length", usage=USED), EventError),
+        (completion("x", finish_reason="content_filter", usage=USED), EventError),
+        (completion(None, refusal="I will not", usage=USED), EventError),
+        (json.dumps({"choices": [], "usage": USED}).encode(), JudgeUnavailableError),
+        (
+            json.dumps({"error": {"code": 503, "message": "busy"}, "usage": USED}).encode(),
+            JudgeUnavailableError,
+        ),
+    ],
+)
+async def test_a_reply_that_is_no_use_says_what_it_used(body: bytes, error: type[Exception]) -> None:
+    """Cut, filtered, refused, without a choice, or an error of somebody behind it: 9 tokens in and 4 out are paid for."""
+    async with chat_with(Answer(body)) as (chat, _):
+        with pytest.raises(error) as raised:
+            await chat.complete(ASK)
+    assert isinstance(raised.value, JudgeError)
+    assert raised.value.reply is not None
+    assert raised.value.reply.usage == Usage(input_tokens=9, output_tokens=4)
+
+
+@pytest.mark.parametrize("body", [completion('{"sco', finish_reason="length"), b'{"choices": []}'])
+async def test_what_an_endpoint_does_not_say_is_not_known(body: bytes) -> None:
+    """No usage: nobody knows what it cost, which is not the same as nothing."""
+    async with chat_with(Answer(body)) as (chat, _):
+        with pytest.raises(JudgeError) as raised:
+            await chat.complete(ASK)
+    assert raised.value.reply is None
 
 
 @pytest.mark.parametrize("parameters", [{"stream": True}, {"model": "x"}, {"temperature": object()}])

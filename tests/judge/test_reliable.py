@@ -16,6 +16,7 @@ from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableEr
 from judge.evaluator import Judge
 from judge.packs import parse_pack
 from judge.pool import Endpoint, EndpointPool, Patience, Unobserved
+from judge.pricing import ModelPrice, PriceTable
 from judge.quota import QuotaReport, RateLimits
 from judge.reliable import ReliableJudge, Result
 from schemas import Failed, JudgeTask, Scored, Usage
@@ -79,11 +80,16 @@ class Notes(Unobserved):
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.downs: list[tuple[str, bool]] = []
+        self.tokens: Counter[tuple[str, bool]] = Counter()
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         assert model
         assert seconds >= 0
         self.outcomes[endpoint, outcome] += 1
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        assert model
+        self.tokens[endpoint, for_verdict] += usage.input_tokens
 
     def down(self, endpoint: str, reason: str | None) -> None:
         self.downs.append((endpoint, reason is not None))
@@ -515,5 +521,95 @@ def test_an_overloaded_endpoint_is_asked_less() -> None:
         assert {result.status for result in results} == {"scored"}
         refused = notes.outcomes["primary", "overloaded"]
         assert refused <= 0.25 * len(server.calls)
+
+    run_virtually(scenario())
+
+
+PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPrice(10.0, 0.0)})
+
+
+@dataclass
+class Paid:
+    """An endpoint that says what each call used: the lines of a script, the last of which is repeated."""
+
+    endpoint: str
+    lines: list[Any]
+    model: str = "m"
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        await asyncio.sleep(0.1)
+        checked = request.messages[-1].content.startswith("Answer with")
+        line = "ready" if checked else self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+        if isinstance(line, Exception):
+            raise line
+        return ChatReply(line, self.model, Usage(input_tokens=7 if checked else 100), 0.1)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
+    notes = Notes()
+    pool = EndpointPool(
+        [Endpoint(one) for one in endpoints],
+        patience=Patience(**patience),
+        observer=notes,
+        chance=lambda: 1.0,
+        clock=asyncio.get_running_loop().time,
+    )
+    return ReliableJudge({one.endpoint: Judge(METRIC, one, prices=PRICES) for one in pool.chats}, pool), notes
+
+
+def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
+    """A reply to mend and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD a million."""
+
+    async def scenario() -> None:
+        judge, notes = paid_pool(Paid("primary", ["?", DOWN, "?", DOWN]), Paid("spare", ['{"score": 3}']))
+        result = await judge.judge(task())
+        assert isinstance(result, Scored)
+        assert result.judge is not None
+        assert result.judge.endpoint == "spare"
+        assert result.usage.input_tokens == 300
+        assert result.cost_usd == pytest.approx(1_200e-6)
+        assert notes.tokens == {("primary", True): 200, ("primary", False): 7, ("spare", True): 100}
+
+    run_virtually(scenario())
+
+
+def test_what_an_error_says_was_used_is_counted_once() -> None:
+    """A reply cut at its limit, with 40 tokens, and before it a page without a completion, with 5."""
+
+    async def scenario() -> None:
+        def reply(tokens: int) -> ChatReply:
+            return ChatReply("", "m", Usage(input_tokens=tokens), 0.1)
+
+        empty = JudgeUnavailableError("no choices", reply=reply(5))
+        cut = EventError("reply_cut", "cut", reply=reply(40))
+        judge, notes = paid_pool(Paid("primary", [empty, cut]))
+        result = await judge.judge(task())
+        assert isinstance(result, Failed)
+        assert result.error_type == "reply_cut"
+        assert result.usage.input_tokens == 45
+        assert result.cost_usd == pytest.approx(45e-6)
+        assert notes.tokens == {("primary", True): 45}
+
+    run_virtually(scenario())
+
+
+def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
+    """Each try breaks off after a reply to mend, while checks are answered: 100 tokens a try, and 7 a check."""
+
+    async def scenario() -> None:
+        script: list[Any] = ["?", DOWN] * 50
+        judge, notes = paid_pool(Paid("primary", script))
+        result = await judge.judge(task())
+        assert isinstance(result, Failed)
+        assert result.error_type == "no_answer"
+        tries = (100 - len(script)) // 2
+        assert result.usage.input_tokens == 100 * tries
+        assert result.cost_usd == pytest.approx(100e-6 * tries)
+        assert notes.tokens["primary", True] == 100 * tries
+        assert notes.tokens["primary", False] % 7 == 0
+        assert notes.tokens["primary", False] > 0
 
     run_virtually(scenario())

@@ -3,6 +3,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from judge.pricing import ModelPrice, PriceTable
+from schemas import Usage
 from streams.judge_watch import JudgeWatch
 from streams.metrics import Metrics
 
@@ -29,3 +31,17 @@ def test_calls_and_outages_are_counted_and_logged() -> None:
         ("error", "connection refused", None),
         ("info", None, 62.5),
     ]
+
+
+def test_tokens_are_priced_and_what_no_result_carries_is_booked() -> None:
+    """1,000 tokens at 2 USD a million are 0.002 USD: counted for each call, booked for the check alone."""
+    registry, booked = CollectorRegistry(), list[float | None]()
+    prices = PriceTable(endpoints={"primary": ModelPrice(2.0, 8.0)})
+    watch = JudgeWatch(Metrics(registry), prices=prices, book=booked.append)
+    watch.used("primary", "m", Usage(input_tokens=1_000), for_verdict=True)
+    watch.used("primary", "m", Usage(input_tokens=1_000), for_verdict=False)
+    watch.used("spare", "n", Usage(input_tokens=1_000), for_verdict=False)
+    labels = {"endpoint": "primary", "model": "m"}
+    assert registry.get_sample_value("judgestream_judge_cost_usd_total", labels) == 0.004
+    assert registry.get_sample_value("judgestream_judge_tokens_total", {**labels, "kind": "input"}) == 2_000
+    assert booked == [0.002, None]

@@ -118,21 +118,32 @@ def test_the_six_sums_of_a_weighted_score() -> None:
 
 
 def test_a_scored_result_counts_everywhere_it_should() -> None:
-    """Status, score, tokens, cost, corrections, delay and evaluator of one result."""
+    """Status, score, corrections, delay and evaluator of one result; its tokens were counted with each call."""
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4))
-    place = {"endpoint": "primary", "model": "m"}
     assert _value(metrics, "judgestream_results_total", metric="relevance", status="scored", reason="") == 1
     assert _value(metrics, "judgestream_scores_total", metric="relevance", score="4") == 1
-    assert _value(metrics, "judgestream_judge_tokens_total", **place, kind="input") == 100
-    assert _value(metrics, "judgestream_judge_tokens_total", **place, kind="cached") == 40
-    assert _value(metrics, "judgestream_judge_tokens_total", **place, kind="output") == 7
-    assert _value(metrics, "judgestream_judge_cost_usd_total", **place) == 0.25
+    place = {"endpoint": "primary", "model": "m"}
+    assert _value(metrics, "judgestream_judge_tokens_total", **place, kind="input") is None
     assert (
         _value(metrics, "judgestream_verdict_corrections_total", metric="relevance", kind="span_missing") == 1
     )
     assert _value(metrics, "judgestream_event_to_result_seconds_sum", metric="relevance") == 3
     assert _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="m") == 1
+
+
+def test_tokens_and_cost_are_counted_with_each_call() -> None:
+    """By whom was asked; without a price no cost is claimed."""
+    metrics = Metrics(CollectorRegistry())
+    usage = Usage(input_tokens=100, cached_tokens=40, output_tokens=7)
+    metrics.observe_usage("primary", "m", usage, 0.25)
+    metrics.observe_usage("primary", "m", usage, 0.25)
+    metrics.observe_usage("spare", "n", usage, None)
+    place = {"endpoint": "primary", "model": "m"}
+    for kind, tokens in (("input", 200), ("cached", 80), ("output", 14)):
+        assert _value(metrics, "judgestream_judge_tokens_total", **place, kind=kind) == tokens
+    assert _value(metrics, "judgestream_judge_cost_usd_total", **place) == 0.5
+    assert _value(metrics, "judgestream_judge_cost_usd_total", endpoint="spare", model="n") is None
 
 
 @pytest.mark.parametrize(

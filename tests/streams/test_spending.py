@@ -98,3 +98,15 @@ async def test_a_cancelled_wait_leaves_no_trace() -> None:
     assert not told(spending)
     clock.now += timedelta(hours=1)
     await one_verdict(spending)
+
+
+async def test_calls_for_no_verdict_are_booked_too() -> None:
+    """Two checks of 0.02 USD each are 0.04 of 0.05, and two of four calls; one of unknown cost is a call."""
+    spending = Spending(BudgetLimits(usd_per_hour=0.05, calls_per_day=4), now=Clock())
+    spending.book(0.02)
+    spending.book(0.02)
+    assert spending.spent_ratio("hour") == pytest.approx(0.8)
+    spending.book(None)
+    assert spending.spent_ratio("hour") == pytest.approx(0.8)
+    assert spending.spent_ratio("day") == pytest.approx(0.75)
+    Spending(BudgetLimits()).book(0.02)
