@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -73,6 +73,20 @@ class WrongProtocolError(StreamsError):
         super().__init__(f"{server} speaks {'TLS' if speaks_tls else 'plain text'}")
         self.server = server
         self.speaks_tls = speaks_tls
+
+
+class LoginWantedError(StreamsError):
+    """A listener asks for a login, and none is set.
+
+    Args:
+        server: Host and port.
+        mechanisms: What it offers, as far as it tells.
+    """
+
+    def __init__(self, server: str, mechanisms: Sequence[str]) -> None:
+        super().__init__(f"{server} asks for a login ({', '.join(mechanisms)})")
+        self.server = server
+        self.mechanisms = tuple(mechanisms)
 
 
 class TokenError(StreamsError):
@@ -176,15 +190,22 @@ def _certificate_of_broker(error: ssl.SSLCertVerificationError, kafka: KafkaSett
 
 def _tls(error: ssl.SSLError, kafka: KafkaSettings) -> Explanation | None:
     said = (error.reason or str(error)).upper()
-    security = kafka.security
-    ours = "the certificate of kafka.security.certificate_file"
     if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said or "HTTP_REQUEST" in said:
         return _speaks_plain_text(kafka)
     if "ALERT" not in said:
         return None
-    if security.certificate_file is None and any(
-        word in said for word in ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE")
-    ):
+    if "CERTIFICATE" in said or "UNKNOWN_CA" in said or "HANDSHAKE_FAILURE" in said:
+        return _own_certificate(said, kafka)
+    return Explanation(
+        "protocol",
+        f"{_broker(kafka)} and this client find no way to speak TLS with each other ({_quote(error.reason)})",
+        "check the TLS versions and ciphers that the listener allows",
+    )
+
+
+def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
+    ours = "the certificate of kafka.security.certificate_file"
+    if kafka.security.certificate_file is None:
         return Explanation(
             "certificate",
             f"{_broker(kafka)} wants a certificate of ours, and there is none",
@@ -199,16 +220,10 @@ def _tls(error: ssl.SSLError, kafka: KafkaSettings) -> Explanation | None:
             "use a certificate that an authority in the broker's truststore has signed, with the intermediate ones in "
             "the same file",
         )
-    if "CERTIFICATE" in said:
-        return Explanation(
-            "certificate",
-            f"{_broker(kafka)} refuses {ours} ({_quote(error.reason)})",
-            "check that it has not expired and that an authority in the broker's truststore has signed it",
-        )
     return Explanation(
-        "protocol",
-        f"{_broker(kafka)} and this client find no way to speak TLS with each other ({_quote(error.reason)})",
-        "check the TLS versions and ciphers that the listener allows",
+        "certificate",
+        f"{_broker(kafka)} refuses {ours} ({_quote(said.lower())})",
+        "check that it has not expired and that an authority in the broker's truststore has signed it",
     )
 
 
@@ -235,6 +250,17 @@ def _wrong_protocol(error: WrongProtocolError, kafka: KafkaSettings) -> Explanat
 
 
 # SASL
+
+
+def _login_wanted(error: LoginWantedError, kafka: KafkaSettings) -> Explanation:
+    protocol = kafka.security.protocol
+    other = {"SSL": "SASL_SSL"}.get(protocol, "SASL_PLAINTEXT")
+    offered = f" (it offers {', '.join(error.mechanisms)})" if error.mechanisms else ""
+    return Explanation(
+        "protocol",
+        f"kafka.security.protocol is {protocol}, and the listener {error.server} asks for a login{offered}",
+        f"set the protocol to {other}, with mechanism, username and password_env or what the mechanism needs",
+    )
 
 
 def _login(error: SaslAuthenticationFailed, kafka: KafkaSettings) -> Explanation:
@@ -345,6 +371,7 @@ _Explainer = Callable[[Any, KafkaSettings], Explanation | None]
 _EXPLAINERS: Final[tuple[tuple[type[BaseException], _Explainer], ...]] = (
     (KafkaAccessError, lambda error, _: error.explanation),
     (WrongProtocolError, _wrong_protocol),
+    (LoginWantedError, _login_wanted),
     (TokenError, _token),
     (ssl.SSLCertVerificationError, _certificate_of_broker),
     (ssl.SSLError, _tls),

@@ -1,0 +1,152 @@
+"""Every connection of aiokafka's clients is opened here: with the password as it is now, and with an eye on refusals.
+
+aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as the text
+that its client was built with, and whose errors the client turns into log lines and tries again, for ever. `install`
+puts a function in its place that
+
+- reads the password anew where it is a `Password`, so that one that was rotated holds for new connections;
+- tells the `Admission` that came along what became of the connection.
+
+Clients that bring neither are served as before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import aiokafka.client
+import structlog
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import KafkaConnectionError
+
+from streams.errors import SettingsError
+from streams.kafka_errors import Explanation, KafkaAccessError, TokenError, explain
+from streams.settings import KafkaSettings, resolve_password
+
+_log = structlog.stdlib.get_logger(__name__)
+
+REFUSED_SECONDS: Final = 60.0
+"""So long a broker may refuse every new connection before a worker gives up: a rotated secret may come a little late."""
+TELL_SECONDS: Final = 15.0
+
+
+class Admission:
+    """Whether the broker lets us in: what became of the latest connections. Used from several threads.
+
+    Args:
+        kafka: The settings that the clients are built from.
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(self, kafka: KafkaSettings, now: Callable[[], float] = time.monotonic) -> None:
+        self._kafka = kafka
+        self._now = now
+        self._refused_at: float | None = None
+        self._told_at = 0.0
+        self.on_refused: Callable[[KafkaAccessError], None] = lambda _: None
+        """Called when every connection was refused for `REFUSED_SECONDS`, at each further one."""
+
+    def failed(self, error: BaseException) -> None:
+        """Note that a connection could not be opened."""
+        explanation = explain(error, self._kafka)
+        if explanation is None or not explanation.lasting:
+            return
+        now = self._now()
+        if self._refused_at is None:
+            self._refused_at = now
+            self._tell(explanation, now)
+        elif now - self._told_at >= TELL_SECONDS:
+            self._tell(explanation, now)
+        if now - self._refused_at >= REFUSED_SECONDS:
+            self.on_refused(KafkaAccessError(explanation))
+
+    def _tell(self, explanation: Explanation, now: float) -> None:
+        self._told_at = now
+        _log.warning(
+            "the broker refuses new connections", reason=explanation.reason, remedy=explanation.remedy
+        )
+
+    def succeeded(self) -> None:
+        """Note that a connection was opened."""
+        if self._refused_at is not None:
+            self._refused_at = None
+            _log.info("the broker accepts connections again")
+
+
+class Password:
+    """The broker's password as it is now: read anew at each connection where it stands in a file.
+
+    Args:
+        kafka: The settings.
+        env: Environment variables; those of the process by default.
+
+    Raises:
+        SettingsError: It is not where the settings say.
+    """
+
+    def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
+        self._kafka = kafka
+        self._env = env
+        self._last = self._resolve()
+
+    def _resolve(self) -> str:
+        password = resolve_password(self._kafka.security, self._env)
+        return "" if password is None else password.get_secret_value()
+
+    def read(self) -> str:
+        """Give the password; the last one where the file cannot be read just now."""
+        try:
+            self._last = self._resolve()
+        except SettingsError as error:
+            _log.warning("the password cannot be read anew, the last one goes on", error=str(error))
+        return self._last
+
+    def __repr__(self) -> str:
+        return "Password(**********)"
+
+
+async def open_connection(host: str, port: int, **options: Any) -> AIOKafkaConnection:
+    """Open one connection to a broker, and log in.
+
+    Args:
+        host: Where.
+        port: Where.
+        options: As `aiokafka.conn.create_conn` takes them; the password may be a `Password`.
+    """
+    password = options.get("sasl_plain_password")
+    if isinstance(password, Password):
+        options["sasl_plain_password"] = password.read()
+    # Carried by what the client hands on untouched; a listener without TLS and login refuses nobody.
+    carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
+    admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
+    try:
+        connection = await create_conn(host, port, **options)
+    except Exception as error:
+        if admission is not None:
+            admission.failed(error)
+        if isinstance(error, TokenError | ValueError):
+            # ValueError: the broker's part of SCRAM does not hold. aiokafka tries again only after errors of its own.
+            raise KafkaConnectionError(f"no login at {host}:{port}: {error}") from error
+        raise
+    if admission is not None:
+        admission.succeeded()
+    return connection
+
+
+class _WithoutLogins(logging.Filter):
+    """Keeps out what aiokafka says about single requests on the level debug when they carry a login."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)
+
+
+def install() -> None:
+    """Have aiokafka open its connections here; a second time does nothing."""
+    if aiokafka.client.create_conn is open_connection:
+        return
+    aiokafka.client.create_conn = open_connection
+    logging.getLogger("aiokafka.conn").addFilter(_WithoutLogins())
