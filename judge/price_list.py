@@ -7,6 +7,7 @@ address, so that a model that somebody serves under a known name is not billed a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from schemas import Usage
 
@@ -25,16 +26,26 @@ class ListedPrice:
 
     def cost_usd(self, usage: Usage) -> float:
         """What one call cost, in USD. Tiers go by the size of a call, so that calls are to be priced one by one."""
-        # Imported where it is first needed: the list takes 0.15 s and 30 MiB, which an unlisted endpoint does without.
-        from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - see above
-        from genai_prices import calc_price  # noqa: PLC0415 - see above
-
-        priced = PricedUsage(
-            input_tokens=usage.input_tokens,
-            cache_read_tokens=min(usage.cached_tokens, usage.input_tokens),
-            output_tokens=usage.output_tokens,
+        return _cost_usd(
+            self.model,
+            self.base_url,
+            usage.input_tokens,
+            min(usage.cached_tokens, usage.input_tokens),
+            usage.output_tokens,
         )
-        return float(calc_price(priced, self.model, provider_api_url=self.base_url).total_price)
+
+
+# A call is priced for its metric and for its result, at once; few entries, for some prices go by the time of day.
+@lru_cache(maxsize=64)
+def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
+    # Imported where it is first needed: the list takes 0.15 s and 30 MiB, which an unlisted endpoint does without.
+    from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - see above
+    from genai_prices import calc_price  # noqa: PLC0415 - see above
+
+    priced = PricedUsage(
+        input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
+    )
+    return float(calc_price(priced, model, provider_api_url=base_url).total_price)
 
 
 def listed_price(model: str, *, base_url: str) -> ListedPrice | None:
