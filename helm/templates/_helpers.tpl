@@ -1,0 +1,119 @@
+{{/* Names, labels and image. */}}
+
+{{- define "judgestream.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* At most 44 characters: a StatefulSet adds a part ("-monitor") and labels its pods with a revision ("-" and 10), 63 in all. */}}
+{{- define "judgestream.fullname" -}}
+{{- $name := include "judgestream.name" . }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 44 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name }}
+{{- .Release.Name | trunc 44 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 44 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "judgestream.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "judgestream.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "judgestream.labels" -}}
+{{- $labels := dict
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-")
+  "app.kubernetes.io/version" (.Values.image.tag | default .Chart.AppVersion | trunc 63 | trimSuffix "-")
+  "app.kubernetes.io/part-of" "judgestream"
+  "app.kubernetes.io/managed-by" .Release.Service }}
+{{- $labels = merge (include "judgestream.selectorLabels" . | fromYaml) $labels .Values.commonLabels }}
+{{- toYaml $labels }}
+{{- end }}
+
+{{/* Metadata of an object; context: root, name, and where needed namespace, component, labels, annotations. */}}
+{{- define "judgestream.metadata" -}}
+{{- $root := .root }}
+{{- $labels := include "judgestream.labels" $root | fromYaml }}
+{{- if .component }}{{ $_ := set $labels "app.kubernetes.io/component" .component }}{{ end -}}
+name: {{ .name }}
+namespace: {{ .namespace | default $root.Release.Namespace }}
+labels:
+  {{- toYaml (merge $labels (.labels | default dict)) | nindent 2 }}
+{{- with merge (deepCopy (.annotations | default dict)) $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "judgestream.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "judgestream.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- .Values.serviceAccount.name | default (include "judgestream.fullname" .) }}
+{{- else }}
+{{- .Values.serviceAccount.name | default "default" }}
+{{- end }}
+{{- end }}
+
+{{- define "judgestream.port" -}}
+{{- dig "telemetry" "port" 8080 .Values.config | int }}
+{{- end }}
+
+{{- define "judgestream.scheme" -}}
+{{- ternary "https" "http" (not (empty (dig "telemetry" "tls" dict .Values.config))) }}
+{{- end }}
+
+{{- define "judgestream.configYaml" -}}
+{{- toYaml .Values.config }}
+{{- end }}
+
+{{/* What a worker needs from SIGTERM to its end at worst: STOP_SECONDS and CLOSE_SECONDS of streams/worker.py. */}}
+{{- define "judgestream.drainSeconds" -}}
+35
+{{- end }}
+
+{{/* Seconds on top: closing the port and the connections to judges. */}}
+{{- define "judgestream.drainMarginSeconds" -}}
+10
+{{- end }}
+
+{{/* The workloads: part to its name, agents, consumer group, the topics that it reads, and its settings. */}}
+{{- define "judgestream.parts" -}}
+{{- $fullname := include "judgestream.fullname" . }}
+{{- $group := dig "kafka" "group_id" "judgestream" .Values.config }}
+{{- $topics := dig "topics" dict .Values.config }}
+{{- $events := list ($topics.events | default "qa.events") }}
+{{- $scores := list ($topics.scores | default "qa.scores") }}
+{{- $tasks := list }}
+{{- range $metric := .Values.config.metrics | default (dict "coverage" dict "relevance" dict) | keys | sortAlpha }}
+{{- $tasks = append $tasks (printf "%s%s" ($topics.tasks_prefix | default "judge.tasks.") $metric) }}
+{{- end }}
+{{- $parts := dict }}
+{{- if eq .Values.mode "split" }}
+{{- $reads := dict "intake" $events "judge" $tasks "monitor" $scores }}
+{{- range $part := list "intake" "judge" "monitor" }}
+{{- $settings := mergeOverwrite (deepCopy $.Values.worker) (deepCopy (index $.Values.split $part)) }}
+{{- $_ := set $parts $part (dict
+  "name" (printf "%s-%s" $fullname $part) "agents" $part "group" (printf "%s.%s" $group $part)
+  "topics" (index $reads $part) "judges" (eq $part "judge") "settings" $settings) }}
+{{- end }}
+{{- else }}
+{{- $_ := set $parts "worker" (dict
+  "name" $fullname "agents" "" "group" $group "topics" (concat $events $tasks $scores)
+  "judges" true "settings" (deepCopy .Values.worker)) }}
+{{- end }}
+{{- toYaml $parts }}
+{{- end }}
+
+{{- define "judgestream.scaled" -}}
+{{- if or .autoscaling.hpa.enabled .autoscaling.keda.enabled }}true{{ end }}
+{{- end }}
