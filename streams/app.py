@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import faust.streams
 from faust.tables.manager import TableManager
 from yarl import URL
 
-from streams.connection import faust_credentials
+from streams.connection import Access
 from streams.errors import StreamsError
 from streams.settings import KafkaSettings
 from streams.transport import Plan, Transport
@@ -66,8 +67,19 @@ class NoTables(TableManager):
 class App(faust.App):
     """A Faust application that leaves no directory behind."""
 
+    _giving_up: asyncio.Future[None] | None = None
+
     def _create_directories(self) -> None:
         """Do nothing: there are no tables, so there is nothing to keep in files."""
+
+    def give_up(self, error: Exception) -> None:
+        """Crash for a reason found elsewhere. Called from any thread, and more than once."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._give_up, error)
+
+    def _give_up(self, error: Exception) -> None:
+        if self._giving_up is None and not self.should_stop:
+            self._giving_up = asyncio.ensure_future(self.crash(error))
 
 
 def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
@@ -89,12 +101,13 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         )
     urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
     session = kafka.session_timeout_seconds
+    access = Access(kafka)
     app = App(
         group_id,
         monitor=QuietMonitor(),
         TableManager=NoTables,
         broker=urls,
-        broker_credentials=faust_credentials(kafka),
+        broker_credentials=access.faust_credentials(),
         broker_client_id="judgestream",
         broker_commit_interval=kafka.commit_interval_seconds,
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
@@ -128,6 +141,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
     transport = Transport(urls, app, plan=plan)
     app.transport = transport
     app.producer_transport = transport
+    access.admission.on_refused = app.give_up
     return app
 
 
