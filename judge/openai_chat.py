@@ -125,6 +125,11 @@ class OpenAIChat:
         """The model that is asked."""
         return self._model
 
+    @property
+    def response_format(self) -> ResponseFormat:
+        """How a reply's form is asked for; weaker than a JSON Schema once the endpoint refused that."""
+        return self._response_format
+
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Ask once.
 
