@@ -1,0 +1,80 @@
+"""The chart as its tests see it: its files, and what Helm makes of them."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.toolbox import run, tool
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm"
+FILES = CHART / "files"
+CI_VALUES = tuple(sorted((CHART / "ci").glob("*-values.yaml")))
+RELEASE = "quality-of-answers"
+NAMESPACE = "ml"
+
+Manifest = dict[str, Any]
+
+
+def name_of(values: Path) -> str:
+    """What a values file of the tests is about: `split` for split-values.yaml."""
+    return values.name.removesuffix("-values.yaml")
+
+
+def load(path: Path) -> Any:
+    """Read a YAML file."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def schema() -> dict[str, Any]:
+    """Read the schema of the values."""
+    document: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    return document
+
+
+@lru_cache(maxsize=64)
+def render(*arguments: str) -> str:
+    """Render the chart as text, tests and hooks included."""
+    return run(tool("helm"), "template", RELEASE, CHART, "--namespace", NAMESPACE, *arguments)
+
+
+def manifests(*arguments: str) -> list[Manifest]:
+    """Render the chart as objects."""
+    return [document for document in yaml.safe_load_all(render(*arguments)) if document]
+
+
+def rendered(values: Path) -> list[Manifest]:
+    """Render the chart with one of the values files of the tests."""
+    return manifests("--values", str(values))
+
+
+def of_kind(documents: list[Manifest], kind: str, component: str | None = None) -> list[Manifest]:
+    """Pick objects by kind, and by component where one is given."""
+    return [
+        document
+        for document in documents
+        if document["kind"] == kind
+        and component in {None, document["metadata"].get("labels", {}).get("app.kubernetes.io/component")}
+    ]
+
+
+def pods(documents: list[Manifest]) -> dict[str, dict[str, Any]]:
+    """The pod specs of all objects that have one, by kind and name."""
+    found = {}
+    for document in documents:
+        name = f"{document['kind']}/{document['metadata']['name']}"
+        if document["kind"] == "Pod":
+            found[name] = document["spec"]
+        elif "template" in document.get("spec", {}):
+            found[name] = document["spec"]["template"]["spec"]
+    return found
+
+
+def workers(documents: list[Manifest]) -> list[Manifest]:
+    """The workloads that run workers."""
+    return [*of_kind(documents, "Deployment"), *of_kind(documents, "StatefulSet")]

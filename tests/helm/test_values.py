@@ -1,0 +1,255 @@
+"""Values and their schema, by Python alone."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, SecretStr
+
+from streams.settings import Settings
+from tests.helm.chart import CHART, CI_VALUES, ROOT, load, name_of, schema
+
+# Where keys are not ours: labels and their like, Kubernetes' and KEDA's own objects, judgestream's settings.
+_OPEN = [
+    "commonAnnotations",
+    "commonLabels",
+    "config",
+    "dashboards.annotations",
+    "dashboards.labels",
+    "global",
+    "podMonitor.annotations",
+    "podMonitor.endpoint",
+    "podMonitor.labels",
+    "prometheusRule.annotations",
+    "prometheusRule.labels",
+    "promptPacks",
+    "secretEnv",
+    "secretFiles",
+    "service.annotations",
+    "service.labels",
+    "serviceAccount.annotations",
+    "serviceMonitor.annotations",
+    "serviceMonitor.endpoint",
+    "serviceMonitor.labels",
+    "offlineJudge.resources.limits",
+    "offlineJudge.resources.requests",
+    "topicsJob.resources.limits",
+    "topicsJob.resources.requests",
+    "topicsJob.secretEnv",
+    "worker.affinity.nodeAffinity",
+    "worker.affinity.podAffinity",
+    "worker.affinity.podAntiAffinity",
+    "worker.autoscaling.hpa.behavior",
+    "worker.autoscaling.keda.advanced",
+    "worker.autoscaling.keda.fallback",
+    "worker.autoscaling.keda.metadata",
+    "worker.autoscaling.keda.triggerAuthentication",
+    "worker.nodeSelector",
+    "worker.podAnnotations",
+    "worker.podLabels",
+    "worker.podSecurityContext",
+    "worker.resources.limits",
+    "worker.resources.requests",
+    "worker.securityContext",
+    "worker.updateStrategy",
+]
+# What Kubernetes knows and the chart leaves to it.
+_WITHOUT_DEFAULT = {
+    "claims", "initialDelaySeconds", "successThreshold", "global", "nodeAffinity", "podAffinity", "podAntiAffinity",
+    "kind", "name",
+}  # fmt: skip
+
+
+def _merged(base: Any, over: Any) -> Any:
+    """As Helm lays values over the chart's own."""
+    if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
+        return over
+    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+
+
+def _errors(over: Mapping[str, Any]) -> list[str]:
+    values = _merged(load(CHART / "values.yaml"), over)
+    return [
+        f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
+        for error in jsonschema.Draft202012Validator(schema()).iter_errors(values)
+    ]
+
+
+def _nested(path: str, value: Any) -> Any:
+    for part in reversed(path.split(".")):
+        value = {part: value}
+    return value
+
+
+def _resolve(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" in node:
+        found: Mapping[str, Any] = schema()["$defs"][node["$ref"].removeprefix("#/$defs/")]
+        return found
+    return node
+
+
+def _objects(node: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, bool]]:
+    """All objects of the schema: their paths, and whether they are closed."""
+    node = _resolve(node)
+    if node.get("type") != "object":
+        return
+    closed = node.get("additionalProperties") is False
+    yield above, closed
+    for key, part in node.get("properties", {}).items() if closed else ():
+        yield from _objects(part, f"{above}.{key}".strip("."))
+
+
+_CLOSED = [path for path, closed in _objects(schema()) if closed]
+
+
+def _disagreements(node: Mapping[str, Any], values: Any, above: str = "") -> Iterator[str]:
+    """Where a closed object of the schema and the values name different keys."""
+    node = _resolve(node)
+    if node.get("additionalProperties") is not False or not isinstance(values, Mapping):
+        return
+    if not above.startswith("split."):  # overrides: any part of `worker`, or none
+        missing = set(node["properties"]) - set(values) - _WITHOUT_DEFAULT
+        missing -= {"terminationGracePeriodSeconds"} if above.endswith("Probe") else set()
+        yield from (f"{above}.{key} is in the schema alone" for key in sorted(missing))
+    for key, value in values.items():
+        if key not in node["properties"]:
+            yield f"{above}.{key} is in the values alone"
+        else:
+            yield from _disagreements(node["properties"][key], value, f"{above}.{key}".strip("."))
+
+
+def test_the_schema_knows_the_values_and_no_others() -> None:
+    """A value without a schema could be of any shape; a schema without a value would be an undocumented one."""
+    assert list(_disagreements(schema(), load(CHART / "values.yaml"))) == []
+
+
+def test_the_default_values_are_valid() -> None:
+    assert _errors({}) == []
+
+
+@pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
+def test_the_values_of_the_tests_are_valid(values: Path) -> None:
+    assert _errors(load(values) or {}) == []
+
+
+def test_only_what_is_not_ours_is_open() -> None:
+    """Every other object refuses keys that it does not know."""
+    opened = [path for path, closed in _objects(schema()) if not closed and not path.startswith("split.")]
+    assert sorted(opened) == sorted(_OPEN)
+
+
+@pytest.mark.parametrize("path", _CLOSED)
+def test_a_misspelt_key_is_refused(path: str) -> None:
+    """At every level at which names are ours."""
+    assert any("misspelt" in error for error in _errors(_nested(f"{path}.misspelt".strip("."), 1)))
+
+
+def _secrets(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of all settings that hold a secret."""
+    for name, field in model.model_fields.items():
+        for annotation in _alternatives(field.annotation):
+            if annotation is SecretStr:
+                yield (*above, name)
+            elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                yield from _secrets(annotation, (*above, name))
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    if get_origin(annotation) in {Union, types.UnionType, tuple, list}:
+        for one in get_args(annotation):
+            yield from _alternatives(one)
+    else:
+        yield annotation
+
+
+_SECRETS = [".".join(path) for path in _secrets(Settings)]
+
+
+def test_the_settings_hold_secrets() -> None:
+    """The walk that the next test relies on finds them."""
+    assert {"kafka.security.password", "judge.endpoints.api_key"} <= set(_SECRETS)
+
+
+@pytest.mark.parametrize("path", _SECRETS)
+def test_a_secret_by_value_is_refused(path: str) -> None:
+    """Every setting that is a secret: a ConfigMap is no place for it."""
+    config = _nested(path, "hunter2")
+    if "endpoints" in path:
+        config = {"judge": {"endpoints": [{"name": "primary", "model": "m", "api_key": "hunter2"}]}}
+    assert len(_errors({"config": config})) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["kafka.security.password_env", "kafka.security.password_file", "judge.max_output_tokens"]
+)
+def test_a_reference_to_a_secret_is_welcome(path: str) -> None:
+    assert _errors({"config": _nested(path, "KAFKA_PASSWORD")}) == []
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        {"name": "OPENAI_API_KEY", "value": "sk-1"},
+        {"name": "JUDGESTREAM_KAFKA__SECURITY__PASSWORD", "value": "hunter2"},
+        {"name": "GATEWAY_TOKEN", "value": "t"},
+        {"name": "JUDGESTREAM_JUDGE__ENDPOINTS", "value": '[{"name": "a", "model": "m", "api_key": "sk-1"}]'},
+        {"name": "JUDGESTREAM_JUDGE__ENDPOINTS", "value": "[{name: a, model: m, api_key: sk-1}]"},
+    ],
+    ids=lambda variable: f"{variable['name']}",
+)
+@pytest.mark.parametrize("place", ["worker.extraEnv", "split.judge.extraEnv", "topicsJob.extraEnv"])
+def test_a_secret_in_a_variable_is_refused(place: str, variable: dict[str, str]) -> None:
+    """Where it comes by valueFrom it is welcome."""
+    assert _errors(_nested(place, [variable]))
+    reference = {"name": variable["name"], "valueFrom": {"secretKeyRef": {"name": "judge", "key": "key"}}}
+    assert _errors(_nested(place, [reference])) == []
+
+
+def test_variables_that_are_no_secrets_are_welcome() -> None:
+    endpoints = "[{name: a, model: m, api_key_env: KEY}]"
+    variables = [
+        {"name": "JUDGESTREAM_JUDGE__ENDPOINTS", "value": endpoints},
+        {"name": "JUDGESTREAM_JUDGE__MAX_OUTPUT_TOKENS", "value": "900"},
+        {"name": "JUDGESTREAM_KAFKA__SECURITY__PASSWORD_FILE", "value": "/secrets/kafka/password"},
+    ]
+    assert _errors({"worker": {"extraEnv": variables}}) == []
+
+
+def test_the_chart_installs_this_version() -> None:
+    """AppVersion is the project's version, and the chart's own tag follows it."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    version = next(line.split('"')[1] for line in text.splitlines() if line.startswith("version = "))
+    assert load(CHART / "Chart.yaml")["appVersion"] == version
+
+
+def test_the_grace_period_covers_the_drain() -> None:
+    """The chart counts with what a worker takes at worst: 20 s to finish and 15 s to leave are 35."""
+    from streams.worker import CLOSE_SECONDS, STOP_SECONDS
+
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
+    _, _, rest = helpers.partition('define "judgestream.drainSeconds" -}}')
+    assert float(rest.split()[0]) == STOP_SECONDS + CLOSE_SECONDS == 35
+    assert schema()["$defs"]["worker"]["properties"]["terminationGracePeriodSeconds"]["minimum"] == 35
+
+
+def test_the_default_metrics_are_those_of_the_settings() -> None:
+    """Topics of KEDA's triggers are named after them where the values name no metrics."""
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
+    settings = Settings()
+    assert set(settings.metrics) == {"coverage", "relevance"}
+    assert 'dict "coverage" dict "relevance" dict' in helpers
+    topics, kafka = settings.topics, settings.kafka
+    for default in (
+        topics.events,
+        topics.scores,
+        topics.tasks_prefix,
+        kafka.group_id,
+        kafka.bootstrap_servers,
+    ):
+        templates = "".join(path.read_text(encoding="utf-8") for path in (CHART / "templates").glob("*"))
+        assert f'"{default}"' in templates
