@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from judge.text import STOP_WORDS, TextIndex, Word, content_words, sentences, share_stem, word_texts, words
+from judge.text import (
+    STOP_WORDS,
+    TextIndex,
+    Word,
+    content_words,
+    each_sentence,
+    share_stem,
+    word_texts,
+    words,
+)
 
 MIN_SHARE = 8
 """At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about
@@ -69,17 +78,21 @@ class Vocabulary:
         given: Normalised words.
     """
 
-    __slots__ = ("_by_stem", "_words", "numbers")
+    __slots__ = ("_by_stem", "_numbers", "_words")
 
     def __init__(self, given: Iterable[str]) -> None:
         self._words = frozenset(given)
-        self._by_stem: dict[str, list[str]] = {}
-        for word in self._words:
-            if len(word) >= _STEM_CHARS:
-                self._by_stem.setdefault(word[:_STEM_CHARS], []).append(word)
-        self.numbers = frozenset(
-            number for word in self._words for number in (significant(word),) if number is not None
-        )
+        self._by_stem: Mapping[str, list[str]] | None = None
+        self._numbers: frozenset[str] | None = None
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The significant digits of its numbers."""
+        if self._numbers is None:
+            self._numbers = frozenset(
+                number for number in map(significant, self._words) if number is not None
+            )
+        return self._numbers
 
     def __contains__(self, word: str) -> bool:
         """Whether it holds this word, a form of it, or this number."""
@@ -88,7 +101,18 @@ class Vocabulary:
         number = significant(word)
         if number is not None:
             return number in self.numbers
-        return any(are_forms(word, other) for other in self._by_stem.get(word[:_STEM_CHARS], ()))
+        if self._by_stem is None:
+            self._by_stem = _by_stem(self._words)
+        alike = self._by_stem.get(word[:_STEM_CHARS])
+        return alike is not None and any(are_forms(word, other) for other in alike)
+
+
+def _by_stem(words: Iterable[str]) -> Mapping[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for word in words:
+        if len(word) >= _STEM_CHARS:
+            found[word[:_STEM_CHARS]].append(word)
+    return found
 
 
 def are_forms(one: str, other: str) -> bool:
@@ -131,8 +155,8 @@ def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
     return [
         word
         for word in content_words(text)
-        if word.text not in _POLARITY
-        and word.text not in known
+        if word.text not in known
+        and word.text not in _POLARITY
         and not (word.text.isdecimal() and original[word.start - 1 : word.end + 1] == f"[{word.text}]")
     ]
 
@@ -145,21 +169,39 @@ class Surroundings:
         text: What is read in its stead, with every place where it was; without the evidence tags of an answer, say.
     """
 
-    __slots__ = ("_cache", "_ends", "_starts", "_text", "index", "places")
+    __slots__ = ("_cache", "_ends", "_starts", "_text", "_unread", "index")
 
     def __init__(self, index: TextIndex, *, text: str | None = None) -> None:
         self.index = index
         self._text = index.text if text is None else text
-        self.places = sentences(index.text)
-        self._starts = [start for start, _ in self.places]
-        self._ends = [end for _, end in self.places]
+        self._unread = each_sentence(index.text)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
         self._cache: dict[tuple[int, int], Vocabulary] = {}
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Start and end (exclusive) of all sentences."""
+        self._read(len(self.index.text), 1)
+        return list(zip(self._starts, self._ends, strict=True))
+
+    def _read(self, end: int, beyond: int) -> None:
+        """Read on, until so many sentences are known that begin at `end` or later, or all are."""
+        missing = beyond - (len(self._starts) - bisect_left(self._starts, end))
+        while missing > 0:
+            place = next(self._unread, None)
+            if place is None:
+                return
+            self._starts.append(place[0])
+            self._ends.append(place[1])
+            missing -= place[0] >= end
 
     def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
         """The place, widened to the ends of the sentences that it touches, and of so many before and after them."""
+        self._read(place[1], max(1, neighbours))
         first = bisect_right(self._ends, place[0]) - neighbours
         last = bisect_left(self._starts, place[1]) - 1 + neighbours
-        first, last = max(first, 0), min(last, len(self.places) - 1)
+        first, last = max(first, 0), min(last, len(self._starts) - 1)
         if first > last:
             return place
         return min(place[0], self._starts[first]), max(place[1], self._ends[last])
@@ -216,7 +258,11 @@ def _is_strong(word: Word, text: str, told: str) -> bool:
         return False
     if told.islower():
         return True  # written without capitals altogether
-    return any(told[other.start].isupper() and share_stem(word.text, other.text) for other in words(told))
+    stem = word.text[:_STEM_CHARS]
+    return any(
+        other.text.startswith(stem) and told[other.start].isupper() and share_stem(word.text, other.text)
+        for other in words(told)
+    )
 
 
 def is_answering(said: Vocabulary) -> bool:
@@ -230,8 +276,13 @@ def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
     The question must be in the answer's language as surely: an answer in a language of its own is nobody's. Languages are told by
     script, and English from others by its stop words; of short texts the script alone is known, for they may be names.
     """
-    spoken, asked, other = _language(answer), _language(question), _language(text)
-    if spoken is None or asked is None or other is None or asked[0] != spoken[0]:
+    spoken, asked = _language(answer), _language(question)
+    if spoken is None or asked is None or asked[0] != spoken[0]:
+        return False
+    if (asked[1] is None or asked[1] != spoken[1]) and spoken[0] == "latin" and text.isascii():
+        return False  # whatever the text is, it is in this script, or says nothing
+    other = _language(text)
+    if other is None:
         return False
     if other[0] != spoken[0]:
         return True
@@ -244,15 +295,19 @@ def _language(text: str) -> tuple[str, bool | None] | None:
     read = [word for word in word_texts(text[:_LANGUAGE_CHARS]) if not word[0].isdecimal()]
     if not read:
         return None
-    # Few different letters begin many words.
-    scripts: Counter[str] = Counter()
-    for letter, count in Counter(word[0] for word in read).items():
-        scripts[_script(letter)] += count
-    script = max(scripts, key=scripts.__getitem__)
+    script = "latin" if text.isascii() else _most_usual_script(read)
     if script != "latin" or len(read) < _MIN_LANGUAGE_WORDS:
         return script, None
     share = sum(map(STOP_WORDS.__contains__, read)) / len(read)
     return script, True if share >= _MUCH_ENGLISH else False if share <= _LITTLE_ENGLISH else None
+
+
+def _most_usual_script(read: Iterable[str]) -> str:
+    # Few different letters begin many words.
+    scripts: Counter[str] = Counter()
+    for letter, count in Counter(word[0] for word in read).items():
+        scripts[_script(letter)] += count
+    return max(scripts, key=scripts.__getitem__)
 
 
 def _script(letter: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from judge.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
 from judge.tags import without_tags
-from judge.text import TextIndex, content_words, word_texts
+from judge.text import TextIndex, Word, content_words, word_texts
 
 QUESTION_SHARE = 4
 """Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to
@@ -65,7 +65,9 @@ class Support:
             index: The page's text.
             place: The span that is said to support it.
         """
-        empty = self._emptiness(claim) or self._emptiness(part_of or claim)
+        empty = self._emptiness(claim)
+        if empty is None and part_of not in {"", claim}:
+            empty = self._emptiness(part_of)
         if empty is not None:
             return empty
         around = self._around(page, index)
@@ -75,18 +77,17 @@ class Support:
         if 2 * len(content_words(claim)) < len(content_words(part_of)):
             # A word of a sentence is not what it claims.
             claim = part_of
-        own = own_words(claim, self._known)
+        own = whole = self._own(part_of)
+        if claim != part_of:
+            own = self._own(claim)
         if not own and part_of:
-            claim = part_of
-            own = own_words(claim, self._known)
+            claim, own = part_of, whole
         if not own:
             return _problem_of_repetition(claim, said)
         numbers = {significant(word.text) for word in own} - {None}
         if numbers and said.numbers and said.numbers.isdisjoint(numbers):
             return "its numbers are others"
-        return shortfall(
-            own, claim, said, around.told(place, neighbours=1), of=own_words(part_of, self._known)
-        )
+        return shortfall(own, claim, said, around.told(place, neighbours=1), of=whole)
 
     def is_about(self, index_and_places: Iterable[tuple[int, TextIndex, tuple[int, int]]]) -> bool:
         """Whether the answer and the places that support it have enough of the question's words.
@@ -113,6 +114,9 @@ class Support:
     @staticmethod
     def _missing(wanted: set[str], said: Vocabulary) -> set[str]:
         return {word for word in wanted if word not in said}
+
+    def _own(self, text: str) -> list[Word]:
+        return own_words(text, self._known)
 
     def _emptiness(self, claim: str) -> str | None:
         """What makes the claim none by itself."""

@@ -102,6 +102,8 @@ def _cleaned(value: Any, depth: int) -> Any:
         raise InvalidVerdictError(f"the verdict is nested deeper than {MAX_DEPTH} levels; make it flat")
     if isinstance(value, str):
         return without_lone_surrogates(value)
+    if value is None or value is True or value is False:
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidVerdictError("a number in the verdict is too large; give a finite number")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

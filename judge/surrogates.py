@@ -5,6 +5,8 @@ from __future__ import annotations
 
 def without_lone_surrogates(text: str) -> str:
     """Return the text with each lone surrogate replaced by U+FFFD; a pair becomes its character."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

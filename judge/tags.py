@@ -59,7 +59,13 @@ _TAGGED = re.compile(
     re.IGNORECASE,
 )
 _LEAD_IN_CHARS = 24
+_KEY_CHARS = 64
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
+_LEFT_OVER = _CLOSE + ")}.,;:!?\u3002\uff0c"
+_OPENING = _OPEN + "({"
+_ALPHANUMERIC = re.compile(r"[^\W_]")
+# How nearly all of them are written; the rest is read with more care.
+_PLAIN_TAG = re.compile(r"[Pp]age[ -]([0-9]{1,9})")
 _KEY = re.compile(r"\W*(?:page|p|pg)?[\W_]*(\d+)\W*", re.IGNORECASE)
 
 
@@ -74,7 +80,13 @@ def page_number(key: str) -> int | None:
     Returns:
         The number, or None where the name is not a page's. More than nine digits are no page's.
     """
-    match = _KEY.fullmatch(key.strip()[:64])
+    return _page_number(key.strip()[:_KEY_CHARS])
+
+
+@lru_cache(maxsize=1024)
+def _page_number(key: str) -> int | None:
+    """Remembered, for documents have the same few names."""
+    match = _KEY.fullmatch(key)
     if match is None:
         return None
     number = _number(match[1])
@@ -88,17 +100,17 @@ def tagged_claims(answer: str) -> tuple[Claim, ...]:
     line before it, and so does a tag that begins a line in which another tag follows; where none follows, a
     tag at the beginning belongs to its line. A tag with no text to belong to is left out.
     """
-    return tuple(claim for claim in _segments(answer) if claim.pages)
+    return _read(answer).tagged
 
 
 def untagged_segments(answer: str) -> tuple[Claim, ...]:
     """The stretches of an answer without a tag, line by line; whether they claim anything is not said here."""
-    return tuple(claim for claim in _segments(answer) if not claim.pages)
+    return tuple(claim for claim in _read(answer).segments if not claim.pages)
 
 
 def cited_pages(answer: str) -> tuple[int, ...]:
     """All pages that the answer's claims cite, in order of mention, without repetition."""
-    return tuple(dict.fromkeys(page for claim in tagged_claims(answer) for page in claim.pages))
+    return _read(answer).cited
 
 
 def without_tags(answer: str) -> str:
@@ -122,9 +134,25 @@ class _Stretch:
     """A dictionary for its order and its look-up: many tags that join one another cost no more than their number."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What an answer claims and cites."""
+
+    segments: tuple[Claim, ...]
+    tagged: tuple[Claim, ...]
+    cited: tuple[int, ...]
+
+
 @lru_cache(maxsize=4)
+def _read(answer: str) -> _Reading:
+    """Read an answer; kept for the last few, because one answer is looked at several times in a row."""
+    segments = _segments(answer)
+    tagged = tuple(claim for claim in segments if claim.pages)
+    return _Reading(segments, tagged, tuple(dict.fromkeys(page for claim in tagged for page in claim.pages)))
+
+
 def _segments(answer: str) -> tuple[Claim, ...]:
-    """All stretches of an answer; kept for the last few, because one answer is read several times in a row."""
+    """All stretches of an answer, with a tag or without."""
     found: list[_Stretch] = []
     budget = MAX_ANSWER_PAGES
     offset = 0
@@ -176,22 +204,25 @@ def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretc
     mark = _LIST_MARK.match(answer, start, end)
     if mark is not None:
         start = mark.end()
-    while end > start and (answer[end - 1].isspace() or answer[end - 1] in _OPEN + "({"):
+    while end > start and (answer[end - 1].isspace() or answer[end - 1] in _OPENING):
         end -= 1
-    if not any(char.isalnum() for char in answer[start:end]):
+    if _ALPHANUMERIC.search(answer, start, end) is None:
         return None
     return _Stretch(start, end, pages)
 
 
 def _skip(answer: str, start: int, end: int) -> int:
     """Past white space and what is left over from the tag before: its closing brackets and stops."""
-    while start < end and (answer[start].isspace() or answer[start] in _CLOSE + ")}.,;:!?\u3002\uff0c"):
+    while start < end and (answer[start].isspace() or answer[start] in _LEFT_OVER):
         start += 1
     return start
 
 
 def _pages(inside: str, budget: int) -> dict[int, None]:
     """The pages that the text between two brackets names; none where it is not a tag."""
+    plain = _PLAIN_TAG.fullmatch(inside)
+    if plain is not None:
+        return {int(plain[1]): None}
     text = " ".join(unicodedata.normalize("NFKC", inside).translate(_DASHES).lower().split())
     match = _FIRST.match(text)
     pages: dict[int, None] = {}
