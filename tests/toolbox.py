@@ -15,6 +15,7 @@ PYTHON_VARIABLE = "JUDGESTREAM_TOOLS_PYTHON"
 NODE_VARIABLE = "JUDGESTREAM_TOOLS_NODE"
 SCHEMAS_VARIABLE = "JUDGESTREAM_TOOLS_SCHEMAS"
 BASE_VARIABLE = "JUDGESTREAM_TOOLS_BASE"
+CRDS_VARIABLE = "JUDGESTREAM_TOOLS_CRDS"
 
 
 def tool(name: str) -> str:
@@ -67,6 +68,16 @@ def kubernetes_versions() -> list[str]:
         for folder in kubernetes_schemas().glob("v*-standalone-strict")
     ]
     return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+
+def custom_resource_definitions() -> list[Path]:
+    """Give the files that define the objects of the Prometheus Operator and of KEDA."""
+    found = sorted(Path(os.environ.get(CRDS_VARIABLE, "/nowhere")).glob("*.yaml"))
+    if not found:
+        pytest.fail(
+            f"custom resource definitions are not there: let `.ci/tools FOLDER` fetch them and {CRDS_VARIABLE} name FOLDER/crds"
+        )
+    return found
 
 
 def image_base() -> Path:
