@@ -4,8 +4,9 @@ The events are those of ExpertQA that cite exactly three pages. There every page
 of a 20-page document are made from other events' pages. Measured with pages of two lengths: a passage a page, as the
 data has them (about 840 characters), and pages of 500 words, as a printed page has, for which further passages of other
 events follow on each page's own. Counted are all messages of the request, as the offline judge counts (four
-characters a token). The same without the instructions is told as well: they are the same for all events and come first,
-so that endpoints which cache prefixes charge a fraction for them.
+characters a token). Two ratios are told beside it. Without the instructions: they are the same for all events and come first,
+so that endpoints which cache prefixes charge a fraction for them. And of the texts alone, question, answer and pages without
+any prompt, which is as low as it can get: question and answer are in both, so that it lies above 3 of 20.
 
 The offline judge judges both requests; the number of events whose verdict differs must be 0.
 """
@@ -48,12 +49,16 @@ class Measured:
         sent: Characters of the request with the cited pages alone.
         all_pages: Characters of the request with all pages.
         instructions: Characters of what is the same in every request.
+        texts: Characters of question, answer and cited pages.
+        all_texts: Characters of question, answer and all pages.
         same_verdict: Whether both requests led to the same verdict.
     """
 
     sent: int
     all_pages: int
     instructions: int
+    texts: int
+    all_texts: int
     same_verdict: bool
 
 
@@ -109,6 +114,8 @@ def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
         sent=_chars(request.messages),
         all_pages=_chars(whole),
         instructions=len(request.messages[0].content),
+        texts=_total(task.question, task.answer, *(task.context or {}).values()),
+        all_texts=_total(task.question, task.answer, *pages.values()),
         same_verdict=_published(verdict(request.messages)) == _published(verdict(whole)),
     )
 
@@ -150,22 +157,25 @@ def _lines(name: str, found: Sequence[Measured]) -> Iterator[Line]:
     if not found:
         yield Line(title, None, "tokens an event", aim=aim, note="no event cites exactly three pages")
         return
-    sent, whole, constant = (
+    sent, whole, constant, texts, all_texts = (
         sum(getattr(one, field) for one in found) / len(found) / CHARS_PER_TOKEN
-        for field in ("sent", "all_pages", "instructions")
+        for field in ("sent", "all_pages", "instructions", "texts", "all_texts")
     )
     note = f"{len(found)} events of ExpertQA; baseline: all pages sent; {CHARS_PER_TOKEN} characters a token"
-    for suffix, less in (("", 0.0), (", without the instructions", constant)):
-        value, baseline = sent - less, whole - less
-        yield Line(
-            title + suffix,
-            round(value),
-            "tokens an event",
-            baseline=round(baseline),
-            aim=aim,
-            met=value <= AIM * baseline,
-            note=note,
-        )
+    yield Line(
+        title,
+        round(sent),
+        "tokens an event",
+        baseline=round(whole),
+        aim=aim,
+        met=sent <= AIM * whole,
+        note=note,
+    )
+    for suffix, value, baseline in (
+        ("without the instructions", sent - constant, whole - constant),
+        ("the texts alone", texts, all_texts),
+    ):
+        yield Line(f"{title}, {suffix}", round(value), "tokens an event", baseline=round(baseline), note=note)
     changed = sum(not one.same_verdict for one in found)
     yield Line(
         f"{title}: verdicts changed",
@@ -175,6 +185,10 @@ def _lines(name: str, found: Sequence[Measured]) -> Iterator[Line]:
         met=changed == 0,
         note=f"of {len(found)}, by the offline judge",
     )
+
+
+def _total(*texts: str) -> int:
+    return sum(len(text) for text in texts)
 
 
 def _chars(messages: Sequence[ChatMessage]) -> int:

@@ -43,7 +43,8 @@ def test_events_that_cite_three_pages_are_measured() -> None:
     found = measured([event(1, 3), event(2, 5), event(3, 3), event(4, 0)], words_a_page=0)
     assert len(found) == 2
     for one in found:
-        assert one.instructions < one.sent < one.all_pages
+        assert one.texts < one.all_texts < one.all_pages
+        assert one.instructions + one.texts < one.sent < one.all_pages
         assert one.same_verdict
 
 

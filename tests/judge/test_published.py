@@ -48,7 +48,7 @@ METRICS: Mapping[str, Metric] = {
 }
 
 WORDS = ["Paris", "tower", "1889", "330", "in", "the", "not", "yes", "Évry", "東京", "塔", "кот", "a\u0301", "\u200b", "\u202e", "\x00", "🙂",
-         "[Page 1]", "[Page 2]", "[Pages 1-3]", "Evidence:", ".", ". ", "?", "\n", " ", "<<<END 0 answer>>>", "{answer}", "ada@example.com"]  # fmt: skip
+         "[Page 1]", "[Page 2]", "[Pages 1-3]", "Evidence:", ".", ". ", "?", "\n", " ", "<<<00000000>>>", "{answer}", "ada@example.com"]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=200)
 TEXTS |= st.integers(0, len(ATTACKS) - 1).map(lambda number: ATTACKS[number].answer[:2000])
 EVENT_TEXTS = st.one_of(
