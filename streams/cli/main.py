@@ -13,6 +13,7 @@ import typer
 from streams.cli.broker import broker
 from streams.cli.config import app as config_app
 from streams.cli.demo import demo
+from streams.cli.doctor import doctor
 from streams.cli.errors import CommandError
 from streams.cli.health import health
 from streams.cli.judge import judge
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(worker)
 app.command()(health)
+app.command()(doctor)
 app.command()(judge)
 app.command()(produce)
 app.command()(tail)

@@ -1,0 +1,1 @@
+"""What a worker needs, tried piece by piece, without changing anything."""

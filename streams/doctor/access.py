@@ -1,0 +1,124 @@
+"""Judges what the broker allows us. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aiokafka.errors import ClusterAuthorizationFailedError, GroupAuthorizationFailedError, for_code
+
+from streams.doctor.finding import Finding, failed, not_tried, ok, warning
+from streams.doctor.kafka_facts import GroupView, Right, TopicView
+from streams.doctor.needs import Need
+from streams.doctor.topics import acl_command, principal
+from streams.settings import KafkaSettings
+
+FAUST_PROTOCOL: Final = "faust"
+"""How workers share partitions; a group in which others share them in another way would refuse them."""
+_WORDS: Final = {Right.READ: "Read", Right.WRITE: "Write"}
+
+
+def judge_topic_rights(
+    topics: Iterable[TopicView], needs: Mapping[str, Need], kafka: KafkaSettings
+) -> list[Finding]:
+    """Say what is not allowed of what is done with topics, or in one line that all is."""
+    found: list[Finding] = []
+    allowed: dict[Right, list[str]] = {Right.READ: [], Right.WRITE: []}
+    untold: list[str] = []
+    for topic in topics:
+        need = needs[topic.name]
+        if topic.error_code:
+            continue  # told as a topic's own trouble
+        if topic.rights is None:
+            untold.append(topic.name)
+            continue
+        for right, wanted in ((Right.READ, need.reads), (Right.WRITE, need.writes)):
+            if not wanted:
+                continue
+            if right in topic.rights:
+                allowed[right].append(topic.name)
+                continue
+            word = _WORDS[right]
+            found.append(
+                failed(
+                    "access",
+                    topic.name,
+                    f"{principal(kafka)} may not {word.lower()} it",
+                    acl_command(kafka, word, topic=topic.name),
+                )
+            )
+    if untold:
+        found.append(
+            not_tried(
+                "access",
+                "topics",
+                "this broker does not tell rights, and a write would be needed to find out (Kafka 2.3 and newer tell)",
+            )
+        )
+    told = [f"{_WORDS[right]}: {', '.join(names)}" for right, names in allowed.items() if names]
+    if told:
+        found.append(ok("access", "topics", "; ".join(told)))
+    return found
+
+
+def judge_producer(error_code: int, kafka: KafkaSettings) -> Finding:
+    """Say whether an idempotent producer, as workers have one, would get its id."""
+    if not error_code:
+        return ok("access", "producer", "an idempotent producer gets an id")
+    if error_code == ClusterAuthorizationFailedError.errno:
+        return failed(
+            "access",
+            "producer",
+            f"{principal(kafka)} may not produce idempotently",
+            f"grant Write on the topics, or with a broker before 2.8: {acl_command(kafka, 'IdempotentWrite')}",
+        )
+    return failed(
+        "access",
+        "producer",
+        f"an idempotent producer gets no id: {for_code(error_code).__name__}",
+        "look at the broker's log",
+        may_pass=True,
+    )
+
+
+def judge_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
+    """Say whether a worker could join its group."""
+    subject = f"group {group_id}"
+    grant = acl_command(kafka, "Read", group=group_id)
+    if group.error_code == GroupAuthorizationFailedError.errno:
+        return [failed("access", subject, f"{principal(kafka)} may not use it", grant)]
+    if group.error_code:
+        name = for_code(group.error_code).__name__
+        return [
+            failed(
+                "access", subject, f"nobody coordinates it: {name}", "look at the broker's log", may_pass=True
+            )
+        ]
+    if group.rights is not None and Right.READ not in group.rights:
+        return [failed("access", subject, f"{principal(kafka)} may not join it", grant)]
+    if group.protocol_type not in {"", "consumer"} or group.protocol not in {"", FAUST_PROTOCOL}:
+        return [
+            failed(
+                "access",
+                subject,
+                f"is in use by another application ({group.members} members, protocol {group.protocol or group.protocol_type})",
+                "choose another kafka.group_id",
+            )
+        ]
+    state = "does not exist yet" if group.state in {"", "Dead"} else f"{group.state}, {group.members} members"
+    if group.rights is None:
+        return [ok("access", subject, f"{state}; this broker does not tell whether it may be joined")]
+    return [ok("access", subject, f"{state}; it may be joined")]
+
+
+def judge_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
+    """Say which settings the broker keeps to itself."""
+    return [
+        warning(
+            "topics",
+            name or "broker",
+            f"its settings are not shown ({reason}), so they are not checked",
+            acl_command(kafka, "DescribeConfigs", topic=name),
+        )
+        for name, reason in hidden.items()
+    ]

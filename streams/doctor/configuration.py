@@ -1,0 +1,155 @@
+"""Checks what the settings point to and what needs no network: secrets, prompt packs, prices and budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.offline import OFFLINE_MODEL
+from judge.packs import load_pack
+from streams.connection import client_options
+from streams.doctor.finding import Finding, bad_settings, ok, warning
+from streams.errors import SettingsError
+from streams.judging import build_metric, check_prices, judge_endpoints, price_of
+from streams.printable import printable
+from streams.settings import EndpointSettings, Settings, resolve_api_key
+from streams.web_access import is_loopback, open_access
+
+
+def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:
+    """See whether each secret, certificate and key is where the settings say; none is shown.
+
+    Args:
+        settings: The settings.
+        env: Environment variables.
+        judges: Whether a judge is asked at all.
+    """
+    return [
+        *_broker_secrets(settings),
+        *(_judge_secrets(settings, env) if judges else ()),
+        *_page_secrets(settings, env),
+    ]
+
+
+def _broker_secrets(settings: Settings) -> list[Finding]:
+    security = settings.kafka.security
+    try:
+        client_options(settings.kafka)
+    except SettingsError as error:
+        return [bad_settings("secrets", "kafka.security", one) for one in error.problems]
+    if security.protocol == "PLAINTEXT":
+        return [ok("secrets", "kafka.security", "needs none (PLAINTEXT)")]
+    how = security.protocol if security.mechanism is None else f"{security.protocol}, {security.mechanism}"
+    return [ok("secrets", "kafka.security", f"what it names is there ({how})")]
+
+
+def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    try:
+        endpoints = judge_endpoints(settings.judge, env)
+    except SettingsError as error:
+        return [bad_settings("secrets", "judge.endpoints", one) for one in error.problems]
+    found = []
+    for endpoint in endpoints:
+        subject = f"judge.endpoints ({endpoint.name})"
+        try:
+            key = resolve_api_key(endpoint, env)
+        except SettingsError as error:
+            found += [bad_settings("secrets", subject, one) for one in error.problems]
+            continue
+        found.append(ok("secrets", subject, "no API key is named" if key is None else "the API key is there"))
+    return found
+
+
+def _page_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    telemetry = settings.telemetry
+    if telemetry.basic_auth is None and telemetry.tls is None:
+        return []
+    try:
+        open_access(telemetry, env)
+    except SettingsError as error:
+        return [bad_settings("secrets", "telemetry", one) for one in error.problems]
+    named = [name for name in ("basic_auth", "tls") if getattr(telemetry, name) is not None]
+    return [ok("secrets", "telemetry", f"what {' and '.join(named)} name is there")]
+
+
+def examine_packs(settings: Settings) -> list[Finding]:
+    """Build each metric, with its prompt pack."""
+    found = []
+    for name, metric in settings.metrics.items():
+        try:
+            build_metric(name, metric)
+            pack = None if metric.prompt_pack is None else load_pack(metric.prompt_pack)
+        except SettingsError as error:
+            found += [bad_settings("packs", name, one) for one in error.problems]
+            continue
+        except (JudgeConfigurationError, PromptPackError) as error:
+            found.append(bad_settings("packs", name, str(error)))
+            continue
+        if pack is None:
+            found.append(ok("packs", name, "built in"))
+        elif pack.warnings:
+            said = "; ".join(printable(one, 200) for one in pack.warnings)
+            found.append(warning("packs", name, f"{metric.prompt_pack}: {said}", "mend the file"))
+        else:
+            found.append(ok("packs", name, f"{metric.prompt_pack} loads"))
+    return found
+
+
+def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    """See whether somebody knows what judging costs, and whether it may cost any amount."""
+    try:
+        endpoints = judge_endpoints(settings.judge, env)
+        check_prices(settings.judge, endpoints)
+    except SettingsError as error:
+        return [bad_settings("budget", "prices", one) for one in error.problems]
+    unpriced = [one for one in endpoints if price_of(one) is None and one.model != OFFLINE_MODEL]
+    found = [
+        warning(
+            "budget",
+            f"price ({one.name})",
+            f"no price of {printable(one.model, 100)} is known: results carry no cost",
+            f"set usd_per_million_tokens of judge.endpoints ({one.name}); 0 where it costs nothing",
+        )
+        for one in unpriced
+    ]
+    limits = settings.judge.budget_limits()
+    if limits.any:
+        return [*found, ok("budget", "limit", _limits(settings))]
+    if _costs(endpoints):
+        found.append(
+            warning(
+                "budget",
+                "limit",
+                "there is none: a burst of events costs what it costs",
+                "set judge.budget_usd_per_day, or calls_per_day under judge.budget",
+            )
+        )
+    return found or [ok("budget", "limit", "none, and none is needed: these judges cost nothing")]
+
+
+def _limits(settings: Settings) -> str:
+    limits = settings.judge.budget_limits()
+    named = {
+        "USD an hour": limits.usd_per_hour,
+        "USD a day": limits.usd_per_day,
+        "calls an hour": limits.calls_per_hour,
+        "calls a day": limits.calls_per_day,
+    }
+    return (
+        ", ".join(f"{value:,g} {what}" for what, value in named.items() if value is not None) + ", a worker"
+    )
+
+
+def _costs(endpoints: Sequence[EndpointSettings]) -> bool:
+    """Whether a call may cost money: somebody else's machine, without a price of 0."""
+    for endpoint in endpoints:
+        prices = endpoint.usd_per_million_tokens
+        is_free = prices is not None and not (prices.input or prices.output or prices.cached)
+        if not (
+            is_free
+            or endpoint.model == OFFLINE_MODEL
+            or is_loopback(urlsplit(endpoint.base_url).hostname or "")
+        ):
+            return True
+    return False

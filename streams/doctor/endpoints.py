@@ -1,0 +1,348 @@
+"""Tries the judge's endpoints: are they there, do they take the key, do they have the model, do they judge."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.evaluator import Judge
+from judge.openai_chat import OpenAIChat
+from judge.task import build_task
+from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored, Usage
+from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
+from streams.errors import SettingsError
+from streams.judging import build_judges, build_metrics, judge_endpoints, open_chat, smallest_window
+from streams.printable import printable
+from streams.settings import EndpointSettings, Settings, resolve_api_key
+from streams.web_access import is_loopback
+
+CLOCK_WARNING_SECONDS: Final = 5.0
+MAX_LIST_BYTES: Final = 4 * 1024 * 1024
+MAX_NAMES: Final = 10
+
+SAMPLE: Final = QAEvent(
+    event_id="judgestream-doctor",
+    question="Where is the Eiffel Tower, and since when?",
+    answer="The Eiffel Tower stands in Paris. Evidence: [Page 1]\nIt was completed in 1889. Evidence: [Page 2]",
+    reference="The Eiffel Tower is in Paris. It was completed in 1889.",
+    context={
+        "Page-1": "The Eiffel Tower stands on the Champ de Mars in Paris.",
+        "Page-2": "The Eiffel Tower was completed in March 1889.",
+    },
+)
+"""Has every text that a metric may use."""
+
+
+@dataclass(slots=True)
+class Listed:
+    """What an endpoint said when it was asked for its models.
+
+    Args:
+        finding: How that went.
+        go_on: Whether a verdict is worth a try.
+        skew_seconds: This machine's clock less the endpoint's; None where it does not tell the time.
+    """
+
+    finding: Finding
+    go_on: bool = True
+    skew_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class EndpointExaminer:
+    """Tries all endpoints. What was paid for and went well is not asked for again.
+
+    Args:
+        settings: The settings.
+        env: Environment variables.
+        timeout_seconds: Bound on a list of models; a verdict has judge.timeout_seconds.
+        now: The wall clock, in seconds since 1970.
+    """
+
+    settings: Settings
+    env: Mapping[str, str]
+    timeout_seconds: float
+    now: Callable[[], float] = time.time
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    _judged: dict[tuple[str, str], Finding] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return Usage(
+            input_tokens=self.input_tokens,
+            cached_tokens=self.cached_tokens,
+            output_tokens=self.output_tokens,
+        )
+
+    async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
+        """Try `judge`, `verdict` and `clock`, as far as they are asked for."""
+        wanted: tuple[CheckName, ...] = tuple(one for one in ("judge", "verdict", "clock") if one in checks)
+        if not wanted:
+            return []
+        try:
+            endpoints = judge_endpoints(self.settings.judge, self.env)
+        except SettingsError:
+            return [not_tried(one, "", "no judge is named, see secrets") for one in wanted]
+        listed = await asyncio.gather(*(self._list(endpoint) for endpoint in endpoints))
+        found = [one.finding for one in listed] if "judge" in checks else []
+        if "verdict" in checks:
+            for endpoint, one in zip(endpoints, listed, strict=True):
+                found += await self._verdicts(endpoint, one, smallest_window(endpoints))
+        if "clock" in checks:
+            found.append(_clock(endpoints, listed))
+        return found
+
+    # Models
+
+    async def _list(self, endpoint: EndpointSettings) -> Listed:
+        try:
+            key = resolve_api_key(endpoint, self.env)
+        except SettingsError:
+            return Listed(
+                not_tried("judge", endpoint.name, "its API key is not there, see secrets"), go_on=False
+            )
+        url = f"{endpoint.base_url}/models"
+        headers = {"Accept": "application/json"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key.get_secret_value()}"
+        started = self.now()
+        try:
+            async with (
+                asyncio.timeout(self.timeout_seconds),
+                aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(url).hostname or "")) as session,
+                session.get(url, headers=headers, allow_redirects=False) as answer,
+            ):
+                body = await answer.content.read(MAX_LIST_BYTES)
+                status, date = answer.status, None if "Age" in answer.headers else answer.headers.get("Date")
+        except ValueError:  # a key that no header can carry; the SDK says so in the same way
+            return Listed(
+                failed("judge", endpoint.name, "the API key holds characters that no HTTP header can carry",
+                       "look for line breaks or quotes in the secret"), go_on=False)  # fmt: skip
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return Listed(_unreachable(endpoint, error), go_on=False)
+        finished = self.now()
+        finding, go_on = _answered(
+            endpoint, status, body, has_key=key is not None, seconds=finished - started
+        )
+        return Listed(finding, go_on, _skew(date, (started + finished) / 2))
+
+    # Verdicts
+
+    async def _verdicts(
+        self, endpoint: EndpointSettings, listed: Listed, window: int | None
+    ) -> list[Finding]:
+        subject = f"{endpoint.name}, "
+        names = list(self.settings.metrics)
+        if not listed.go_on:
+            return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in names]
+        try:
+            metrics = build_metrics(self.settings)
+            chat = open_chat(endpoint, self.settings.judge)
+        except (SettingsError, JudgeConfigurationError) as error:
+            return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
+        try:
+            judges = build_judges(metrics, chat, self.settings.judge, endpoint, window)
+            found = []
+            for name, judge in judges.items():
+                known = self._judged.get((endpoint.name, name))
+                found.append(known or await self._verdict(endpoint, name, judge, chat))
+            return found
+        finally:
+            await chat.close()
+
+    async def _verdict(self, endpoint: EndpointSettings, name: str, judge: Judge, chat: Any) -> Finding:
+        at = datetime.now(UTC)
+        task = build_task(
+            SAMPLE,
+            judge.metric,
+            source=Source(topic="judgestream-doctor", partition=0, offset=0),
+            sampling=Sampling(probability=1.0, stratum="default", policy="doctor"),
+            recorded_at=at,
+            sampled_at=at,
+        )
+        subject = f"{endpoint.name}, {name}"
+        try:
+            result = await judge.judge(task)
+        except JudgeUnavailableError as error:
+            return failed(
+                "verdict", subject, _said(error), "check the endpoint's health and limits", may_pass=True
+            )
+        except JudgeConfigurationError as error:
+            what, _, remedy = _said(error).rpartition(". ")
+            return failed(
+                "verdict", subject, what or remedy, remedy if what else "check the endpoint's settings"
+            )
+        self._count(result)
+        finding = _judged(subject, result, chat, has_range=judge.metric.score_range)
+        if finding.outcome != "failed":
+            self._judged[endpoint.name, name] = finding
+        return finding
+
+    def _count(self, result: Scored | Unscored | Failed) -> None:
+        self.input_tokens += result.usage.input_tokens
+        self.cached_tokens += result.usage.cached_tokens
+        self.output_tokens += result.usage.output_tokens
+        if result.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
+
+
+def _judged(
+    subject: str, result: Scored | Unscored | Failed, chat: Any, *, has_range: tuple[int, int]
+) -> Finding:
+    usage, seconds = result.usage, result.times.judge_seconds
+    spent = [f"{usage.input_tokens} tokens in, {usage.output_tokens} out"]
+    spent.append("no price known" if result.cost_usd is None else f"{result.cost_usd:.6f} USD")
+    if seconds is not None:
+        spent.append(f"{seconds:.2f} s")
+    if isinstance(chat, OpenAIChat):
+        spent.append(f"asked by {chat.response_format.value}")
+    if result.judge is not None and result.judge.tries > 1:
+        spent.append(f"mended at try {result.judge.tries}")
+    told = "; ".join(spent)
+    match result:
+        case Scored():
+            low, high = has_range
+            return ok("verdict", subject, f"{result.score} of {low} to {high} ({told})")
+        case Unscored():
+            return warning(
+                "verdict",
+                subject,
+                f"the sample was not scored: {result.reason} ({told})",
+                "look at the metric's settings and prompts",
+            )
+        case Failed():
+            return failed(
+                "verdict",
+                subject,
+                f"{result.error_type}: {printable(result.detail, 300)} ({told})",
+                "try a more capable model, or mode verbatim, or mend the prompt pack",
+            )
+
+
+def _said(error: Exception) -> str:
+    return printable(str(error), 500)
+
+
+def _unreachable(endpoint: EndpointSettings, error: BaseException) -> Finding:
+    host = urlsplit(endpoint.base_url).netloc
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+        return failed(
+            "judge",
+            endpoint.name,
+            f"TLS with {host} fails: {_said(error)}",
+            "check base_url, and the authorities that this machine trusts (SSL_CERT_FILE)",
+        )
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        why = "has no address here"
+    elif isinstance(error, TimeoutError):
+        why = "does not answer in time"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        code = error.os_error.errno
+        why = f"cannot be reached ({error.os_error if code is None else os.strerror(code)})"
+    else:
+        why = f"breaks off ({type(error).__name__})"
+    return failed(
+        "judge",
+        endpoint.name,
+        f"{host} {why}",
+        "check base_url, that it runs, proxies (HTTPS_PROXY) and network policies",
+        may_pass=True,
+    )
+
+
+def _answered(
+    endpoint: EndpointSettings, status: int, body: bytes, *, has_key: bool, seconds: float
+) -> tuple[Finding, bool]:
+    name, url = endpoint.name, f"{endpoint.base_url}/models"
+    if status == 401:  # the one that speaks of the key
+        key = "does not take the API key" if has_key else "wants an API key, and none is named"
+        return failed(
+            "judge", name, f"{url} {key} (401)", "check what api_key_env or api_key_file hold"
+        ), False
+    if 300 <= status < 400:
+        return failed(
+            "judge", name, f"{url} points elsewhere ({status})", "set base_url to the address that answers"
+        ), False
+    if status >= 500 or status == 429:
+        return failed(
+            "judge", name, f"{url} answers {status}", "check the endpoint's health and limits", may_pass=True
+        ), True
+    models = _models(body) if status == 200 else None
+    if models is None:
+        # Many gateways have no list, and some keys may not see it; the verdict shows.
+        return ok("judge", name, f"answers in {seconds:.2f} s; does not list its models ({status})"), True
+    if endpoint.model in models:
+        return ok(
+            "judge", name, f"answers in {seconds:.2f} s and serves {printable(endpoint.model, 100)}"
+        ), True
+    close = difflib.get_close_matches(endpoint.model, models, n=3, cutoff=0.5)
+    shown = ", ".join(printable(one, 100) for one in (close or models[:MAX_NAMES])) or "none"
+    return (
+        warning(
+            "judge",
+            name,
+            f"does not list the model {printable(endpoint.model, 100)} among its {len(models)}",
+            f"check judge.endpoints ({name}).model; {'did you mean' if close else 'it lists'} {shown}",
+        ),
+        True,
+    )
+
+
+def _models(body: bytes) -> list[str] | None:
+    try:
+        listed: Any = orjson.loads(body)["data"]
+        return [str(one["id"]) for one in listed]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+
+
+def _skew(date: str | None, at: float) -> float | None:
+    """This machine's clock less the other one's, which tells whole seconds: half a second is added on average."""
+    if date is None:
+        return None
+    try:
+        there = parsedate_to_datetime(date)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if there.tzinfo is None:
+        there = there.replace(tzinfo=UTC)
+    return at - (there.timestamp() + 0.5)
+
+
+def _clock(endpoints: Sequence[EndpointSettings], listed: Sequence[Listed]) -> Finding:
+    told = [
+        (endpoint.name, one.skew_seconds)
+        for endpoint, one in zip(endpoints, listed, strict=True)
+        if one.skew_seconds is not None
+    ]
+    if not told:
+        return not_tried(
+            "clock",
+            "",
+            "no endpoint tells the time (HTTP Date), and Kafka tells it to nobody who does not write",
+        )
+    name, skew = min(told, key=lambda one: abs(one[1]))
+    if abs(skew) <= CLOCK_WARNING_SECONDS:
+        return ok("clock", "", f"agrees with that of judge endpoint {name}, to the second")
+    return warning(
+        "clock",
+        "",
+        f"is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} that of judge endpoint {name}",
+        "synchronise it (NTP): times in results, day budgets and the expiry of tokens and certificates go by it",
+    )

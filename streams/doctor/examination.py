@@ -1,0 +1,116 @@
+"""All checks, in the order in which one needs the other; again until they hold, where somebody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from streams.doctor.broker import BrokerExaminer
+from streams.doctor.configuration import examine_budget, examine_packs, examine_secrets
+from streams.doctor.endpoints import EndpointExaminer
+from streams.doctor.finding import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
+from streams.doctor.machine import examine_port, examine_process
+from streams.masking import Masker
+from streams.roster import AGENTS, AgentName
+from streams.settings import Settings
+
+AGAIN_SECONDS: Final = 1.0
+"""Pause between two examinations while somebody waits."""
+
+
+class Examination:
+    """Tries everything that a worker needs. Nothing is changed: no topic, no record, no group is touched.
+
+    Args:
+        settings: The settings.
+        env: Environment variables.
+        agents: What shall run.
+        skip: Checks that are left out.
+        timeout_seconds: Bound on each connection and each answer, except for verdicts, which have
+            `judge.timeout_seconds`.
+        workers: So many shall share the work; None for as many as there are.
+        now: The wall clock, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        env: Mapping[str, str],
+        agents: Collection[AgentName] = AGENTS,
+        skip: Collection[CheckName] = (),
+        timeout_seconds: float = 10.0,
+        workers: int | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._env = env
+        self._agents = tuple(name for name in AGENTS if name in agents)
+        self._checks = tuple(name for name in CHECKS if name not in skip)
+        self._skip = tuple(skip)
+        self._broker = BrokerExaminer(
+            settings, agents=self._agents, timeout_seconds=timeout_seconds, workers=workers
+        )
+        self._endpoints = EndpointExaminer(settings, env, timeout_seconds, now)
+        self._masker = Masker.of(settings, env)
+
+    async def run(self) -> Diagnosis:
+        """Try everything once."""
+        judges = "judge" in self._agents
+        broker, endpoints = await asyncio.gather(
+            self._broker.examine(self._checks),
+            self._endpoints.examine(self._checks if judges else ()),
+        )
+        found = [
+            *self._own(judges=judges),
+            *(await examine_port(self._settings.telemetry, self._env) if "port" in self._checks else ()),
+            *broker,
+            *endpoints,
+            *(not_tried(name, "", "it was left out (--skip)") for name in self._skip),
+        ]
+        # They are asked for at the same time, and told in their order. No secret gets here; this is the second lock.
+        found = sorted(found, key=lambda one: CHECKS.index(one.check))
+        return Diagnosis(
+            tuple(self._masked(one) for one in found), self._endpoints.usage, self._endpoints.cost_usd
+        )
+
+    async def run_until_well(
+        self, wait_seconds: float, *, on_trouble: Callable[[Diagnosis, float], None] = lambda *_: None
+    ) -> Diagnosis:
+        """Try until nothing fails, or something does that waiting will not mend, or the time is over.
+
+        Args:
+            wait_seconds: How long to go on; 0 tries once.
+            on_trouble: Called before each further try with what was found and the seconds that are left.
+        """
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            diagnosis = await self.run()
+            left = deadline - time.monotonic()
+            if not diagnosis.may_pass or left <= 0:
+                return diagnosis
+            on_trouble(diagnosis, left)
+            await asyncio.sleep(min(AGAIN_SECONDS, left))
+
+    def _own(self, *, judges: bool) -> list[Finding]:
+        """What needs no network."""
+        settings, env = self._settings, self._env
+        found: list[Finding] = []
+        if "settings" in self._checks:
+            found.append(ok("settings", "", f"hold; agents {', '.join(self._agents)}"))
+        if "secrets" in self._checks:
+            found += examine_secrets(settings, env, judges=judges)
+        if "packs" in self._checks:
+            found += examine_packs(settings)
+        if "budget" in self._checks and judges:
+            found += examine_budget(settings, env)
+        if "process" in self._checks:
+            found += examine_process(settings)
+        return found
+
+    def _masked(self, finding: Finding) -> Finding:
+        mask = self._masker.mask
+        return replace(finding, detail=mask(finding.detail), remedy=mask(finding.remedy))

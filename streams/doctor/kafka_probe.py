@@ -1,0 +1,224 @@
+"""Asks brokers, one connection each, without a retry and without a trace: no topic, no record, no member of a group."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+
+from streams.doctor.kafka_facts import (
+    NO_RIGHTS_TOLD,
+    Cluster,
+    GroupView,
+    Node,
+    Partition,
+    Settings,
+    TopicView,
+    rights_of,
+)
+from streams.doctor.kafka_requests import GroupWithRights, TopicsWithRights
+from streams.doctor.topics import TOPIC_SETTINGS
+from streams.kafka_errors import WrongProtocolError
+
+BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+_TOPIC: Final = 2
+_BROKER: Final = 4
+_PRODUCER_TIMEOUT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """How a broker let us in.
+
+    Args:
+        tls_version: Such as TLSv1.3; empty without TLS.
+        certificate_until: When the broker's certificate ends, in seconds since 1970; None without TLS.
+    """
+
+    tls_version: str = ""
+    certificate_until: float | None = None
+
+
+class KafkaProbe:
+    """Connections to brokers, each opened when it is first needed.
+
+    Args:
+        options: What every client takes (`streams.connection.client_options`).
+        timeout_seconds: Bound on each connection and each answer.
+    """
+
+    def __init__(self, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
+        self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
+        self._timeout_seconds = timeout_seconds
+        self._connections: dict[tuple[str, int], AIOKafkaConnection] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        await asyncio.sleep(0)
+
+    async def reach(self, host: str, port: int) -> None:
+        """Connect, and no more.
+
+        Raises:
+            OSError: It does not work.
+            TimeoutError: Nobody answers in time.
+        """
+        async with asyncio.timeout(self._timeout_seconds):
+            _, writer = await asyncio.open_connection(host, port)
+        await _shut(writer)
+
+    async def meet(self, host: str, port: int) -> Met:
+        """Speak TLS, where the settings say so, and log in.
+
+        Raises:
+            OSError: TLS or the connection fails.
+            KafkaError: The broker refuses us.
+            WrongProtocolError: The port speaks TLS and the settings say that it does not.
+            TimeoutError: No answer in time.
+        """
+        met = await self._handshake(host, port)
+        try:
+            await self._connection(host, port)
+        except KafkaError as error:
+            if not met.tls_version and await self._speaks_tls(host, port):
+                raise WrongProtocolError(f"{host}:{port}", speaks_tls=True) from error
+            raise
+        return met
+
+    async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
+        """Ask for the brokers and for topics.
+
+        Raises:
+            KafkaError: The broker does not say.
+            TimeoutError: No answer in time.
+        """
+        answer = await self._ask(at, TopicsWithRights(topics))
+        return Cluster(
+            nodes=tuple(Node(node_id, host, port) for node_id, host, port, _ in answer.brokers),
+            topics={view.name: view for view in map(_topic_view, answer.topics)},
+        )
+
+    async def settings(self, node: Node, topics: Sequence[str]) -> Settings:
+        """Ask a broker for its own settings and for those of topics, as far as they are shown.
+
+        Raises:
+            KafkaError: The broker does not say.
+            TimeoutError: No answer in time.
+        """
+        wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
+        wanted.append((_BROKER, str(node.node_id), list(BROKER_SETTINGS)))
+        answer = await self._ask((node.host, node.port), DescribeConfigsRequest(wanted))
+        shown: dict[str, dict[str, str]] = {}
+        broker: dict[str, str] = {}
+        hidden: dict[str, str] = {}
+        for code, _, kind, name, entries in answer.resources:
+            if code:
+                hidden["" if kind == _BROKER else name] = for_code(code).__name__
+                continue
+            values = {entry[0]: entry[1] or "" for entry in entries}
+            if kind == _BROKER:
+                broker = values
+            else:
+                shown[name] = values
+        return Settings(broker, shown, hidden)
+
+    async def group(self, at: tuple[str, int], group_id: str) -> GroupView:
+        """Ask a group's coordinator for it.
+
+        Raises:
+            KafkaError: The broker does not say.
+            OSError: The coordinator cannot be reached.
+            TimeoutError: No answer in time.
+        """
+        found = await self._ask(at, FindCoordinatorRequest(group_id, 0))
+        if found.error_code:
+            return GroupView(found.error_code)
+        answer = await self._ask((found.host, found.port), GroupWithRights(group_id))
+        code, _, state, protocol_type, protocol, members, *rights = answer.groups[0]
+        told = rights_of(rights[0] if rights else NO_RIGHTS_TOLD)
+        return GroupView(code, state, protocol_type, protocol, len(members), told)
+
+    async def producer_id_error(self, at: tuple[str, int]) -> int:
+        """Ask for an idempotent producer's id, a number that is used for nothing; give the error's code or 0.
+
+        Raises:
+            KafkaError: The broker does not say.
+            TimeoutError: No answer in time.
+        """
+        answer = await self._ask(at, InitProducerIdRequest(None, _PRODUCER_TIMEOUT_MS))
+        return int(answer.error_code)
+
+    async def _ask(self, at: tuple[str, int], request: Any) -> Any:
+        connection = await self._connection(*at)
+        return await connection.send(request)
+
+    async def _connection(self, host: str, port: int) -> AIOKafkaConnection:
+        known = self._connections.get((host, port))
+        if known is not None and known.connected():
+            return known
+        connection = await create_conn(
+            host,
+            port,
+            client_id="judgestream-doctor",
+            request_timeout_ms=round(self._timeout_seconds * 1000),
+            **self._options,
+        )
+        self._connections[host, port] = connection
+        return connection
+
+    async def _handshake(self, host: str, port: int) -> Met:
+        context: ssl.SSLContext | None = self._options.get("ssl_context")
+        if context is None:
+            return Met()
+        async with asyncio.timeout(self._timeout_seconds):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+        try:
+            spoken: ssl.SSLObject = writer.get_extra_info("ssl_object")
+            certificate: Mapping[str, Any] = spoken.getpeercert() or {}
+            until = certificate.get("notAfter")
+            return Met(spoken.version() or "TLS", None if until is None else ssl.cert_time_to_seconds(until))
+        finally:
+            await _shut(writer)
+
+    async def _speaks_tls(self, host: str, port: int) -> bool:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Nothing is sent there; what is asked is whether it is TLS at all.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                _, writer = await asyncio.open_connection(host, port, ssl=context)
+        except (OSError, TimeoutError):
+            return False
+        await _shut(writer)
+        return True
+
+
+async def _shut(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(1.0):
+            await writer.wait_closed()
+
+
+def _topic_view(answered: Sequence[Any]) -> TopicView:
+    code, name, _, partitions, *rights = answered
+    return TopicView(
+        name,
+        code,
+        # The copies stand at the end, and offline ones after them; in between newer versions have more.
+        tuple(Partition(one[2], len(one[-3]), len(one[-2])) for one in partitions),
+        rights_of(rights[0] if rights else NO_RIGHTS_TOLD),
+    )

@@ -1,0 +1,130 @@
+"""Checks this process and its machine: compiled parts, file descriptors, the port."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+import aiohttp
+import faust.streams
+import orjson
+
+from streams.doctor.finding import Finding, failed, ok, warning
+from streams.settings import Settings, TelemetrySettings
+from streams.web_access import is_loopback
+
+SPARE_DESCRIPTORS: Final = 128
+"""For the broker's connections, the port's visitors, files and the event loop."""
+_LOOK_SECONDS: Final = 3.0
+
+
+def examine_process(settings: Settings, *, descriptors: int | None = None) -> list[Finding]:
+    """Check what the process is made of and may open.
+
+    Args:
+        settings: The settings.
+        descriptors: How many files it may have open; those of this process by default.
+    """
+    found = [_compiled_parts(), _descriptors(settings, descriptors)]
+    file = settings.judge.cache.file
+    if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
+        found.append(
+            failed("process", "cache", f"{file} cannot be written", "mend rights or path of judge.cache.file")
+        )
+    return found
+
+
+def _compiled_parts() -> Finding:
+    if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
+        return failed(
+            "process",
+            "faust",
+            "its compiled stream iterator is missing, and a worker refuses to start without",
+            "install faust-streaming from a wheel (or with a C compiler) and unset NO_CYTHON",
+        )
+    return ok("process", "faust", "its compiled parts are there")
+
+
+def _descriptors(settings: Settings, descriptors: int | None) -> Finding:
+    may = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if descriptors is None else descriptors
+    needed = settings.judge.max_in_flight + max(1, len(settings.judge.endpoints)) + SPARE_DESCRIPTORS
+    if resource.RLIM_INFINITY != may < needed:
+        return warning(
+            "process",
+            "file descriptors",
+            f"{may} may be open, and {settings.judge.max_in_flight} judge calls at a time want about {needed}",
+            f"raise the limit (ulimit -n {needed}), or lower judge.max_in_flight",
+        )
+    return ok("process", "file descriptors", f"{may} may be open, about {needed} are wanted")
+
+
+async def examine_port(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
+    """See whether the port is free, and whether the right ones get at it."""
+    return [await _port(telemetry), *_reach(telemetry, env)]
+
+
+async def _port(telemetry: TelemetrySettings) -> Finding:
+    host, port = telemetry.host, telemetry.port
+    subject = f"{host}:{port}"
+    try:
+        server = await asyncio.start_server(lambda *_: None, host, port)
+    except (OSError, socket.gaierror) as error:
+        if error.errno == errno.EADDRINUSE and await _is_worker(telemetry):
+            return ok("port", subject, "a judgestream worker listens there already")
+        return failed(
+            "port",
+            subject,
+            f"cannot be listened on ({error.strerror or error})",
+            "set telemetry.port to a free one (0 takes any), and telemetry.host to an address of this machine",
+            may_pass=error.errno == errno.EADDRINUSE,
+        )
+    server.close()
+    await server.wait_closed()
+    return ok("port", subject, "is free" if port else "any free port")
+
+
+async def _is_worker(telemetry: TelemetrySettings) -> bool:
+    host = f"[{telemetry.host}]" if ":" in telemetry.host else telemetry.host
+    url = f"{'http' if telemetry.tls is None else 'https'}://{host}:{telemetry.port}/healthz"
+    try:
+        async with (
+            asyncio.timeout(_LOOK_SECONDS),
+            aiohttp.ClientSession() as session,
+            session.get(url, ssl=False, allow_redirects=False) as answer,
+        ):
+            said = orjson.loads(await answer.content.read(65_536))
+    except (aiohttp.ClientError, OSError, TimeoutError, orjson.JSONDecodeError):
+        return False
+    return isinstance(said, dict) and {"ok", "reasons"} <= said.keys()
+
+
+def _reach(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
+    host = telemetry.host
+    if is_loopback(host):
+        if "KUBERNETES_SERVICE_HOST" not in env:
+            return []
+        return [
+            warning(
+                "port",
+                host,
+                "this is Kubernetes, and neither its probes nor Prometheus get at a loopback address",
+                "set telemetry.host to 0.0.0.0, and keep others away by a NetworkPolicy",
+            )
+        ]
+    if telemetry.basic_auth is not None or (
+        telemetry.tls is not None and telemetry.tls.client_ca_file is not None
+    ):
+        return []
+    return [
+        warning(
+            "port",
+            host,
+            "whoever reaches it can read the page and the metrics, verdicts of single answers among them",
+            "set telemetry.basic_auth, or keep others away by network policy",
+        )
+    ]

@@ -1,0 +1,294 @@
+"""Judges topics: are they there, and do they hold what a worker puts on them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aiokafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
+
+from streams.broker_settings import TopicFacts, problems_of
+from streams.doctor.finding import Finding, failed, ok, warning
+from streams.doctor.kafka_facts import TopicView
+from streams.doctor.needs import Need
+from streams.settings import KafkaSettings, Settings
+
+TOPIC_SETTINGS: Final = (
+    "cleanup.policy",
+    "max.message.bytes",
+    "min.insync.replicas",
+    "retention.ms",
+    "unclean.leader.election.enable",
+)
+"""What the broker is asked for."""
+LEAST_RETENTION_SECONDS: Final = 24 * 3600.0
+"""What waits longer than this for a judge that is down is lost: a night and a morning should fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What topics are held against.
+
+    Args:
+        settings: The worker's settings.
+        workers: So many shall share the work.
+        events_bytes: Largest record of the events topic, where it is known.
+    """
+
+    settings: Settings
+    workers: int
+    events_bytes: int | None = None
+
+
+def judge_topic(
+    topic: TopicView, shown: Mapping[str, str] | None, need: Need, expected: Expected
+) -> list[Finding]:
+    """Say how one topic stands: everything that is wrong with it, or one line that nothing is.
+
+    Args:
+        topic: As the broker shows it.
+        shown: Its settings; None where they are not shown.
+        need: What is done with it.
+        expected: What it is held against.
+    """
+    if topic.error_code:
+        return [_unusable(topic, expected.settings)]
+    settings = shown or {}
+    found = [
+        *_leaders(topic),
+        *_lost(topic, settings, expected.settings.kafka),
+        *_copies(topic, settings, need),
+        *_retention(topic, settings, need),
+        *_partitions(topic, need, expected.workers),
+        *_size(topic, settings, need, expected),
+    ]
+    return found or [ok("topics", topic.name, _summary(topic, settings))]
+
+
+def _unusable(topic: TopicView, settings: Settings) -> Finding:
+    name, servers = topic.name, settings.kafka.bootstrap_servers
+    if topic.error_code == UnknownTopicOrPartitionError.errno:
+        made = settings.topics
+        if made.create:
+            return ok(
+                "topics", name, f"is not there; a worker creates it with {made.create_partitions} partitions"
+            )
+        return failed(
+            "topics",
+            name,
+            "is not there",
+            f"kafka-topics.sh --bootstrap-server {servers} --create --topic {name} --partitions {made.create_partitions} "
+            f"--replication-factor {made.create_replication_factor}, or topics.create: true for trying things out",
+            may_pass=True,
+        )
+    if topic.error_code == TopicAuthorizationFailedError.errno:
+        return failed(
+            "topics",
+            name,
+            f"is not there, or {principal(settings.kafka)} may not even see it",
+            f"create it, or grant what docs/security.md lists: {acl_command(settings.kafka, 'Describe', topic=name)}",
+        )
+    return failed(
+        "topics",
+        name,
+        f"cannot be used: {for_code(topic.error_code).__name__}",
+        "look at the broker's log",
+        may_pass=True,
+    )
+
+
+def _leaders(topic: TopicView) -> list[Finding]:
+    without = sum(one.leader < 0 for one in topic.partitions)
+    if not without:
+        return []
+    return [
+        failed(
+            "topics",
+            topic.name,
+            f"{without} of {len(topic.partitions)} partitions have no leader: nothing is read or written there",
+            "look at which brokers are down",
+            may_pass=True,
+        )
+    ]
+
+
+def _lost(topic: TopicView, settings: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
+    """What a worker refuses to start with."""
+    facts = TopicFacts(_fewest_replicas(topic), settings)
+    problems = problems_of(kafka, {}, {topic.name: facts})
+    return [failed("topics", topic.name, *split_problem(one, topic.name)) for one in problems]
+
+
+def split_problem(problem: str, topic: str = "") -> tuple[str, str]:
+    """Part a line of `problems_of` into what is wrong and what to do."""
+    what, _, remedy = problem.removeprefix(f"topic {topic}: ").rpartition("; ")
+    return (what, remedy) if what else (remedy, "")
+
+
+def _copies(topic: TopicView, settings: Mapping[str, str], need: Need) -> list[Finding]:
+    replicas, least = _fewest_replicas(topic), _number(settings.get("min.insync.replicas"))
+    found: list[Finding] = []
+    if need.writes and least is not None:
+        in_sync = min((one.in_sync for one in topic.partitions), default=0)
+        if least > replicas:
+            return [
+                failed(
+                    "topics",
+                    topic.name,
+                    f"min.insync.replicas is {least} and there are {replicas} replicas: every write is refused",
+                    "lower min.insync.replicas, or add replicas",
+                )
+            ]
+        if in_sync < least:
+            found.append(
+                failed(
+                    "topics",
+                    topic.name,
+                    f"{in_sync} replicas of a partition keep up and min.insync.replicas is {least}: writes are refused",
+                    "look at which brokers are down or slow",
+                    may_pass=True,
+                )
+            )
+        if least == replicas > 1:
+            found.append(
+                warning(
+                    "topics",
+                    topic.name,
+                    f"min.insync.replicas is {least}, as many as there are replicas: no write while one broker restarts",
+                    "lower min.insync.replicas by one, or add a replica",
+                )
+            )
+        if least == 1 < replicas:
+            found.append(
+                warning(
+                    "topics",
+                    topic.name,
+                    "min.insync.replicas is 1: what is confirmed may exist once, and be lost with one disk",
+                    "set it to 2",
+                )
+            )
+    if replicas == 1:
+        found.append(
+            warning(
+                "topics",
+                topic.name,
+                "has 1 replica: what is on it is lost with one disk",
+                "3 replicas with min.insync.replicas 2, outside of trials",
+            )
+        )
+    return found
+
+
+def _retention(topic: TopicView, settings: Mapping[str, str], need: Need) -> list[Finding]:
+    milliseconds = _number(settings.get("retention.ms"))
+    if not need.reads or milliseconds is None or milliseconds < 0:
+        return []
+    if milliseconds / 1000 >= LEAST_RETENTION_SECONDS:
+        return []
+    return [
+        warning(
+            "topics",
+            topic.name,
+            f"keeps records for {_duration(milliseconds)}: what waits longer, for a judge that is down, is lost",
+            f"set retention.ms to {round(LEAST_RETENTION_SECONDS * 1000)} or more",
+        )
+    ]
+
+
+def _partitions(topic: TopicView, need: Need, workers: int) -> list[Finding]:
+    count = len(topic.partitions)
+    if not need.reads or (count >= workers and count > 1):
+        return []
+    idle = (
+        f"{workers - count} of {workers} workers get nothing of it"
+        if count < workers
+        else "a second worker would get nothing of it"
+    )
+    return [
+        warning(
+            "topics",
+            topic.name,
+            f"too few partitions ({count}): {idle}",
+            f"kafka-topics.sh --alter --topic {topic.name} --partitions {max(workers, 4)} (docs/scaling.md says how many)",
+        )
+    ]
+
+
+def _size(topic: TopicView, settings: Mapping[str, str], need: Need, expected: Expected) -> list[Finding]:
+    limit = _number(settings.get("max.message.bytes"))
+    if not (need.is_tasks and need.writes) or limit is None:
+        return []
+    largest = expected.settings.ingest.max_event_bytes
+    if expected.events_bytes is not None:
+        largest = min(largest, expected.events_bytes)
+    if limit >= largest:
+        return []
+    return [
+        warning(
+            "topics",
+            topic.name,
+            f"takes records of up to {limit} bytes, and events may have {largest}: what is too large becomes a dead letter",
+            f"set max.message.bytes to {largest} or more, or ingest.max_event_bytes to {limit} or less",
+        )
+    ]
+
+
+def _summary(topic: TopicView, settings: Mapping[str, str]) -> str:
+    count, replicas = len(topic.partitions), _fewest_replicas(topic)
+    parts = [f"{count} partitions", f"{replicas} replicas"]
+    least, keeps, size = (
+        _number(settings.get(name)) for name in ("min.insync.replicas", "retention.ms", "max.message.bytes")
+    )
+    if least is not None:
+        parts.append(f"{least} of them in sync at least")
+    if keeps is not None:
+        parts.append("kept for ever" if keeps < 0 else f"kept for {_duration(keeps)}")
+    if size is not None:
+        parts.append(f"records up to {size} bytes")
+    return ", ".join(parts)
+
+
+def _fewest_replicas(topic: TopicView) -> int:
+    return min((one.replicas for one in topic.partitions), default=0)
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int(text or "")
+    except ValueError:
+        return None
+
+
+def _duration(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def principal(kafka: KafkaSettings) -> str:
+    """Name whom ACLs are granted to, as far as the settings tell."""
+    username = kafka.security.username
+    return "the principal of this client" if username is None else f"User:{username}"
+
+
+def acl_command(kafka: KafkaSettings, operation: str, *, topic: str = "", group: str = "") -> str:
+    """Write the command that grants something."""
+    username = kafka.security.username or "..."
+    resource = f"--topic {topic}" if topic else f"--group {group}" if group else "--cluster"
+    return (
+        f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal User:{username} "
+        f"--operation {operation} {resource}"
+    )
+
+
+def largest_record(shown: Mapping[str, Mapping[str, str]], topic: str) -> int | None:
+    """The largest record that a topic takes, where it is known."""
+    return _number(shown.get(topic, {}).get("max.message.bytes"))
+
+
+def session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> Sequence[str]:
+    """What of the group's times the broker would refuse."""
+    return problems_of(kafka, broker, {})
