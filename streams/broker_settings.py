@@ -111,6 +111,12 @@ async def find_problems(admin: AIOKafkaAdminClient, kafka: KafkaSettings, names:
     except KafkaError as error:
         _log.warning("the broker does not show its settings, they are not checked", error=repr(error))
         return []
+    if hidden := _hidden(answers):
+        _log.warning(
+            "the broker does not show all its settings; whether they let nothing be lost is not checked",
+            hidden=hidden,
+            remedy="grant DescribeConfigs on these topics and on the cluster (docs/security.md), or leave it so",
+        )
     shown = _shown(answers)
     broker = next(
         (settings for (kind, _), settings in shown.items() if kind is ConfigResourceType.BROKER), {}
@@ -127,14 +133,22 @@ def _wanted(names: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys(names)
 
 
+def _hidden(answers: Sequence[Any]) -> list[str]:
+    """Whose settings are not shown, each with the reason."""
+    return [
+        f"{'the broker' if ConfigResourceType(kind) is ConfigResourceType.BROKER else name} "
+        f"({for_code(code).__name__})"
+        for answer in answers
+        for code, _, kind, name, _ in answer.resources
+        if code
+    ]
+
+
 def _shown(answers: Sequence[Any]) -> dict[tuple[ConfigResourceType, str], dict[str, str]]:
-    shown: dict[tuple[ConfigResourceType, str], dict[str, str]] = {}
-    for answer in answers:
-        for code, message, kind, name, entries in answer.resources:
-            if code:
-                reason = message or for_code(code).__name__
-                _log.warning("settings are not shown and not checked", resource=name, reason=reason)
-                continue
-            # A setting that the broker keeps to itself has no value.
-            shown[ConfigResourceType(kind), name] = {entry[0]: entry[1] or "" for entry in entries}
-    return shown
+    return {
+        # A setting that the broker keeps to itself has no value.
+        (ConfigResourceType(kind), name): {entry[0]: entry[1] or "" for entry in entries}
+        for answer in answers
+        for code, _, kind, name, entries in answer.resources
+        if not code
+    }

@@ -46,11 +46,14 @@ class Admission:
         self._now = now
         self._refused_at: float | None = None
         self._told_at = 0.0
-        self.on_refused: Callable[[KafkaAccessError], None] = lambda _: None
-        """Called when every connection was refused for `REFUSED_SECONDS`, at each further one."""
+        self.on_refused: Callable[[KafkaAccessError], None] | None = None
+        """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it nothing is
+        noted: whoever makes one try alone hears of it anyway."""
 
     def failed(self, error: BaseException) -> None:
         """Note that a connection could not be opened."""
+        if self.on_refused is None:
+            return
         explanation = explain(error, self._kafka)
         if explanation is None or not explanation.lasting:
             return

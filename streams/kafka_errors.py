@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -115,7 +115,10 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
     Returns:
         Reason and remedy; None where the error says nothing about getting in or being allowed to.
     """
-    for one in _chain(error):
+    links = _links(error)
+    # What was found out here says more than what it was found out from; of errors of others the origin says most.
+    ours = [one for one in links if isinstance(one, StreamsError)]
+    for one in [*ours, *reversed(links)]:
         for kind, explain_one in _EXPLAINERS:
             if isinstance(one, kind):
                 found = explain_one(one, kafka)
@@ -124,8 +127,8 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
     return None
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and what it comes from: the origin, which says most, first."""
+def _links(error: BaseException) -> list[BaseException]:
+    """The error and what it comes from, the origin last."""
     links: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and len(links) < _MAX_CHAIN and at not in links:
@@ -133,7 +136,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         if isinstance(at, BaseExceptionGroup):
             links.extend(at.exceptions)
         at = at.__cause__ if at.__cause__ is not None or at.__suppress_context__ else at.__context__
-    yield from reversed(links)
+    return links
 
 
 def _quote(text: Any) -> str:
@@ -280,9 +283,11 @@ def _login(error: SaslAuthenticationFailed, kafka: KafkaSettings) -> Explanation
 
 
 def _mechanism(error: UnsupportedSaslMechanismError, kafka: KafkaSettings) -> Explanation:
+    offered = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    offers = f" (it offers {_quote(', '.join(offered))})" if offered else ""
     return Explanation(
         "protocol",
-        f"the listener of {_broker(kafka)} does not offer {kafka.security.mechanism} ({_quote(error)})",
+        f"the listener of {_broker(kafka)} does not offer {kafka.security.mechanism}{offers}",
         "set kafka.security.mechanism to one that it offers, or use another listener",
     )
 
@@ -309,7 +314,7 @@ def _topic(error: TopicAuthorizationFailedError, kafka: KafkaSettings) -> Explan
     names = ", ".join(sorted(map(str, named))) if isinstance(named, set | frozenset | list | tuple) else named
     return Explanation(
         "permission",
-        f"{_principal(kafka)} may not do what is needed with the topic {_quote(names)}".rstrip(),
+        f"{principal_of(kafka)} may not do what is needed with the topic {_quote(names)}".rstrip(),
         "grant what docs/security.md lists for it (kafka-acls --add)",
     )
 
@@ -318,7 +323,7 @@ def _group(error: GroupAuthorizationFailedError, kafka: KafkaSettings) -> Explan
     named = _quote(error.args[0]) if error.args and error.args[0] else kafka.group_id
     return Explanation(
         "permission",
-        f"{_principal(kafka)} may not use the consumer group {named}",
+        f"{principal_of(kafka)} may not use the consumer group {named}",
         "grant Read on this group (kafka-acls --add --operation Read --group ...)",
     )
 
@@ -326,13 +331,14 @@ def _group(error: GroupAuthorizationFailedError, kafka: KafkaSettings) -> Explan
 def _cluster(_: ClusterAuthorizationFailedError, kafka: KafkaSettings) -> Explanation:
     return Explanation(
         "permission",
-        f"{_principal(kafka)} may not do what is needed with the cluster",
+        f"{principal_of(kafka)} may not do what is needed with the cluster",
         "grant IdempotentWrite on the cluster where the broker is older than 2.8 (Write on a topic is enough "
         "since); with topics.create also Create",
     )
 
 
-def _principal(kafka: KafkaSettings) -> str:
+def principal_of(kafka: KafkaSettings) -> str:
+    """Name whom the broker takes us for, as far as the settings tell."""
     username = kafka.security.username
     return "the principal of this client" if username is None else f"User:{username}"
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiokafka.conn import AIOKafkaConnection, collect_hosts
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError, for_code
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -82,6 +82,8 @@ async def _brokers_at(
             host, port, client_id="judgestream", request_timeout_ms=round(REACH_SECONDS * 1000), **options
         )
         return list((await connection.send(MetadataRequest([]))).brokers)
+    except UnsupportedSaslMechanismError:
+        raise UnsupportedSaslMechanismError(await _offered_mechanisms(host, port, options) or []) from None
     except Exception as error:
         # A closed connection is not sent a reason for. What a look from outside shows is one.
         if _telling(explain(error, kafka)) < 2:
@@ -136,14 +138,17 @@ async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) 
     connection: AIOKafkaConnection | None = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
-            connection = await open_connection(host, port, **options)
+            # Without a login: it is the question how there could be one.
+            asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
+            asking["security_protocol"] = asking["security_protocol"].removeprefix("SASL_")
+            connection = await open_connection(host, port, **asking)
             answer = await connection.send(SaslHandShakeRequest("PLAIN"))
     except (KafkaError, OSError, TimeoutError):
         return None
     finally:
         if connection is not None:
             connection.close()
-    if for_code(answer.error_code).__name__ == "IllegalSaslStateError":
+    if for_code(answer.error_code) is IllegalSaslStateError:
         return None
     return sorted(answer.enabled_mechanisms)
 

@@ -11,11 +11,21 @@ from typing import Final
 
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 
+from streams.acls import Grant
 from streams.broker_settings import find_problems
 from streams.connection import client_options
-from streams.errors import StreamsError
+from streams.errors import SettingsError, StreamsError
+from streams.kafka_errors import Explanation, KafkaAccessError, explain
+from streams.kafka_reach import reach
+from streams.permissions import explain_denied, refuse_denied
 from streams.settings import KafkaSettings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -38,8 +48,9 @@ async def ensure_topics(
     partitions: int = 4,
     replication_factor: int = 1,
     connect_seconds: float = CONNECT_SECONDS,
+    grants: Sequence[Grant] = (),
 ) -> None:
-    """See to it that topics exist, and that the broker's settings let nothing be lost.
+    """See to it that topics exist, that they may be used, and that the broker's settings let nothing be lost.
 
     Args:
         kafka: Where the broker is.
@@ -48,19 +59,22 @@ async def ensure_topics(
         partitions: Of created ones.
         replication_factor: Of created ones.
         connect_seconds: How long to try to reach a broker that may be starting, too.
+        grants: What will be done with the topics, and with which group.
 
     Raises:
+        KafkaAccessError: The broker keeps us out, or from something that is needed, until somebody changes that.
         TopicsError: The broker does not answer, topics are missing (with the commands that create them), or settings of
             the broker break the promise that nothing is lost.
         SettingsError: A secret or certificate is not where the settings say.
     """
     admin = await _connect(kafka, connect_seconds)
     try:
+        await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client cannot ask this itself
         missing = await _missing(admin, names)
         if missing and not create:
             raise TopicsError(_how_to_create(kafka, missing, partitions, replication_factor))
         if missing:
-            await _create(admin, missing, partitions, replication_factor)
+            await _create(admin, kafka, missing, partitions, replication_factor)
         deadline = time.monotonic() + APPEAR_SECONDS
         while missing and time.monotonic() < deadline:
             missing = await _missing(admin, names)
@@ -73,6 +87,9 @@ async def ensure_topics(
         if problems:
             raise TopicsError("with these settings records would be lost:\n  " + "\n  ".join(problems))
     except KafkaError as error:
+        lasting = await _lasting_trouble(kafka)
+        if lasting is not None:
+            raise KafkaAccessError(lasting) from error
         raise TopicsError(f"topics cannot be looked up at {kafka.bootstrap_servers}: {error!r}") from error
     finally:
         await admin.close()
@@ -81,6 +98,7 @@ async def ensure_topics(
 async def _connect(kafka: KafkaSettings, connect_seconds: float) -> AIOKafkaAdminClient:
     started = told = time.monotonic()
     options = client_options(kafka)
+    trouble: Explanation | None = None
     while True:
         admin = AIOKafkaAdminClient(**options)
         try:
@@ -88,23 +106,45 @@ async def _connect(kafka: KafkaSettings, connect_seconds: float) -> AIOKafkaAdmi
                 await admin.start()
         except (KafkaError, OSError) as error:
             await admin.close()
+            before, trouble = trouble, await _trouble(kafka)
+            # Twice: a broker that is just starting may not know its users yet.
+            if trouble is not None and trouble.lasting and trouble == before:
+                raise KafkaAccessError(trouble) from error
             waited = time.monotonic() - started
             if waited >= connect_seconds:
+                why = f"({error!r}); check kafka.bootstrap_servers, kafka.security and that it runs"
                 raise TopicsError(
-                    f"no Kafka broker answers at {kafka.bootstrap_servers} within {connect_seconds:g} s ({error!r}); "
-                    "check kafka.bootstrap_servers, kafka.security and that it runs"
+                    f"no Kafka broker answers at {kafka.bootstrap_servers} within {connect_seconds:g} s"
+                    + (f" {why}" if trouble is None else f": {trouble}")
                 ) from error
             if told == started or time.monotonic() - told >= TELL_SECONDS:
                 told = time.monotonic()
                 _log.warning(
                     "broker does not answer yet",
                     bootstrap_servers=kafka.bootstrap_servers,
-                    error=repr(error),
+                    error=repr(error) if trouble is None else str(trouble),
                     giving_up_in_seconds=round(connect_seconds - waited),
                 )
             await asyncio.sleep(min(1.0, connect_seconds))
         else:
             return admin
+
+
+async def _trouble(kafka: KafkaSettings) -> Explanation | None:
+    """Why we do not get in; None where we do, or nobody knows."""
+    try:
+        with _unheard("aiokafka"):
+            await reach(kafka)
+    except SettingsError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or it is not
+        return explain(error, kafka)
+    return None
+
+
+async def _lasting_trouble(kafka: KafkaSettings) -> Explanation | None:
+    trouble = await _trouble(kafka)
+    return trouble if trouble is not None and trouble.lasting else None
 
 
 @contextmanager
@@ -126,12 +166,18 @@ async def _missing(admin: AIOKafkaAdminClient, names: Sequence[str]) -> list[str
 
 
 async def _create(
-    admin: AIOKafkaAdminClient, names: Sequence[str], partitions: int, replication_factor: int
+    admin: AIOKafkaAdminClient,
+    kafka: KafkaSettings,
+    names: Sequence[str],
+    partitions: int,
+    replication_factor: int,
 ) -> None:
     new = [NewTopic(name, num_partitions=partitions, replication_factor=replication_factor) for name in names]
     response = await admin.create_topics(new)
     for name, code, *reason in response.topic_errors:
         # Another worker that starts at the same time may have been quicker.
+        if for_code(code) in {TopicAuthorizationFailedError, ClusterAuthorizationFailedError}:
+            raise KafkaAccessError(explain_denied([Grant("topic", name, ("Create",))], kafka))
         if code not in {0, TopicAlreadyExistsError.errno}:
             said = reason[0] if reason and reason[0] else for_code(code).__name__
             raise TopicsError(f"topic {name} cannot be created: {said}; create it by other means")

@@ -1,0 +1,114 @@
+"""What a principal must be allowed to do on the broker: the least, by part and by command.
+
+`docs/security.md` shows it as commands, the worker checks it at its start, and the tests against Apache Kafka grant
+exactly this.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from streams.settings import TopicSettings
+
+Resource = Literal["topic", "group", "cluster"]
+Operation = Literal["Read", "Write", "Create", "DescribeConfigs"]
+"""Kafka takes Read and Write for Describe, too, so that is never granted by itself."""
+Part = Literal["intake", "judge", "monitor"]
+
+CLUSTER: Final = "kafka-cluster"
+"""The name that Kafka knows the cluster by as a resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Operations on one resource.
+
+    Args:
+        resource: What kind of thing.
+        name: Its name; of the cluster always `CLUSTER`.
+        operations: What is allowed.
+    """
+
+    resource: Resource
+    name: str
+    operations: tuple[Operation, ...]
+
+
+def worker_grants(
+    topics: TopicSettings, metrics: Iterable[str], group_id: str, parts: Collection[str]
+) -> list[Grant]:
+    """List what a worker needs.
+
+    Args:
+        topics: Names of topics.
+        metrics: Names of metrics.
+        group_id: The consumer group of these parts.
+        parts: Which of intake, judge and monitor run in it.
+    """
+    tasks = [topics.task_topic(metric) for metric in metrics]
+    reads: dict[str, list[str]] = {"intake": [topics.events], "judge": tasks, "monitor": [topics.scores]}
+    writes = {
+        "intake": [*tasks, topics.dead_letters],
+        "judge": [topics.scores, topics.dead_letters],
+        "monitor": [topics.alerts],
+    }
+    chosen = [part for part in get_args(Part) if part in parts]
+    operations: dict[str, set[Operation]] = {}
+    for part in chosen:
+        for topic in reads[part]:
+            operations.setdefault(topic, set()).add("Read")
+        for topic in writes[part]:
+            operations.setdefault(topic, set()).add("Write")
+    named = [Grant("topic", topic, tuple(sorted(needed))) for topic, needed in operations.items()]
+    return [*named, Grant("group", group_id, ("Read",))]
+
+
+def checking_grants(grants: Sequence[Grant]) -> list[Grant]:
+    """List what a worker with these grants needs besides to check the broker's settings at its start.
+
+    Without it there is a warning and no check.
+    """
+    topics = [grant.name for grant in grants if grant.resource == "topic"]
+    return [
+        *(Grant("topic", topic, ("DescribeConfigs",)) for topic in topics),
+        Grant("cluster", CLUSTER, ("DescribeConfigs",)),
+    ]
+
+
+def creating_grants(grants: Sequence[Grant]) -> list[Grant]:
+    """List what it takes besides to create the topics of these grants, by the worker or somebody else."""
+    return [Grant("topic", grant.name, ("Create",)) for grant in grants if grant.resource == "topic"]
+
+
+def produce_grants(topic: str) -> list[Grant]:
+    """List what `judgestream produce` needs."""
+    return [Grant("topic", topic, ("Write",))]
+
+
+def tail_grants(topic: str) -> list[Grant]:
+    """List what `judgestream tail` needs: it reads without a group."""
+    return [Grant("topic", topic, ("Read",))]
+
+
+def commands(grants: Sequence[Grant], principal: str, *, broker: str = "kafka:9092") -> list[str]:
+    """Write grants as calls of Kafka's own tool, one a resource.
+
+    Args:
+        grants: What to allow.
+        principal: To whom, such as "User:judgestream".
+        broker: Host and port of a listener on which the caller may change ACLs.
+    """
+    lines = []
+    for grant in grants:
+        operations = " ".join(f"--operation {operation}" for operation in grant.operations)
+        resource = (
+            "--cluster" if grant.resource == "cluster" else f"--{grant.resource} {shlex.quote(grant.name)}"
+        )
+        lines.append(
+            f"kafka-acls.sh --bootstrap-server {broker} --command-config admin.properties --add "
+            f"--allow-principal {shlex.quote(principal)} {operations} {resource}"
+        )
+    return lines
