@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
@@ -27,6 +27,7 @@ from streams.doctor.kafka_facts import (
 )
 from streams.doctor.kafka_requests import GroupWithRights, TopicsWithRights
 from streams.doctor.topics import TOPIC_SETTINGS
+from streams.kafka_connections import open_connection
 from streams.kafka_errors import WrongProtocolError
 
 BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
@@ -168,7 +169,7 @@ class KafkaProbe:
         known = self._connections.get((host, port))
         if known is not None and known.connected():
             return known
-        connection = await create_conn(
+        connection = await open_connection(
             host,
             port,
             client_id="judgestream-doctor",
