@@ -1,0 +1,156 @@
+"""The thread that talks to Kafka for the consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiokafka import OffsetAndMetadata, TopicPartition
+from aiokafka.consumer.fetcher import FetchResult
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """Holds the aiokafka consumer, on an event loop of its own. Methods that run in it say so."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._wake = asyncio.Event()
+        # Seeks carried out, by partition; only this thread writes it. A batch that was taken before a seek can be
+        # told by it.
+        self.seeks: dict[TP, int] = {}
+
+    def wake(self) -> None:
+        """Have the current look for records return at once. Called from any thread."""
+        if not self.thread_loop.is_closed():
+            self.thread_loop.call_soon_threadsafe(self._wake.set)
+
+    async def fetch(
+        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
+    ) -> tuple[Mapping[TP, list[Any]], dict[TP, int]]:
+        """Take what has arrived for the wanted partitions, waiting for the first of it.
+
+        Args:
+            wanted: Gives the partitions that have room now, or None when the caller has something better to do.
+            epoch: The epoch of the caller; in another nothing is taken.
+            timeout_seconds: How long to wait at most.
+
+        Returns:
+            Records by partition, and the seeks that had been carried out when they were taken.
+        """
+        result: tuple[Mapping[TP, list[Any]], dict[TP, int]] = await self.call_thread(
+            self._fetch, wanted, epoch, timeout_seconds
+        )
+        return result
+
+    async def _fetch(
+        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
+    ) -> tuple[Mapping[TP, list[Any]], dict[TP, int]]:
+        """Runs in the thread. Taking is one step without a pause, so that a flow stop or a seek cannot fall into it."""
+        consumer = self._ensure_consumer()
+        fetcher, subscriptions = consumer._fetcher, consumer._subscription  # noqa: SLF001 - aiokafka has no way to fetch from a set of partitions
+        deadline = time.monotonic() + timeout_seconds
+        # Within the context the member counts as polling, however long nothing is wanted.
+        with subscriptions.fetch_context():
+            while True:
+                if consumer._closed or fetcher._closed:  # noqa: SLF001 - as above
+                    raise driver.ConsumerStoppedError
+                if not self.consumer.flow_active or self.consumer.epoch != epoch:
+                    return {}, {}
+                self._wake.clear()
+                partitions = wanted()
+                if partitions is None:
+                    return {}, {}
+                if partitions and not subscriptions.reassignment_in_progress:
+                    _leave_records_as_they_are(fetcher)
+                    records = await fetcher.fetched_records(partitions, timeout=0)
+                    if records:
+                        return records, dict(self.seeks)
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
+                    return {}, {}
+                await self._wait_for_records(fetcher, remaining)
+
+    async def _wait_for_records(self, fetcher: Any, timeout_seconds: float) -> None:
+        arrival = fetcher._create_fetch_waiter()  # noqa: SLF001 - as in _fetch
+        woken = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait({arrival, woken}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+            if not arrival.done():
+                arrival.cancel()
+        if arrival.done() and not arrival.cancelled():
+            arrival.result()  # raises what the coordinator has to say (authorisation)
+
+    async def commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit; False where the offsets did not arrive and may be tried again."""
+        return bool(await self.call_thread(self._commit_quietly, offsets))
+
+    async def _commit_quietly(self, offsets: Mapping[TP, int]) -> bool:
+        """Runs in the thread."""
+        try:
+            await self._ensure_consumer().commit(
+                {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items()}
+            )
+        except (CommitFailedError, IllegalStateError, RebalanceInProgressError) as error:
+            # The partition is somebody else's, or about to be: they start from the last commit that arrived.
+            self.log.info("Commit refused, the group is rebalancing: %r", error)
+            return False
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            self.log.warning("Commit failed and will be tried again: %r", error)
+            return False
+        return True
+
+    async def rewind(self) -> Mapping[TP, int | None]:
+        """Go back to what is committed, on every assigned partition.
+
+        Returns:
+            The offset that each partition starts from; None where nothing is committed (the earliest record).
+        """
+        starts: Mapping[TP, int | None] = await self.call_thread(self._rewind)
+        return starts
+
+    async def _rewind(self) -> Mapping[TP, int | None]:
+        """Runs in the thread."""
+        consumer = self._ensure_consumer()
+        partitions = list(consumer.assignment())
+        offsets = await asyncio.gather(*(consumer.committed(partition) for partition in partitions))
+        fresh = [partition for partition, offset in zip(partitions, offsets, strict=True) if offset is None]
+        for partition, offset in zip(partitions, offsets, strict=True):
+            if offset is not None:
+                consumer.seek(partition, offset)
+        if fresh:
+            # Without it, what an abandoned fetch had already taken would be missing.
+            await consumer.seek_to_beginning(*fresh)
+        return {TP(*partition): offset for partition, offset in zip(partitions, offsets, strict=True)}
+
+    async def seek_now(self, tp: TP, offset: int) -> None:
+        """Read `tp` from `offset` next."""
+        await self.call_thread(self._seek_now, tp, offset)
+
+    async def _seek_now(self, tp: TP, offset: int) -> None:
+        """Runs in the thread."""
+        self._ensure_consumer().seek(TopicPartition(*tp), offset)
+        self.seeks[tp] = self.seeks.get(tp, 0) + 1
+
+
+def _leave_records_as_they_are(fetcher: Any) -> None:
+    """Have waiting records handed out as aiokafka's C code unpacks them.
+
+    They have key, value, headers, offset and timestamp. The data class that aiokafka makes of each costs as much as
+    unpacking it does, and most records are turned down before anybody looks at more than the key.
+    """
+    for waiting in fetcher._records.values():  # noqa: SLF001 - aiokafka has no setting for it
+        if isinstance(waiting, FetchResult) and waiting.has_more():
+            waiting._partition_records._consumer_record = _record_itself  # noqa: SLF001 - as above
+
+
+def _record_itself(tp: Any, record: Any) -> Any:  # noqa: ARG001 - in the place of a method with a partition
+    return record
