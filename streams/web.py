@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any, Final
@@ -15,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from streams.errors import StreamsError
 from streams.exposition import content_type, expose
 from streams.health import Health, Report
-from streams.web_access import BasicAuth, ServerTls, is_loopback
+from streams.web_access import BasicAuth, is_loopback
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -67,7 +68,7 @@ class WebServer:
         health: Health,
         status: Callable[[], Mapping[str, Any]],
         auth: BasicAuth | None = None,
-        tls: ServerTls | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -105,8 +106,7 @@ class WebServer:
         runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await runner.setup()
         try:
-            context = None if self._tls is None else self._tls.context
-            await web.TCPSite(runner, self._host, self._port, ssl_context=context).start()
+            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls).start()
         except OSError as error:
             await runner.cleanup()
             raise PortError(

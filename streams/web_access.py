@@ -9,65 +9,28 @@ import hmac
 import ipaddress
 import os
 import ssl
-import time
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
 from pydantic import SecretStr
 
+from streams.certificates import RotatingContext
 from streams.errors import SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings, resolve_secret
 
 _log = structlog.stdlib.get_logger(__name__)
 
-LOOK_SECONDS: Final = 1.0
-"""Files are looked at this often at most, and only while somebody asks."""
 MAX_HEADER_CHARS: Final = 4096
 """A longer Authorization header is not even decoded."""
-
-
-class _Watched:
-    """Files that say whether they have changed since they were last read."""
-
-    def __init__(self, files: Iterable[Path], clock: Callable[[], float]) -> None:
-        self._files = tuple(files)
-        self._clock = clock
-        self._looked_at = clock()
-        self._seen = self._stamps()
-
-    def changed(self) -> bool:
-        """Whether to read them again. A mounted secret is a link to a link: its target counts."""
-        now = self._clock()
-        if now - self._looked_at < LOOK_SECONDS:
-            return False
-        self._looked_at = now
-        stamps = self._stamps()
-        if stamps == self._seen:
-            return False
-        self._seen = stamps
-        return True
-
-    def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(_stamp(file) for file in self._files)
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 class BasicAuth:
     """Checks the Authorization header of RFC 7617.
 
     Args:
-        settings: User, and where the password is; its file is read anew when it changes.
+        settings: User, and where the password is; a file is read anew each time, so that a rotated password counts at once.
         env: Environment variables.
-        clock: Gives seconds and never goes back.
 
     Raises:
         SettingsError: The password is not where the settings say.
@@ -75,27 +38,28 @@ class BasicAuth:
 
     CHALLENGE: Final = 'Basic realm="judgestream", charset="UTF-8"'
 
-    def __init__(
-        self,
-        settings: BasicAuthSettings,
-        env: Mapping[str, str],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, settings: BasicAuthSettings, env: Mapping[str, str]) -> None:
         self._settings = settings
         self._env = env
-        self._files = _Watched([] if settings.password_file is None else [settings.password_file], clock)
         self._expected = self._digest()
+        self._complained = False
 
     def admits(self, header: str | None) -> bool:
         """Whether a request with this header may pass; takes as long for a wrong password as for a nearly right one."""
-        if self._files.changed():
-            try:
-                self._expected = self._digest()
-            except SettingsError as error:
-                _log.warning("the password is not read anew, the one before stays", error=str(error))
+        if self._settings.password_file is not None:
+            self._read_anew()
         # Both are hashed first: a comparison of texts would tell how long the right one is.
         return hmac.compare_digest(hashlib.sha256(_credentials(header)).digest(), self._expected)
+
+    def _read_anew(self) -> None:
+        try:
+            self._expected = self._digest()
+        except SettingsError as error:
+            if not self._complained:
+                _log.warning("the password cannot be read anew, the one before stays", error=str(error))
+            self._complained = True
+        else:
+            self._complained = False
 
     def _digest(self) -> bytes:
         password = resolve_password(self._settings, self._env).get_secret_value()
@@ -131,35 +95,14 @@ def resolve_password(settings: BasicAuthSettings, env: Mapping[str, str] | None 
     return password
 
 
-class ServerTls:
-    """The port's TLS; a certificate that was renewed is used from the next connection on.
-
-    Args:
-        settings: The files.
-        clock: Gives seconds and never goes back.
+def server_tls(settings: TlsSettings) -> RotatingContext:
+    """Build the port's TLS; a certificate that was renewed is shown from the next connection on.
 
     Raises:
         SettingsError: A file cannot be used.
     """
-
-    def __init__(self, settings: TlsSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._settings = settings
-        named = (settings.certificate_file, settings.key_file, settings.client_ca_file)
-        self._files = _Watched([file for file in named if file is not None], clock)
-        self._current = _server_context(settings)
-        self.context = _server_context(settings)
-        """To listen with."""
-        self.context.sni_callback = self._choose  # is asked at every handshake, with a name and without
-
-    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        if self._files.changed():
-            try:
-                self._current = _server_context(self._settings)
-            except SettingsError as error:
-                _log.warning("certificates are not read anew, those before stay", error=str(error))
-            else:
-                _log.info("certificates read anew", file=str(self._settings.certificate_file))
-        connection.context = self._current
+    named = (settings.certificate_file, settings.key_file, settings.client_ca_file)
+    return RotatingContext(lambda: _server_context(settings), [file for file in named if file is not None])
 
 
 def _server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -208,7 +151,7 @@ def _why(error: Exception) -> str:
 
 def open_access(
     telemetry: TelemetrySettings, env: Mapping[str, str] | None = None
-) -> tuple[BasicAuth | None, ServerTls | None]:
+) -> tuple[BasicAuth | None, ssl.SSLContext | None]:
     """Build what guards the port.
 
     Args:
@@ -225,7 +168,7 @@ def open_access(
     auth, tls = telemetry.basic_auth, telemetry.tls
     return (
         None if auth is None else BasicAuth(auth, env),
-        None if tls is None else ServerTls(tls),
+        None if tls is None else server_tls(tls),
     )
 
 

@@ -24,7 +24,7 @@ from streams.roster import AgentName, group_of
 from streams.settings import KafkaSettings, Settings
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
-_TROUBLE: Final = (KafkaError, OSError, TimeoutError, StreamsError)
+_TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)
 
 
 class BrokerExaminer:
@@ -32,6 +32,7 @@ class BrokerExaminer:
 
     Args:
         settings: The settings.
+        env: Environment variables.
         agents: What shall run.
         timeout_seconds: Bound on each connection and each answer.
         workers: So many shall share the work; None for as many as there are.
@@ -41,12 +42,14 @@ class BrokerExaminer:
         self,
         settings: Settings,
         *,
+        env: Mapping[str, str],
         agents: Collection[AgentName],
         timeout_seconds: float,
         workers: int | None,
     ) -> None:
         self._settings = settings
         self._kafka = settings.kafka
+        self._env = env
         self._group_id = group_of(settings.kafka.group_id, agents)
         self._needs = topic_needs(settings, agents)
         self._timeout_seconds = timeout_seconds
@@ -55,11 +58,11 @@ class BrokerExaminer:
     async def examine(self, checks: Collection[CheckName]) -> list[Finding]:
         """Try `broker`, `topics` and `access`, as far as they are asked for."""
         try:
-            options = client_options(self._kafka)
+            options = client_options(self._kafka, self._env)
         except SettingsError:
             why = "what kafka.security needs is not there, see secrets"
             return [not_tried(check, "", why) for check in ("broker", "topics", "access") if check in checks]
-        probe = KafkaProbe(options, timeout_seconds=self._timeout_seconds)
+        probe = KafkaProbe(self._kafka, options, timeout_seconds=self._timeout_seconds)
         try:
             return await self._examine(probe, checks)
         finally:

@@ -26,16 +26,16 @@ def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool 
         judges: Whether a judge is asked at all.
     """
     return [
-        *_broker_secrets(settings),
+        *_broker_secrets(settings, env),
         *(_judge_secrets(settings, env) if judges else ()),
         *_page_secrets(settings, env),
     ]
 
 
-def _broker_secrets(settings: Settings) -> list[Finding]:
+def _broker_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     security = settings.kafka.security
     try:
-        client_options(settings.kafka)
+        client_options(settings.kafka, env)
     except SettingsError as error:
         return [bad_settings("secrets", "kafka.security", one) for one in error.problems]
     if security.protocol == "PLAINTEXT":

@@ -52,7 +52,7 @@ class Examination:
         self._checks = tuple(name for name in CHECKS if name not in skip)
         self._skip = tuple(skip)
         self._broker = BrokerExaminer(
-            settings, agents=self._agents, timeout_seconds=timeout_seconds, workers=workers
+            settings, env=env, agents=self._agents, timeout_seconds=timeout_seconds, workers=workers
         )
         self._endpoints = EndpointExaminer(settings, env, timeout_seconds, now)
         self._masker = Masker.of(settings, env)

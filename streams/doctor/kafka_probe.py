@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import for_code
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
@@ -25,10 +25,11 @@ from streams.doctor.kafka_facts import (
     TopicView,
     rights_of,
 )
-from streams.doctor.kafka_requests import GroupWithRights, TopicsWithRights
 from streams.doctor.topics import TOPIC_SETTINGS
 from streams.kafka_connections import open_connection
-from streams.kafka_errors import WrongProtocolError
+from streams.kafka_reach import reach
+from streams.kafka_requests import GroupWithRights, TopicsWithRights
+from streams.settings import KafkaSettings
 
 BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 _TOPIC: Final = 2
@@ -53,11 +54,13 @@ class KafkaProbe:
     """Connections to brokers, each opened when it is first needed.
 
     Args:
+        kafka: The settings.
         options: What every client takes (`streams.connection.client_options`).
         timeout_seconds: Bound on each connection and each answer.
     """
 
-    def __init__(self, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
+    def __init__(self, kafka: KafkaSettings, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
+        self._kafka = kafka
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout_seconds = timeout_seconds
         self._connections: dict[tuple[str, int], AIOKafkaConnection] = {}
@@ -81,20 +84,22 @@ class KafkaProbe:
         await _shut(writer)
 
     async def meet(self, host: str, port: int) -> Met:
-        """Speak TLS, where the settings say so, and log in.
+        """Speak TLS, where the settings say so, log in, and get an answer to a first question.
 
         Raises:
-            OSError: TLS or the connection fails.
-            KafkaError: The broker refuses us.
-            WrongProtocolError: The port speaks TLS and the settings say that it does not.
-            TimeoutError: No answer in time.
+            Exception: What is wrong; `streams.kafka_errors.explain` puts it in words.
         """
-        met = await self._handshake(host, port)
         try:
-            await self._connection(host, port)
-        except KafkaError as error:
-            if not met.tls_version and await self._speaks_tls(host, port):
-                raise WrongProtocolError(f"{host}:{port}", speaks_tls=True) from error
+            met = await self._handshake(host, port)
+            await self._ask((host, port), TopicsWithRights([]))
+        except Exception:
+            # One more try, which finds out more: what the port speaks, and how it wants to be asked.
+            server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            await reach(
+                self._kafka.model_copy(update={"bootstrap_servers": server}),
+                {**self._options, "bootstrap_servers": server},
+                timeout_seconds=self._timeout_seconds,
+            )
             raise
         return met
 
@@ -192,19 +197,6 @@ class KafkaProbe:
             return Met(spoken.version() or "TLS", None if until is None else ssl.cert_time_to_seconds(until))
         finally:
             await _shut(writer)
-
-    async def _speaks_tls(self, host: str, port: int) -> bool:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # Nothing is sent there; what is asked is whether it is TLS at all.
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        try:
-            async with asyncio.timeout(self._timeout_seconds):
-                _, writer = await asyncio.open_connection(host, port, ssl=context)
-        except (OSError, TimeoutError):
-            return False
-        await _shut(writer)
-        return True
 
 
 async def _shut(writer: asyncio.StreamWriter) -> None:

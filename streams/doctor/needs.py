@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from streams.roster import AGENTS, AgentName, needed_topics
+from streams.acls import worker_grants
+from streams.roster import AgentName, group_of
 from streams.settings import Settings
 
 
@@ -19,29 +20,19 @@ class Need:
         is_tasks: Whether it holds tasks, each with the texts of an event.
     """
 
-    reads: bool
-    writes: bool
+    reads: bool = False
+    writes: bool = False
     is_tasks: bool = False
 
 
 def topic_needs(settings: Settings, agents: Collection[AgentName]) -> dict[str, Need]:
     """Say what agents do with each topic that they need."""
-    topics = settings.topics
-    tasks = {topics.task_topic(metric) for metric in settings.metrics}
-    reads: dict[AgentName, set[str]] = {
-        "intake": {topics.events},
-        "judge": tasks,
-        "monitor": {topics.scores},
-    }
-    read = {topic for name in agents for topic in reads[name]}
-    written = {
-        topic
-        for name in AGENTS
-        if name in agents
-        for topic in needed_topics(settings, (name,))
-        if topic not in reads[name]
-    }
+    tasks = {settings.topics.task_topic(metric) for metric in settings.metrics}
+    grants = worker_grants(
+        settings.topics, settings.metrics, group_of(settings.kafka.group_id, agents), agents
+    )
     return {
-        topic: Need(topic in read, topic in written, topic in tasks)
-        for topic in needed_topics(settings, agents)
+        grant.name: Need("Read" in grant.operations, "Write" in grant.operations, grant.name in tasks)
+        for grant in grants
+        if grant.resource == "topic"
     }

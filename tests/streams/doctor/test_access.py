@@ -1,0 +1,103 @@
+"""What is said about rights, and how they are read."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+from aiokafka.protocol.types import Int32, String
+
+from streams.doctor.access import judge_group, judge_hidden, judge_producer, judge_topic_rights
+from streams.doctor.kafka_facts import GroupView, Right, TopicView, rights_of
+from streams.doctor.needs import Need
+from streams.kafka_requests import GroupWithRights, TopicsWithRights
+from streams.settings import KafkaSettings
+
+KAFKA = KafkaSettings()
+NEEDS = {"in": Need(reads=True), "both": Need(reads=True, writes=True), "out": Need(writes=True)}
+READ, WRITE = Right.READ, Right.WRITE
+
+
+def test_rights_are_bits() -> None:
+    """KIP-430: bit n stands for the operation of number n; the smallest number means that none were told."""
+    # 8 = 2^3 is Read, 16 = 2^4 Write, 256 = 2^8 Describe, 2 = 2^1 Any, which does not matter here.
+    assert rights_of(8 + 16 + 256 + 2) == frozenset({READ, WRITE, Right.DESCRIBE})
+    assert rights_of(0) == frozenset()
+    assert rights_of(-(2**31)) is None
+
+
+def test_what_is_missing_is_named_with_its_command() -> None:
+    views = [
+        TopicView("in", 0, rights=frozenset({WRITE})),
+        TopicView("both", 0, rights=frozenset({READ})),
+        TopicView("out", 0, rights=frozenset({READ, WRITE})),
+    ]
+    found = judge_topic_rights(views, NEEDS, KAFKA)
+    assert [(one.subject, one.outcome) for one in found] == [
+        ("in", "failed"),
+        ("both", "failed"),
+        ("topics", "ok"),
+    ]
+    assert found[0].detail.endswith("may not read it")
+    assert "--operation Read --topic in" in found[0].remedy
+    assert "--operation Write --topic both" in found[1].remedy
+    assert found[2].detail == "Read: both; Write: out"
+
+
+def test_what_the_broker_does_not_tell_is_not_claimed() -> None:
+    (found,) = judge_topic_rights([TopicView("in", 0), TopicView("out", 3)], NEEDS, KAFKA)
+    assert found.outcome == "not tried"
+    assert "does not tell rights" in found.detail
+
+
+def test_the_producer() -> None:
+    assert judge_producer(0, KAFKA).outcome == "ok"
+    refused = judge_producer(31, KAFKA)
+    assert (refused.outcome, refused.may_pass) == ("failed", False)
+    assert "IdempotentWrite" in refused.remedy
+    assert judge_producer(14, KAFKA).may_pass
+
+
+@pytest.mark.parametrize(
+    ("group", "outcome", "words"),
+    [
+        (GroupView(0, "Stable", "consumer", "faust", 3, frozenset({READ})), "ok", "Stable, 3 members; it may be joined"),
+        (GroupView(0, "Dead", rights=frozenset({READ})), "ok", "does not exist yet; it may be joined"),
+        (GroupView(0, "Empty", "consumer"), "ok", "this broker does not tell"),
+        (GroupView(30), "failed", "may not use it"),
+        (GroupView(0, "Stable", "consumer", "faust", 1, frozenset()), "failed", "may not join it"),
+        (GroupView(15), "failed", "nobody coordinates it: GroupCoordinatorNotAvailableError"),
+        (GroupView(0, "Stable", "consumer", "range", 2), "failed", "in use by another application (2 members, protocol range)"),
+        (GroupView(0, "Stable", "connect", "", 1), "failed", "protocol connect"),
+    ],
+)  # fmt: skip
+def test_the_group(group: GroupView, outcome: str, words: str) -> None:
+    (found,) = judge_group("g", group, KAFKA)
+    assert (found.subject, found.outcome) == ("group g", outcome)
+    assert words in found.detail
+    assert bool(found.remedy) == (outcome == "failed")
+
+
+def test_settings_that_are_kept_back() -> None:
+    found = judge_hidden({"t": "TopicAuthorizationFailedError", "": "x"}, KAFKA)
+    assert [(one.subject, one.outcome) for one in found] == [("t", "warning"), ("broker", "warning")]
+    assert "--operation DescribeConfigs --topic t" in found[0].remedy
+
+
+@pytest.mark.parametrize("request_", [TopicsWithRights(["t"]), GroupWithRights("g")])
+def test_old_brokers_are_asked_without_rights(request_: Any) -> None:
+    """The newest version that both sides know; below those that tell rights the library's own are used."""
+    key = request_.prepare({3: (0, 12), 15: (0, 6)}).API_KEY
+    versions = {asked: request_.prepare({key: (0, asked)}).API_VERSION for asked in (1, 2, 13)}
+    assert versions == {1: 1, 2: 2, 13: 8 if key == 3 else 3}
+
+
+def test_a_request_on_the_wire() -> None:
+    """Topics, then: do not create them (0), no rights of the cluster (0), rights of the topics (1)."""
+    raw = TopicsWithRights(["t"]).prepare({3: (0, 8)}).encode()
+    body = BytesIO(raw)
+    assert Int32.decode(body) == 1
+    assert String("utf-8").decode(body) == "t"
+    assert body.read() == b"\0\0\x01"
+    assert GroupWithRights("g").prepare({15: (0, 5)}).encode().endswith(b"g\x01")

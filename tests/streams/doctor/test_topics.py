@@ -1,0 +1,150 @@
+"""What is said about topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.doctor.kafka_facts import Partition, TopicView
+from streams.doctor.needs import Need, topic_needs
+from streams.doctor.topics import Expected, acl_command, judge_topic, largest_record, principal, split_problem
+from streams.roster import AgentName
+from streams.settings import KafkaSettings, Settings
+
+READ, TASKS, WRITTEN = Need(reads=True), Need(reads=True, writes=True, is_tasks=True), Need(writes=True)
+SOUND = {
+    "cleanup.policy": "delete",
+    "max.message.bytes": "4194304",
+    "min.insync.replicas": "2",
+    "retention.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+
+
+def topic(
+    partitions: int = 4, replicas: int = 3, in_sync: int | None = None, leader: int = 1, error: int = 0
+) -> TopicView:
+    one = Partition(leader, replicas, replicas if in_sync is None else in_sync)
+    return TopicView("t", error, (one,) * partitions)
+
+
+def judged(
+    view: TopicView, need: Need = TASKS, *, workers: int = 1, events_bytes: int | None = None, **shown: str
+) -> list[tuple[str, str, bool]]:
+    settings = SOUND | {name.replace("_", "."): value for name, value in shown.items()}
+    found = judge_topic(view, settings, need, Expected(Settings(), workers, events_bytes))
+    assert {one.check for one in found} == {"topics"}
+    assert {one.subject for one in found} == {"t"}
+    assert all(one.remedy for one in found if one.outcome != "ok")
+    return [(one.outcome, one.detail, one.may_pass) for one in found]
+
+
+def test_a_sound_topic_is_one_line() -> None:
+    assert judged(topic()) == [
+        (
+            "ok",
+            "4 partitions, 3 replicas, 2 of them in sync at least, kept for 7 d, records up to 4194304 bytes",
+            False,
+        )
+    ]
+    # What the broker does not show is neither told nor held against it.
+    assert judge_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
+    assert "kept for ever" in judged(topic(), retention_ms="-1")[0][1]
+
+
+@pytest.mark.parametrize(
+    ("view", "need", "more", "outcome", "words", "may_pass"),
+    [
+        (topic(leader=-1), TASKS, {}, "failed", "4 of 4 partitions have no leader", True),
+        (topic(), TASKS, {"cleanup_policy": "compact"}, "failed", "cleanup.policy must be delete", False),
+        (topic(), WRITTEN, {"max_message_bytes": "1000"}, "failed", "at least 32768 (got 1000)", False),
+        (topic(), WRITTEN, {"unclean_leader_election_enable": "true"}, "failed", "must be false", False),
+        (topic(replicas=2), WRITTEN, {"min_insync_replicas": "3"}, "failed", "every write is refused", False),
+        (topic(in_sync=1), WRITTEN, {}, "failed", "1 replicas of a partition keep up", True),
+        (topic(replicas=2), WRITTEN, {}, "warning", "no write while one broker restarts", False),
+        (topic(), WRITTEN, {"min_insync_replicas": "1"}, "warning", "lost with one disk", False),
+        (topic(replicas=1), READ, {}, "warning", "has 1 replica", False),
+        (topic(), READ, {"retention_ms": "3600000"}, "warning", "keeps records for 1 h", False),
+        (topic(partitions=1), READ, {}, "warning", "too few partitions (1): a second worker", False),
+        (topic(), READ, {"workers": 6}, "warning", "too few partitions (4): 2 of 6 workers", False),
+        (topic(), TASKS, {"max_message_bytes": "1048588"}, "warning", "takes records of up to 1048588", False),
+    ],
+)  # fmt: skip
+def test_each_fault_is_named(
+    view: TopicView, need: Need, more: dict[str, Any], outcome: str, words: str, may_pass: bool
+) -> None:
+    """One finding each, with a remedy; what may pass by waiting is told from what does not."""
+    ((found, detail, passes),) = judged(view, need, **more)
+    assert (found, passes) == (outcome, may_pass)
+    assert words in detail
+
+
+def test_what_does_not_matter_for_a_topic_is_not_held_against_it() -> None:
+    """Nothing waits on a topic that is only written; nothing is refused on one that is only read."""
+    assert judged(topic(partitions=1), WRITTEN, retention_ms="1000", workers=9)[0][0] == "ok"
+    assert judged(topic(in_sync=1), READ)[0][0] == "ok"
+    # No event is larger than its own topic takes, so tasks need no more.
+    assert judged(topic(), TASKS, max_message_bytes="1048588", events_bytes=1_048_588)[0][0] == "ok"
+
+
+def test_topics_that_cannot_be_used() -> None:
+    """Missing, hidden, in trouble."""
+    missing = TopicView("qa.events", 3)
+    (found,) = judge_topic(missing, None, READ, Expected(Settings(), 1))
+    assert (found.outcome, found.detail, found.may_pass) == ("failed", "is not there", True)
+    assert "--create --topic qa.events --partitions 4" in found.remedy
+    settings = Settings.model_validate({"topics": {"create": True}})
+    (found,) = judge_topic(missing, None, READ, Expected(settings, 1))
+    assert (found.outcome, found.detail) == ("ok", "is not there; a worker creates it with 4 partitions")
+    (found,) = judge_topic(TopicView("t", 29), None, READ, Expected(Settings(), 1))
+    assert "may not even see it" in found.detail
+    (found,) = judge_topic(TopicView("t", 5), None, READ, Expected(Settings(), 1))
+    assert (found.detail, found.may_pass) == ("cannot be used: LeaderNotAvailableError", True)
+
+
+def test_what_agents_do_with_topics() -> None:
+    """A topic that all agents together read and write is both; apart each has its own."""
+    settings = Settings.model_validate({"metrics": {"coverage": {}}})
+    tasks = "judge.tasks.coverage"
+    assert topic_needs(settings, ("intake", "judge", "monitor")) == {
+        "qa.events": Need(reads=True),
+        tasks: Need(reads=True, writes=True, is_tasks=True),
+        "qa.dead-letters": Need(writes=True),
+        "qa.scores": Need(reads=True, writes=True),
+        "qa.alerts": Need(writes=True),
+    }
+    judge: tuple[AgentName, ...] = ("judge",)
+    assert topic_needs(settings, judge) == {
+        tasks: Need(reads=True, is_tasks=True),
+        "qa.scores": Need(writes=True),
+        "qa.dead-letters": Need(writes=True),
+    }
+
+
+def test_commands_that_grant() -> None:
+    kafka = KafkaSettings.model_validate(
+        {
+            "security": {
+                "protocol": "SASL_PLAINTEXT",
+                "mechanism": "PLAIN",
+                "username": "judge",
+                "password_env": "P",
+            }
+        }
+    )
+    assert acl_command(kafka, "Read", topic="t").endswith(
+        "--allow-principal User:judge --operation Read --topic t"
+    )
+    assert acl_command(kafka, "Read", group="g").endswith("--group g")
+    assert acl_command(KafkaSettings(), "IdempotentWrite").endswith(
+        "User:... --operation IdempotentWrite --cluster"
+    )
+    assert principal(kafka) == "User:judge"
+
+
+def test_small_parts() -> None:
+    assert split_problem("topic t: is wrong; mend; it", "t") == ("is wrong; mend", "it")
+    assert split_problem("alone") == ("alone", "")
+    assert largest_record({"t": {"max.message.bytes": "7"}}, "t") == 7
+    assert largest_record({}, "t") is None
