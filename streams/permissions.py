@@ -13,77 +13,18 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
-from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from streams.acls import Grant, Operation, commands
 from streams.kafka_errors import Explanation, KafkaAccessError, principal_of
+from streams.kafka_requests import TopicsWithRights
 from streams.settings import KafkaSettings
 
 _BITS: Final[dict[Operation, int]] = {"Read": 3, "Write": 4}
 """Kafka's numbers of the operations that are looked at: each is a bit of what a topic allows."""
-_METADATA: Final = 3
-
-
-class _Answer(Response):  # type: ignore[misc]  # aiokafka is not annotated
-    API_KEY = _METADATA
-    API_VERSION = 8
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "brokers",
-            Array(("node_id", Int32), ("host", String("utf-8")), ("port", Int32), ("rack", String("utf-8"))),
-        ),
-        ("cluster_id", String("utf-8")),
-        ("controller_id", Int32),
-        (
-            "topics",
-            Array(
-                ("error_code", Int16),
-                ("topic", String("utf-8")),
-                ("is_internal", Boolean),
-                (
-                    "partitions",
-                    Array(
-                        ("error_code", Int16),
-                        ("partition", Int32),
-                        ("leader", Int32),
-                        ("leader_epoch", Int32),
-                        ("replicas", Array(Int32)),
-                        ("isr", Array(Int32)),
-                        ("offline_replicas", Array(Int32)),
-                    ),
-                ),
-                ("authorized_operations", Int32),
-            ),
-        ),
-        ("cluster_authorized_operations", Int32),
-    )
-
-
-class _Question(RequestStruct):  # type: ignore[misc]  # aiokafka is not annotated
-    """The first version of this request that asks for what is allowed; aiokafka's own go up to 5."""
-
-    API_KEY = _METADATA
-    API_VERSION = 8
-    RESPONSE_TYPE = _Answer
-    SCHEMA = Schema(
-        ("topics", Array(String("utf-8"))),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-    )
-
-
-class _AllowedOnTopics(Request[_Question]):  # type: ignore[misc]  # aiokafka is not annotated
-    API_KEY = _METADATA
-
-    def __init__(self, topics: Sequence[str]) -> None:
-        self._topics = list(topics)
-
-    def build(self, request_struct_class: type[_Question]) -> _Question:
-        return request_struct_class(self._topics, False, False, True)  # noqa: FBT003 - by position, as it is sent
+_RIGHTS_TOLD_SINCE: Final = 8
+"""The version of the answer from which on it tells what is allowed."""
+_NOT_TOLD: Final = -(2**31)
 
 
 async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[Grant]:
@@ -103,10 +44,9 @@ async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[G
     topics = [grant for grant in grants if grant.resource == "topic"]
     node = client.get_random_node()
     if topics:
-        try:
-            answer = await client.send(node, _AllowedOnTopics([grant.name for grant in topics]))
-        except NotImplementedError:
-            return []  # an older broker
+        answer = await client.send(node, TopicsWithRights([grant.name for grant in topics]))
+        if answer.API_VERSION < _RIGHTS_TOLD_SINCE:
+            return []
         allowed = {topic[1]: (topic[0], topic[4]) for topic in answer.topics}
         for grant in topics:
             missing = _missing(grant, *allowed.get(grant.name, (NoError.errno, -1)))
@@ -125,7 +65,7 @@ def _missing(grant: Grant, code: int, operations: int) -> tuple[Operation, ...]:
     error = for_code(code)
     if error is TopicAuthorizationFailedError:
         return looked_at
-    if error is UnknownTopicOrPartitionError:
+    if error is UnknownTopicOrPartitionError or operations == _NOT_TOLD:
         return ()
     return tuple(operation for operation in looked_at if not operations >> _BITS[operation] & 1)
 

@@ -11,11 +11,13 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatClient
+from streams.acls import worker_grants
 from streams.errors import StreamsError
 from streams.roster import AGENTS, AgentName, needed_topics
 from streams.settings import Settings
 from streams.topics import ensure_topics
 from streams.web import WebServer
+from streams.web_access import open_access
 from streams.wiring import Wiring
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -75,24 +77,28 @@ async def run_worker(
         JudgeConfigurationError: No judge call can succeed as configured.
     """
     wiring = Wiring(settings, agents=agents, registry=registry, chat=chat, env=env)
-    await _Worker(settings, wiring).run(stop, on_ready)
+    await _Worker(settings, wiring, env).run(stop, on_ready)
 
 
 class _Worker:
     """The life of one worker: start, reading, an orderly end."""
 
-    def __init__(self, settings: Settings, wiring: Wiring) -> None:
+    def __init__(self, settings: Settings, wiring: Wiring, env: Mapping[str, str] | None) -> None:
         self._settings = settings
         self._wiring = wiring
+        self._env = env
 
     async def run(self, stop: asyncio.Event, on_ready: Callable[[Running], None] | None) -> None:
         telemetry = self._settings.telemetry
+        auth, tls = open_access(telemetry, self._env)
         web = WebServer(
             host=telemetry.host,
             port=telemetry.port,
             registry=self._wiring.metrics.registry,
             health=self._wiring.health,
             status=self._wiring.status,
+            auth=auth,
+            tls=tls,
         )
         await web.start()
         try:
@@ -104,6 +110,12 @@ class _Worker:
                 create=self._settings.topics.create,
                 partitions=self._settings.topics.create_partitions,
                 replication_factor=self._settings.topics.create_replication_factor,
+                grants=worker_grants(
+                    self._settings.topics,
+                    self._settings.metrics,
+                    self._wiring.group_id,
+                    self._wiring.agents,
+                ),
             )
             if not await _ended_before(stop, topics_ready):
                 return

@@ -31,6 +31,7 @@ def worker(
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
+    from streams.kafka_errors import explain
     from streams.logs import set_up_logs
     from streams.roster import AGENTS
     from streams.worker import run_worker
@@ -49,4 +50,7 @@ def worker(
     except JudgeConfigurationError as error:
         raise BadUsageError(str(error)) from error
     except StreamsError as error:
+        found = explain(error, settings.kafka)
+        if found is not None and found.lasting:
+            raise BadUsageError(str(found)) from error
         raise CommandError(str(error)) from error
