@@ -22,8 +22,10 @@ from streams.printable import printable
 if TYPE_CHECKING:
     from judge.metric import Metric
     from streams.cli.judge_tally import Tally
-    from streams.settings import EndpointSettings
+    from streams.file_judging import FileJudge
+    from streams.settings import EndpointSettings, JudgeSettings, Settings
 
+CONCURRENCY = 16
 JUDGE_TIMEOUT_SECONDS = 120.0
 
 
@@ -33,12 +35,13 @@ class _Call:
 
     file: Path
     metric: str
+    config: Path | None
     prompt_pack: Path | None
     base_url: str | None
     model: str | None
     output: Path | None
     mode: Literal["evidence", "verbatim"] | None
-    concurrency: int
+    concurrency: int | None
     as_json: bool
 
 
@@ -52,6 +55,15 @@ def judge(
             "--metric", "-m", metavar="NAME", help="coverage, relevance, or any name with --prompt-pack."
         ),
     ],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE",
+            help="A worker's settings: its endpoints, limits, redaction, prices and cache, and its metric of this name.",
+        ),
+    ] = None,
     prompt_pack: Annotated[
         Path | None, typer.Option("--prompt-pack", metavar="FILE", help="File with the metric's prompts.")
     ] = None,
@@ -77,8 +89,14 @@ def judge(
         ),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=1000, help="Lines judged at the same time.")
-    ] = 16,
+        int | None,
+        typer.Option(
+            "--concurrency",
+            min=1,
+            max=1000,
+            help=f"Lines judged at the same time; else judge.max_in_flight of --config, else {CONCURRENCY}.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -89,15 +107,18 @@ def judge(
 ) -> None:
     """Score the events of a file, one result a line, in the order of the lines.
 
-    Asks the endpoint of --base-url, or of OPENAI_BASE_URL and OPENAI_API_KEY (which is sent to either); without any
-    of them a rule-based judge inside this process, which understands nothing and costs nothing.
+    Asks the endpoint of --base-url, or those of --config, or that of OPENAI_BASE_URL and OPENAI_API_KEY (which is sent to
+    either); without any of them a rule-based judge inside this process, which understands nothing and costs nothing. What
+    --config says of Kafka, sampling and budgets means nothing here.
     """
     from streams.cli.running import run_until_stopped
 
-    call = _Call(file, metric, prompt_pack, base_url, model, output, mode, concurrency, as_json)
-    built = _metric(call)
+    call = _Call(file, metric, config, prompt_pack, base_url, model, output, mode, concurrency, as_json)
+    settings = _settings(call)
+    asked = _judge_settings(call, settings)
+    built = _metric(call, settings, asked)
     with opened(file) as lines, _output(output) as out:
-        tally = run_until_stopped(lambda stop: _judge(call, built, lines, out, stop))
+        tally = run_until_stopped(lambda stop: _judge(call, asked, built, lines, out, stop))
     text = json.dumps(tally.as_json(), ensure_ascii=False) if as_json else tally.line()
     typer.echo(text, err=not (as_json and output is not None))
     if tally.interrupted:
@@ -108,24 +129,54 @@ def judge(
         raise CommandError(f"{tally.invalid} of {tally.lines} lines are no events")
 
 
-def _metric(call: _Call) -> Metric:
+def _settings(call: _Call) -> Settings | None:
+    from streams.cli.settings import settings_for_command
+    from streams.logs import set_up_logs
+    from streams.settings import TelemetrySettings
+
+    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
+    return None if call.config is None else settings_for_command(call.config)
+
+
+def _judge_settings(call: _Call, settings: Settings | None) -> JudgeSettings:
+    from streams.settings import JudgeSettings
+
+    if settings is None:
+        # Its own bound on time: no consumer group waits here.
+        return JudgeSettings(
+            max_in_flight=call.concurrency or CONCURRENCY, timeout_seconds=JUDGE_TIMEOUT_SECONDS
+        )
+    if call.concurrency is None:
+        return settings.judge
+    return settings.judge.model_copy(update={"max_in_flight": call.concurrency})
+
+
+def _metric(call: _Call, settings: Settings | None, judge: JudgeSettings) -> Metric:
     from pydantic import ValidationError
 
     from streams.errors import SettingsError
-    from streams.judging import build_metric
-    from streams.logs import set_up_logs
-    from streams.settings import BUILT_IN_METRICS, MetricSettings, TelemetrySettings
+    from streams.judging import build_metric, guarded
+    from streams.settings import BUILT_IN_METRICS, MetricSettings
 
-    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
-    if call.prompt_pack is None and call.metric not in BUILT_IN_METRICS:
-        raise BadUsageError(
-            f"--metric must be {' or '.join(BUILT_IN_METRICS)}, got {call.metric!r}; any other name needs --prompt-pack"
+    named = None if settings is None else settings.metrics.get(call.metric)
+    pack = call.prompt_pack or (None if named is None else named.prompt_pack)
+    if pack is None and call.metric not in BUILT_IN_METRICS:
+        known = (
+            BUILT_IN_METRICS
+            if settings is None
+            else tuple({**dict.fromkeys(BUILT_IN_METRICS), **settings.metrics})
         )
-    if call.prompt_pack is not None and call.mode == "evidence":
+        raise BadUsageError(
+            f"--metric must be {' or '.join(known)}, got {call.metric!r}; any other name needs --prompt-pack"
+        )
+    if pack is not None and call.mode == "evidence":
         raise BadUsageError("--mode must be verbatim with a prompt pack, got 'evidence'; leave it out")
+    mode = call.mode if call.mode is not None or named is None or call.prompt_pack is not None else named.mode
     try:
-        settings = MetricSettings(prompt_pack=call.prompt_pack, mode=call.mode)
-        return build_metric(call.metric, settings)
+        wanted = MetricSettings(
+            prompt_pack=pack, mode=mode, score_range=None if named is None else named.score_range
+        )
+        return guarded(build_metric(call.metric, wanted), judge)
     except (SettingsError, ValidationError) as error:
         raise BadUsageError(str(error)) from error
 
@@ -143,55 +194,88 @@ def _output(file: Path | None) -> Iterator[TextIO]:
         yield handle
 
 
-async def _judge(call: _Call, metric: Metric, lines: BinaryIO, out: TextIO, stop: asyncio.Event) -> Tally:
-    from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+async def _judge(
+    call: _Call, settings: JudgeSettings, metric: Metric, lines: BinaryIO, out: TextIO, stop: asyncio.Event
+) -> Tally:
+    from judge.errors import JudgeConfigurationError
     from streams.cli.judge_tally import Tally
-    from streams.file_judging import InvalidLine, judge_lines
-    from streams.judging import build_judges, build_prices, open_chat
-    from streams.settings import JudgeSettings
+    from streams.errors import SettingsError
+    from streams.file_judging import open_file_judge
 
     tally = Tally(metric.name, metric.score_range)
-    async with _endpoint(call) as endpoint:
-        # Its own bound on time: no consumer group waits here.
-        settings = JudgeSettings(
-            endpoints=(endpoint,), max_in_flight=call.concurrency, timeout_seconds=JUDGE_TIMEOUT_SECONDS
-        )
-        chat = open_chat(endpoint, settings)
-        prices = build_prices((endpoint,))
-        judge_ = build_judges({metric.name: metric}, chat, settings, endpoint, prices=prices)[metric.name]
-        source = "stdin" if str(call.file) == "-" else call.file.name
-        outcomes = judge_lines(lines, judge_, source=source, concurrency=call.concurrency)
-
-        async def write() -> None:
-            with progress(call.file) as advance:
-                async for outcome in outcomes:
-                    if isinstance(outcome, InvalidLine):
-                        typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
-                    else:
-                        out.write(outcome.model_dump_json() + "\n")
-                    tally.add(outcome)
-                    advance()
-
-        writing = asyncio.create_task(write())
-        stopping = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({writing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
-                writing.result()
-            else:
-                tally.interrupted = True
-        except JudgeUnavailableError as error:
-            tally.outage = str(error)
-        except JudgeConfigurationError as error:
-            raise BadUsageError(str(error)) from error
-        finally:
-            writing.cancel()
-            stopping.cancel()
-            await asyncio.gather(writing, stopping, return_exceptions=True)
-            await outcomes.aclose()
-            await chat.close()
-            out.flush()
+    try:
+        async with (
+            _endpoints(call, settings) as endpoints,
+            open_file_judge(metric, settings, endpoints) as judge_,
+        ):
+            await _write(call, settings, judge_, lines, out, tally, stop)
+    except (JudgeConfigurationError, SettingsError) as error:
+        raise BadUsageError(str(error)) from error
     return tally
+
+
+async def _write(
+    call: _Call,
+    settings: JudgeSettings,
+    judge: FileJudge,
+    lines: BinaryIO,
+    out: TextIO,
+    tally: Tally,
+    stop: asyncio.Event,
+) -> None:
+    """Write results until the lines are over, the judge is gone, or somebody asks to stop."""
+    from streams.file_judging import InvalidLine, judge_lines, outage
+
+    source = "stdin" if str(call.file) == "-" else call.file.name
+    outcomes = judge_lines(lines, judge, source=source, concurrency=settings.max_in_flight)
+
+    async def write() -> None:
+        with progress(call.file) as advance:
+            async for outcome in outcomes:
+                if isinstance(outcome, InvalidLine):
+                    typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
+                else:
+                    out.write(outcome.model_dump_json() + "\n")
+                tally.add(outcome)
+                advance()
+
+    writing = asyncio.create_task(write())
+    stopping = asyncio.create_task(stop.wait())
+    failing = asyncio.create_task(outage(judge.pool))
+    try:
+        await asyncio.wait({writing, stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
+        if writing.done():
+            writing.result()
+        elif failing.done():
+            tally.outage = failing.result()
+        else:
+            tally.interrupted = True
+    finally:
+        for task in (writing, stopping, failing):
+            task.cancel()
+        await asyncio.gather(writing, stopping, failing, return_exceptions=True)
+        await outcomes.aclose()
+        out.flush()
+        for usage, cost_usd in judge.checks.used_up:
+            tally.add_usage(usage, cost_usd)
+
+
+@contextlib.asynccontextmanager
+async def _endpoints(call: _Call, settings: JudgeSettings) -> AsyncIterator[tuple[EndpointSettings, ...]]:
+    from streams.judging import judge_endpoints
+
+    if call.config is not None and call.base_url is None:
+        if call.model is not None:
+            raise BadUsageError(
+                f"--model {call.model} needs --base-url beside --config; or name it in {call.config}"
+            )
+        endpoints = judge_endpoints(settings, os.environ)
+        for endpoint in endpoints:
+            typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
+        yield endpoints
+        return
+    async with _endpoint(call) as endpoint:
+        yield (endpoint,)
 
 
 @contextlib.asynccontextmanager

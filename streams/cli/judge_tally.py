@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas import Failed, Scored
+from schemas import Failed, Scored, Usage
 from streams.estimators import WeightedSums
 from streams.file_judging import InvalidLine, Outcome
 
@@ -55,12 +55,16 @@ class Tally:
             self.failed += 1
         else:
             self.unscored += 1
-        self.input_tokens += outcome.usage.input_tokens
-        self.cached_tokens += outcome.usage.cached_tokens
-        self.output_tokens += outcome.usage.output_tokens
-        # One result without a known price, and the sum is not known either.
-        known = self.cost_usd is not None and outcome.cost_usd is not None
-        self.cost_usd = (self.cost_usd or 0.0) + (outcome.cost_usd or 0.0) if known else None
+        self.add_usage(outcome.usage, outcome.cost_usd)
+
+    def add_usage(self, usage: Usage, cost_usd: float | None) -> None:
+        """Take what was used, and what that cost."""
+        self.input_tokens += usage.input_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.output_tokens += usage.output_tokens
+        # One call without a known price, and the sum is not known either.
+        known = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
     def as_json(self) -> dict[str, Any]:
         """Give the summary for programs."""

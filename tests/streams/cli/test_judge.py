@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schemas import RESULT, Scored, Unscored
+from schemas import RESULT, Failed, Scored, Unscored
 from tests.streams.cli.judge_server import (
     EIFFEL_ANSWER,
     EIFFEL_EVIDENCE,
@@ -130,13 +130,13 @@ async def test_reads_standard_input_and_counts_no_forced_zero() -> None:
     assert f"1 scored, mean {first.score:.2f}" in ended.err
 
 
-async def test_an_outage_ends_in_an_error_after_some_tries(events: Path) -> None:
-    """No verdict is made up: the endpoint was asked five times, then it is an error."""
+async def test_an_outage_ends_in_an_error_after_a_while(events: Path) -> None:
+    """No verdict is made up: the endpoint is asked a few times, then it is an error. A check each pause is among the calls."""
     async with judge_server(eiffel, status=503) as server:
         ended = await judgestream(
             "judge", str(events), "--metric", "coverage", "--base-url", server.url, "--model", "m"
         )
-        assert len(server.requests) == 5
+        assert 3 <= len(server.requests) <= 20
     assert ended.code == 1
     assert ended.out == ""
     assert "503" in ended.err
@@ -173,3 +173,90 @@ async def test_a_prompt_pack_makes_a_metric_of_its_own(tmp_path: Path, events: P
     assert system == 'Judge the tone. Reply as {"score": 1}.'
     assert EIFFEL_ANSWER in user
     assert json.loads(ended.out)["score"] == 4
+
+
+def written(path: Path, settings: dict[str, Any]) -> str:
+    path.write_text(json.dumps(settings))  # JSON is YAML
+    return str(path)
+
+
+async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
+    """The spare answers where the first does not; texts are redacted and bounded; 100 tokens at 1 and 10 at 2 USD a million."""
+    path = tmp_path / "events.jsonl"
+    answer = f"{EIFFEL_ANSWER} Write to ada@example.com."
+    path.write_text(f"{event(answer=answer)}\n{event('long', answer='x' * 200)}\n")
+    async with judge_server(eiffel, status=401) as first, judge_server(eiffel) as spare:
+        price = {"input": 1, "output": 2}
+        config = written(
+            tmp_path / "settings.yaml",
+            {
+                "judge": {
+                    "endpoints": [
+                        {
+                            "name": "first",
+                            "base_url": first.url,
+                            "model": "m",
+                            "usd_per_million_tokens": price,
+                        },
+                        {
+                            "name": "spare",
+                            "base_url": spare.url,
+                            "model": "m",
+                            "usd_per_million_tokens": price,
+                        },
+                    ],
+                    "redact": ["emails"],
+                    "max_answer_chars": 150,
+                }
+            },
+        )
+        ended = await judgestream("judge", str(path), "--metric", "coverage", "--config", config)
+        asked = [message["content"] for request in spare.requests for message in request["messages"]]
+    assert ended.code == 0, ended.err
+    judged, too_long = (RESULT.validate_json(line) for line in ended.out.splitlines())
+    assert judged.judge is not None
+    assert (judged.judge.endpoint, judged.judge.fallback) == ("spare", True)
+    assert judged.cost_usd == pytest.approx(120e-6)
+    assert isinstance(too_long, Failed)
+    assert too_long.error_type == "context_too_long"
+    assert "ada@example.com" not in "".join(asked)
+    assert "[email]" in "".join(asked)
+
+
+async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path) -> None:
+    """With its pack and range, under its name there; a verdict that was kept needs no second call."""
+    (tmp_path / "tone.yaml").write_text('messages: [{role: user, content: "A: {answer}"}]')
+    async with judge_server(lambda _: '{"score": 7}') as server:
+        config = written(
+            tmp_path / "settings.yaml",
+            {
+                "metrics": {"tone": {"prompt_pack": str(tmp_path / "tone.yaml"), "score_range": [0, 9]}},
+                "judge": {
+                    "endpoints": [{"name": "only", "base_url": server.url, "model": "m"}],
+                    "cache": {"max_entries": 10, "file": str(tmp_path / "verdicts")},
+                },
+            },
+        )
+        ends = [
+            await judgestream("judge", str(events), "--metric", "tone", "--config", config) for _ in range(2)
+        ]
+        assert len(server.requests) == 1
+    results = [RESULT.validate_json(ended.out) for ended in ends]
+    assert [isinstance(result, Scored) and result.score for result in results] == [7, 7]
+    assert [result.judge is not None and result.judge.cached for result in results] == [False, True]
+
+
+async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> None:
+    """The endpoint is that of --base-url; a model without an address, or an unknown metric, is bad usage."""
+    config = written(tmp_path / "settings.yaml", {"judge": {"endpoints": [{"name": "none", "model": "m"}]}})
+    common = ("judge", str(events), "--config", config)
+    async with judge_server(eiffel) as server:
+        ended = await judgestream(*common, "--metric", "coverage", "--base-url", server.url)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["judge"]["model_asked"] == "tower-judge"
+    ended = await judgestream(*common, "--metric", "coverage", "--model", "other")
+    assert ended.code == 2
+    assert "--model other needs --base-url beside --config" in ended.err
+    ended = await judgestream(*common, "--metric", "tone")
+    assert ended.code == 2
+    assert "--metric must be coverage or relevance, got 'tone'" in ended.err
