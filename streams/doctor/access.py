@@ -10,7 +10,8 @@ from aiokafka.errors import ClusterAuthorizationFailedError, GroupAuthorizationF
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.doctor.kafka_facts import GroupView, Right, TopicView
 from streams.doctor.needs import Need
-from streams.doctor.topics import acl_command, principal
+from streams.doctor.topics import acl_command
+from streams.kafka_errors import principal_of
 from streams.settings import KafkaSettings
 
 FAUST_PROTOCOL: Final = "faust"
@@ -43,7 +44,7 @@ def judge_topic_rights(
                 failed(
                     "access",
                     topic.name,
-                    f"{principal(kafka)} may not {word.lower()} it",
+                    f"{principal_of(kafka)} may not {word.lower()} it",
                     acl_command(kafka, word, topic=topic.name),
                 )
             )
@@ -69,7 +70,7 @@ def judge_producer(error_code: int, kafka: KafkaSettings) -> Finding:
         return failed(
             "access",
             "producer",
-            f"{principal(kafka)} may not produce idempotently",
+            f"{principal_of(kafka)} may not produce idempotently",
             f"grant Write on the topics, or with a broker before 2.8: {acl_command(kafka, 'IdempotentWrite')}",
         )
     return failed(
@@ -86,7 +87,7 @@ def judge_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
     subject = f"group {group_id}"
     grant = acl_command(kafka, "Read", group=group_id)
     if group.error_code == GroupAuthorizationFailedError.errno:
-        return [failed("access", subject, f"{principal(kafka)} may not use it", grant)]
+        return [failed("access", subject, f"{principal_of(kafka)} may not use it", grant)]
     if group.error_code:
         name = for_code(group.error_code).__name__
         return [
@@ -95,7 +96,7 @@ def judge_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
             )
         ]
     if group.rights is not None and Right.READ not in group.rights:
-        return [failed("access", subject, f"{principal(kafka)} may not join it", grant)]
+        return [failed("access", subject, f"{principal_of(kafka)} may not join it", grant)]
     if group.protocol_type not in {"", "consumer"} or group.protocol not in {"", FAUST_PROTOCOL}:
         return [
             failed(

@@ -16,14 +16,22 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
+from judge.chat import ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluator import Judge
 from judge.openai_chat import OpenAIChat
 from judge.task import build_task
-from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored, Usage
+from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
-from streams.judging import build_judges, build_metrics, judge_endpoints, open_chat, smallest_window
+from streams.judging import (
+    build_judges,
+    build_metrics,
+    build_prices,
+    judge_endpoints,
+    open_chat,
+    smallest_window,
+)
 from streams.printable import printable
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.web_access import is_loopback
@@ -120,7 +128,10 @@ class EndpointExaminer:
         url = f"{endpoint.base_url}/models"
         headers = {"Accept": "application/json"}
         if key is not None:
-            headers["Authorization"] = f"Bearer {key.get_secret_value()}"
+            text = key.get_secret_value()
+            if not (text.isascii() and text.isprintable()):
+                return Listed(_no_header(endpoint), go_on=False)
+            headers["Authorization"] = f"Bearer {text}"
         started = self.now()
         try:
             async with (
@@ -130,10 +141,6 @@ class EndpointExaminer:
             ):
                 body = await answer.content.read(MAX_LIST_BYTES)
                 status, date = answer.status, None if "Age" in answer.headers else answer.headers.get("Date")
-        except ValueError:  # a key that no header can carry; the SDK says so in the same way
-            return Listed(
-                failed("judge", endpoint.name, "the API key holds characters that no HTTP header can carry",
-                       "look for line breaks or quotes in the secret"), go_on=False)  # fmt: skip
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return Listed(_unreachable(endpoint, error), go_on=False)
         finished = self.now()
@@ -157,7 +164,8 @@ class EndpointExaminer:
         except (SettingsError, JudgeConfigurationError) as error:
             return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
         try:
-            judges = build_judges(metrics, chat, self.settings.judge, endpoint, window)
+            prices = build_prices((endpoint,))
+            judges = build_judges(metrics, chat, self.settings.judge, endpoint, window, prices=prices)
             found = []
             for name, judge in judges.items():
                 known = self._judged.get((endpoint.name, name))
@@ -189,7 +197,7 @@ class EndpointExaminer:
                 "verdict", subject, what or remedy, remedy if what else "check the endpoint's settings"
             )
         self._count(result)
-        finding = _judged(subject, result, chat, has_range=judge.metric.score_range)
+        finding = _judged(subject, result, judge.metric.score_range, _form(judge, task, chat))
         if finding.outcome != "failed":
             self._judged[endpoint.name, name] = finding
         return finding
@@ -202,22 +210,34 @@ class EndpointExaminer:
             self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
 
 
+def _form(judge: Judge, task: JudgeTask, chat: Any) -> str | None:
+    """How the reply's form was asked for; None where the metric leaves it to its prompt."""
+    prepared = judge.metric.prepare(task)
+    if (
+        not isinstance(chat, OpenAIChat)
+        or not isinstance(prepared, ChatRequest)
+        or prepared.response_schema is None
+    ):
+        return None
+    return chat.response_format.value
+
+
 def _judged(
-    subject: str, result: Scored | Unscored | Failed, chat: Any, *, has_range: tuple[int, int]
+    subject: str, result: Scored | Unscored | Failed, score_range: tuple[int, int], form: str | None
 ) -> Finding:
     usage, seconds = result.usage, result.times.judge_seconds
     spent = [f"{usage.input_tokens} tokens in, {usage.output_tokens} out"]
     spent.append("no price known" if result.cost_usd is None else f"{result.cost_usd:.6f} USD")
     if seconds is not None:
         spent.append(f"{seconds:.2f} s")
-    if isinstance(chat, OpenAIChat):
-        spent.append(f"asked by {chat.response_format.value}")
+    if form is not None:
+        spent.append(f"asked by {form}")
     if result.judge is not None and result.judge.tries > 1:
         spent.append(f"mended at try {result.judge.tries}")
     told = "; ".join(spent)
     match result:
         case Scored():
-            low, high = has_range
+            low, high = score_range
             return ok("verdict", subject, f"{result.score} of {low} to {high} ({told})")
         case Unscored():
             return warning(
@@ -233,6 +253,15 @@ def _judged(
                 f"{result.error_type}: {printable(result.detail, 300)} ({told})",
                 "try a more capable model, or mode verbatim, or mend the prompt pack",
             )
+
+
+def _no_header(endpoint: EndpointSettings) -> Finding:
+    return failed(
+        "judge",
+        endpoint.name,
+        "the API key holds characters that no HTTP header can carry",
+        "look for line breaks or quotes in the secret",
+    )
 
 
 def _said(error: Exception) -> str:

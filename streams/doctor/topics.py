@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from streams.broker_settings import TopicFacts, problems_of
 from streams.doctor.finding import Finding, failed, ok, warning
 from streams.doctor.kafka_facts import TopicView
 from streams.doctor.needs import Need
+from streams.kafka_errors import principal_of
 from streams.settings import KafkaSettings, Settings
 
 TOPIC_SETTINGS: Final = (
@@ -86,7 +88,7 @@ def _unusable(topic: TopicView, settings: Settings) -> Finding:
         return failed(
             "topics",
             name,
-            f"is not there, or {principal(settings.kafka)} may not even see it",
+            f"is not there, or {principal_of(settings.kafka)} may not even see it",
             f"create it, or grant what docs/security.md lists: {acl_command(settings.kafka, 'Describe', topic=name)}",
         )
     return failed(
@@ -268,18 +270,12 @@ def _duration(milliseconds: int) -> str:
     return f"{seconds:.3g} s"
 
 
-def principal(kafka: KafkaSettings) -> str:
-    """Name whom ACLs are granted to, as far as the settings tell."""
-    username = kafka.security.username
-    return "the principal of this client" if username is None else f"User:{username}"
-
-
 def acl_command(kafka: KafkaSettings, operation: str, *, topic: str = "", group: str = "") -> str:
     """Write the command that grants something."""
-    username = kafka.security.username or "..."
-    resource = f"--topic {topic}" if topic else f"--group {group}" if group else "--cluster"
+    user = shlex.quote(f"User:{kafka.security.username or '...'}")
+    resource = f"--topic {topic}" if topic else f"--group {shlex.quote(group)}" if group else "--cluster"
     return (
-        f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal User:{username} "
+        f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal {user} "
         f"--operation {operation} {resource}"
     )
 

@@ -1,0 +1,192 @@
+"""What is said about settings, secrets, prompt packs, budget, process and port; and the sum of it all."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.doctor.configuration import examine_budget, examine_packs, examine_secrets
+from streams.doctor.finding import Diagnosis, Finding, bad_settings, failed, not_tried, ok, warning
+from streams.doctor.machine import examine_port, examine_process
+from streams.settings import Settings, TelemetrySettings
+from tests.streams.certificates import Authority
+
+ENDPOINT = {"name": "main", "base_url": "https://judge.example/v1", "model": "m"}
+
+
+def settings(**sections: Any) -> Settings:
+    return Settings.model_validate({"judge": {"endpoints": [ENDPOINT]}, **sections})
+
+
+def by_subject(found: list[Finding]) -> dict[str, Finding]:
+    return {one.subject: one for one in found}
+
+
+def test_secrets_that_are_there(tmp_path: Path) -> None:
+    """Each place is named, no secret is."""
+    password = tmp_path / "password"
+    password.write_text("hunter2-hunter2")
+    files = Authority(tmp_path).issue("server")
+    found = examine_secrets(
+        settings(
+            kafka={
+                "security": {
+                    "protocol": "SASL_PLAINTEXT",
+                    "mechanism": "PLAIN",
+                    "username": "u",
+                    "password_file": password,
+                }
+            },
+            judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
+            telemetry={
+                "basic_auth": {"username": "ops", "password_env": "PAGE"},
+                "tls": {"certificate_file": files.certificate, "key_file": files.key},
+            },
+        ),
+        {"KEY": "sk-0123456789", "PAGE": "page-secret"},
+    )
+    assert {one.outcome for one in found} == {"ok"}
+    assert list(by_subject(found)) == ["kafka.security", "judge.endpoints (main)", "telemetry"]
+    assert not [word for word in ("hunter2", "sk-0", "page-secret") if word in str(found)]
+
+
+def test_secrets_that_are_missing(tmp_path: Path) -> None:
+    """Each fails by itself, and the settings must change."""
+    found = examine_secrets(
+        settings(
+            kafka={
+                "security": {
+                    "protocol": "SASL_PLAINTEXT",
+                    "mechanism": "PLAIN",
+                    "username": "u",
+                    "password_file": tmp_path / "none",
+                }
+            },
+            judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
+            telemetry={"basic_auth": {"username": "ops", "password_env": "PAGE"}},
+        ),
+        {},
+    )
+    assert [one.outcome for one in found] == ["failed"] * 3
+    assert all(one.by_settings and one.remedy for one in found)
+    assert [one.detail.partition(":")[0] for one in found] == [
+        "kafka.security.password_file",
+        "judge.endpoints (main).api_key_env",
+        "telemetry.basic_auth.password_env",
+    ]
+    assert by_subject(examine_secrets(Settings(), {}))["judge.endpoints"].by_settings
+    assert "judge.endpoints" not in by_subject(examine_secrets(Settings(), {}, judges=False))
+
+
+def test_packs(tmp_path: Path) -> None:
+    """Built in, loading, with a warning, and not at all."""
+    good, odd, bad = (tmp_path / name for name in ("good.md", "odd.md", "bad.md"))
+    good.write_text("## System\nScore.\n\n## User\n{{ item.input }} {{ item.output_text }}\n")
+    odd.write_text(
+        "## System\nScore it: donâ€™t guess.\n\n## User\n{{ item.input }} {{ item.output_text }}\n"
+    )
+    bad.write_text("nothing of a pack")
+    metrics = {
+        "coverage": {},
+        "good": {"prompt_pack": good, "score_range": [1, 5]},
+        "odd": {"prompt_pack": odd, "score_range": [1, 5]},
+        "bad": {"prompt_pack": bad, "score_range": [1, 5]},
+        "none": {"prompt_pack": tmp_path / "none.md", "score_range": [1, 5]},
+    }
+    found = examine_packs(settings(metrics=metrics))
+    assert {one.subject: one.outcome for one in found} == {
+        "coverage": "ok",
+        "good": "ok",
+        "odd": "warning",
+        "bad": "failed",
+        "none": "failed",
+    }
+    assert [one.subject for one in found if one.by_settings] == ["bad", "none"]
+
+
+@pytest.mark.parametrize(
+    ("judge", "expected"),
+    [
+        ({}, {"price (main)": "warning", "limit": "warning"}),
+        ({"budget_usd_per_day": 5}, {"prices": "failed"}),
+        ({"budget": {"calls_per_day": 9}}, {"price (main)": "warning", "limit": "ok"}),
+    ],
+)
+def test_budget(judge: dict[str, Any], expected: dict[str, str]) -> None:
+    """An unknown price, no limit, and a limit in dollars that nobody could keep."""
+    found = examine_budget(settings(judge={"endpoints": [ENDPOINT], **judge}), {})
+    assert {one.subject: one.outcome for one in found} == expected
+
+
+def test_judges_that_cost_nothing_need_no_budget() -> None:
+    for free in (
+        {**ENDPOINT, "usd_per_million_tokens": {"input": 0, "output": 0}},
+        {**ENDPOINT, "model": "offline-rules-1"},
+    ):
+        (found,) = examine_budget(settings(judge={"endpoints": [free]}), {})
+        assert found.outcome == "ok"
+    priced = {**ENDPOINT, "usd_per_million_tokens": {"input": 1, "output": 2}}
+    (found,) = examine_budget(settings(judge={"endpoints": [priced], "budget_usd_per_day": 5}), {})
+    assert found.detail == "5 USD a day, a worker"
+
+
+def test_process(tmp_path: Path) -> None:
+    """64 calls, 1 more to try the endpoint, 128 to spare: 193 descriptors."""
+    found = by_subject(examine_process(settings(), descriptors=192))
+    assert found["faust"].outcome == "ok"
+    assert found["file descriptors"].outcome == "warning"
+    assert "193" in found["file descriptors"].remedy
+    assert by_subject(examine_process(settings(), descriptors=193))["file descriptors"].outcome == "ok"
+    cache = {"max_entries": 5, "file": tmp_path / "none" / "cache"}
+    found = by_subject(examine_process(settings(judge={"endpoints": [ENDPOINT], "cache": cache})))
+    assert found["cache"].outcome == "failed"
+
+
+async def test_port() -> None:
+    """Free, taken (which may pass), nobody's address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        taken.listen()
+        (found,) = await examine_port(TelemetrySettings(port=port), {})
+        assert (found.outcome, found.may_pass) == ("failed", True)
+        assert "Address already in use" in found.detail or "address already in use" in found.detail
+    (found,) = await examine_port(TelemetrySettings(port=port), {})
+    assert (found.outcome, found.detail) == ("ok", "is free")
+    found = (await examine_port(TelemetrySettings(host="192.0.2.1"), {}))[0]
+    assert (found.outcome, found.may_pass) == ("failed", False)
+
+
+async def test_who_gets_at_the_port() -> None:
+    """Everybody, or not even the probes: both are worth a word."""
+    everywhere = "0.0.0.0"  # noqa: S104 - what is told of
+    _, found = await examine_port(TelemetrySettings(host=everywhere, port=0), {})
+    assert (found.outcome, found.remedy.partition(",")[0]) == ("warning", "set telemetry.basic_auth")
+    guarded = TelemetrySettings.model_validate(
+        {"host": everywhere, "port": 0, "basic_auth": {"username": "ops", "password_env": "PAGE"}}
+    )
+    assert len(await examine_port(guarded, {})) == 1
+    _, found = await examine_port(TelemetrySettings(port=0), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert "neither its probes nor Prometheus" in found.detail
+
+
+def test_the_sum() -> None:
+    """Warnings do not count; what the settings cause goes before what else failed; waiting helps where it helps with all."""
+    fine = (ok("port", "", "x"), warning("port", "", "x", "y"), not_tried("port", "", "z"))
+    lasting, passing = failed("port", "", "x", "y"), failed("port", "", "x", "y", may_pass=True)
+    wrong = bad_settings("secrets", "", "a: b; c; d")
+    assert (wrong.detail, wrong.remedy) == ("a: b; c", "d")
+    assert bad_settings("secrets", "", "alone").detail == "alone"
+    for findings, code, may_pass in (
+        (fine, 0, False),
+        ((*fine, passing), 1, True),
+        ((*fine, passing, lasting), 1, False),
+        ((passing, wrong), 2, False),
+    ):
+        diagnosis = Diagnosis(findings)
+        assert (diagnosis.exit_code, diagnosis.may_pass) == (code, may_pass)
+        assert diagnosis.as_json()["ok"] == (code == 0)
+    assert Diagnosis(fine).counts() == {"ok": 1, "warning": 1, "failed": 0, "not tried": 1}
