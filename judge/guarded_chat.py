@@ -154,6 +154,7 @@ class GuardedChat:
         self._in_flight = 0
         self._waiting: deque[tuple[asyncio.Future[_Marks], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._start = GentleStart()
         self._checking = False
         self._paused_until = 0.0
@@ -320,10 +321,15 @@ class GuardedChat:
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:
-            if loop.time() < self._timer.when() <= at:
+            if self._timer_at <= at:
                 return  # it looks again then
             self._timer.cancel()
-        self._timer = loop.call_at(at, self.admit)
+        # uvloop counts whole milliseconds: it may call too early, and what it gives for less than one knows no time.
+        self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self.admit()
 
     def _turn_away(self, error: EndpointDownError) -> None:
         waiting, self._waiting = self._waiting, deque()
