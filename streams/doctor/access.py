@@ -12,10 +12,13 @@ from streams.doctor.kafka_facts import GroupView, Right, TopicView
 from streams.doctor.needs import Need
 from streams.doctor.topics import acl_command
 from streams.kafka_errors import principal_of
+from streams.printable import printable
 from streams.settings import KafkaSettings
 
-FAUST_PROTOCOL: Final = "faust"
+OUR_PROTOCOL: Final = "roundrobin"
 """How workers share partitions; a group in which others share them in another way would refuse them."""
+OUR_CLIENT: Final = "judgestream"
+"""What workers call themselves; who calls itself otherwise would take part of the records away."""
 _WORDS: Final = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
@@ -97,16 +100,24 @@ def judge_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
         ]
     if group.rights is not None and Right.READ not in group.rights:
         return [failed("access", subject, f"{principal_of(kafka)} may not join it", grant)]
-    if group.protocol_type not in {"", "consumer"} or group.protocol not in {"", FAUST_PROTOCOL}:
+    others = sorted(client for client in group.clients if client != OUR_CLIENT)
+    if group.protocol_type not in {"", "consumer"} or group.protocol not in {"", OUR_PROTOCOL} or others:
+        who = (
+            f"clients {', '.join(others)}" if others else f"protocol {group.protocol or group.protocol_type}"
+        )
         return [
             failed(
                 "access",
                 subject,
-                f"is in use by another application ({group.members} members, protocol {group.protocol or group.protocol_type})",
+                f"is in use by another application ({len(group.clients)} members, {printable(who, 200)})",
                 "choose another kafka.group_id",
             )
         ]
-    state = "does not exist yet" if group.state in {"", "Dead"} else f"{group.state}, {group.members} members"
+    state = (
+        "does not exist yet"
+        if group.state in {"", "Dead"}
+        else f"{group.state}, {len(group.clients)} members"
+    )
     if group.rights is None:
         return [ok("access", subject, f"{state}; this broker does not tell whether it may be joined")]
     return [ok("access", subject, f"{state}; it may be joined")]

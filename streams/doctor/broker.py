@@ -191,7 +191,7 @@ class BrokerExaminer:
         ]
 
     def _topics(self, cluster: Cluster, shown: ShownSettings, group: GroupView | Finding) -> list[Finding]:
-        here = group.members if isinstance(group, GroupView) else 0
+        here = len(group.clients) if isinstance(group, GroupView) else 0
         expected = Expected(
             self._settings,
             workers=max(1, here) if self._workers is None else self._workers,

@@ -92,7 +92,7 @@ class GroupView:
         state: Stable, Empty, Dead (there is none), ...
         protocol_type: "consumer" for every consumer group; empty where there is none.
         protocol: How its members share partitions; empty while it has none.
-        members: How many there are.
+        clients: What each member calls itself.
         rights: What we may do with it; None where the broker does not tell.
     """
 
@@ -100,7 +100,7 @@ class GroupView:
     state: str = ""
     protocol_type: str = ""
     protocol: str = ""
-    members: int = 0
+    clients: tuple[str, ...] = ()
     rights: frozenset[Right] | None = None
 
 

@@ -154,7 +154,7 @@ class KafkaProbe:
         answer = await self._ask((found.host, found.port), GroupWithRights(group_id))
         code, _, state, protocol_type, protocol, members, *rights = answer.groups[0]
         told = rights_of(rights[0] if rights else NO_RIGHTS_TOLD)
-        return GroupView(code, state, protocol_type, protocol, len(members), told)
+        return GroupView(code, state, protocol_type, protocol, tuple(member[1] for member in members), told)
 
     async def producer_id_error(self, at: tuple[str, int]) -> int:
         """Ask for an idempotent producer's id, a number that is used for nothing; give the error's code or 0.

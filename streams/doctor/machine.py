@@ -20,7 +20,7 @@ from streams.web_access import is_loopback
 
 SPARE_DESCRIPTORS: Final = 128
 """For the broker's connections, the port's visitors, files and the event loop."""
-_LOOK_SECONDS: Final = 3.0
+_LOOK_SECONDS: Final = 1.0
 
 
 def examine_process(settings: Settings, *, descriptors: int | None = None) -> list[Finding]:

@@ -76,6 +76,10 @@ class Service:
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> Ended:
         """Send a signal and wait for the end."""
         self._process.send_signal(number)
+        return await self.end()
+
+    async def end(self) -> Ended:
+        """Wait for the end."""
         out, err = await asyncio.wait_for(self._process.communicate(), DEADLINE_SECONDS)
         assert self._process.returncode is not None
         return Ended(self._process.returncode, out.decode(), err.decode())

@@ -62,14 +62,15 @@ def test_the_producer() -> None:
 @pytest.mark.parametrize(
     ("group", "outcome", "words"),
     [
-        (GroupView(0, "Stable", "consumer", "faust", 3, frozenset({READ})), "ok", "Stable, 3 members; it may be joined"),
+        (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",) * 3, frozenset({READ})), "ok", "Stable, 3 members; it may be joined"),
         (GroupView(0, "Dead", rights=frozenset({READ})), "ok", "does not exist yet; it may be joined"),
         (GroupView(0, "Empty", "consumer"), "ok", "this broker does not tell"),
         (GroupView(30), "failed", "may not use it"),
-        (GroupView(0, "Stable", "consumer", "faust", 1, frozenset()), "failed", "may not join it"),
+        (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",), frozenset()), "failed", "may not join it"),
         (GroupView(15), "failed", "nobody coordinates it: GroupCoordinatorNotAvailableError"),
-        (GroupView(0, "Stable", "consumer", "range", 2), "failed", "in use by another application (2 members, protocol range)"),
-        (GroupView(0, "Stable", "connect", "", 1), "failed", "protocol connect"),
+        (GroupView(0, "Stable", "consumer", "range", ("judgestream",)), "failed", "another application (1 members, protocol range)"),
+        (GroupView(0, "Stable", "consumer", "roundrobin", ("x", "judgestream")), "failed", "(2 members, clients x)"),
+        (GroupView(0, "Stable", "connect"), "failed", "protocol connect"),
     ],
 )  # fmt: skip
 def test_the_group(group: GroupView, outcome: str, words: str) -> None:

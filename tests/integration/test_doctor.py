@@ -1,0 +1,403 @@
+"""The doctor beside real brokers and real workers: every fault is named, nothing is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from judge.offline import OFFLINE_MODEL
+from judge.offline.server import OfflineJudge
+from judge.scripted import ScriptedChat
+from streams.doctor.examination import Examination
+from streams.doctor.finding import Diagnosis, Finding
+from streams.doctor.kafka_probe import KafkaProbe
+from streams.embedded.broker import EmbeddedBroker
+from streams.embedded.protocol import ApiKey, ErrorCode
+from streams.embedded.wire import Writer
+from tests.integration.conftest import RunningBroker
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage, event
+from tests.integration.wire_client import WireClient
+from tests.streams.cli.processes import Service, judgestream, running
+
+NEEDED = ("events", "tasks.tone", "scores", "dead", "alerts")
+
+
+@pytest.fixture
+async def offline() -> AsyncIterator[OfflineJudge]:
+    async with OfflineJudge() as server:
+        yield server
+
+
+@pytest.fixture
+def stage(broker: RunningBroker, tmp_path: Path, offline: OfflineJudge) -> Stage:
+    """Settings with names of their own; no topic is there, and none is to be created."""
+    stage = Stage(broker.bootstrap_servers, tmp_path)
+    stage.changes = {
+        "topics.create": False,
+        "judge.endpoints": [{"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}],
+    }
+    return stage
+
+
+@pytest.fixture
+def topics(stage: Stage, broker: RunningBroker) -> Stage:
+    """The same with topics."""
+    for name in NEEDED:
+        broker.create_topic(stage.topic(name), stage.partitions)
+    return stage
+
+
+async def diagnosed(stage: Stage, env: Mapping[str, str] | None = None, **options: Any) -> Diagnosis:
+    # The verdict on the pack of these tests is another test's.
+    options.setdefault("skip", ("verdict",))
+    return await Examination(stage.settings, env=env or {}, **options).run()
+
+
+def found(diagnosis: Diagnosis, check: str, subject: str = "") -> Finding:
+    (one,) = (one for one in diagnosis.findings if one.check == check and one.subject == subject)
+    return one
+
+
+def config(stage: Stage) -> str:
+    file = stage.directory / "judgestream.yaml"
+    file.write_text(yaml.safe_dump(stage.document()))
+    return str(file)
+
+
+async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
+    """Nothing fails; what a broker tells of rights is told, and what it does not is not claimed."""
+    diagnosis = await diagnosed(topics)
+    assert diagnosis.failures == ()
+    assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "lets us in: plain text"
+    events = found(diagnosis, "topics", topics.topic("events"))
+    # One broker holds one replica, which is worth a word wherever it is.
+    assert (events.outcome, events.detail.partition(":")[0]) == ("warning", "has 1 replica")
+    rights = found(diagnosis, "access", "topics")
+    assert rights.outcome == ("ok" if broker.kind == "apache" else "not tried")
+    if broker.kind == "apache":
+        read, _, written = rights.detail.partition("; ")
+        assert set(read.removeprefix("Read: ").split(", ")) == {
+            topics.topic(name) for name in ("events", "tasks.tone", "scores")
+        }
+        assert set(written.removeprefix("Write: ").split(", ")) == {
+            topics.topic(name) for name in ("tasks.tone", "dead", "scores", "alerts")
+        }
+    assert found(diagnosis, "access", f"group {topics.name}-group").detail.startswith("does not exist yet")
+    assert found(diagnosis, "access", "producer").outcome == "ok"
+    assert found(diagnosis, "clock").outcome == "ok"
+
+
+async def test_topics_that_are_missing(stage: Stage) -> None:
+    """Each is named with the command that creates it; asking does not create it, though the broker would."""
+    diagnosis = await diagnosed(stage)
+    for name in NEEDED:
+        one = found(diagnosis, "topics", stage.topic(name))
+        assert (one.outcome, one.detail) == ("failed", "is not there")
+        assert f"--create --topic {stage.topic(name)}" in one.remedy
+    assert diagnosis.may_pass
+    admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers)
+    await admin.start()
+    try:
+        there = await admin.list_topics()
+    finally:
+        await admin.close()
+    assert not [name for name in there if name.startswith(stage.name)]
+
+
+async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> None:
+    """Compacted, too small for a dead letter, too few partitions for the workers."""
+    broker.create_topic(stage.topic("events"), 2)
+    broker.create_topic(stage.topic("tasks.tone"), 4, cleanup_policy="compact")
+    broker.create_topic(stage.topic("dead"), 4, max_message_bytes="1000")
+    for name in ("scores", "alerts"):
+        broker.create_topic(stage.topic(name), 8)
+    diagnosis = await diagnosed(stage, workers=3)
+    told = [(one.subject, one.outcome, one.detail) for one in diagnosis.findings if one.check == "topics"]
+    expected = [
+        ("events", "warning", "too few partitions (2): 1 of 3 workers get nothing of it"),
+        ("tasks.tone", "failed", "cleanup.policy must be delete (got compact)"),
+        ("dead", "failed", "max.message.bytes must be at least 32768 (got 1000)"),
+    ]
+    for name, outcome, words in expected:
+        assert [one for one in told if one[:2] == (stage.topic(name), outcome) and words in one[2]], words
+    assert not diagnosis.may_pass
+
+
+async def test_a_group_of_somebody_else(topics: Stage) -> None:
+    """Members that are no workers would take part of the records away, or share partitions in another way."""
+    stranger = AIOKafkaConsumer(
+        topics.topic("events"),
+        bootstrap_servers=topics.bootstrap_servers,
+        group_id=topics.settings.kafka.group_id,
+    )
+    await stranger.start()
+    try:
+        await until(lambda: bool(stranger.assignment()), "the stranger's partitions")
+        one = found(await diagnosed(topics), "access", f"group {topics.name}-group")
+    finally:
+        await stranger.stop()
+    assert (one.outcome, one.remedy) == ("failed", "choose another kafka.group_id")
+    assert "another application (1 members, clients aiokafka-" in one.detail
+
+
+async def test_agents_apart(topics: Stage) -> None:
+    """Only what these agents need is looked at, and the group is their own."""
+    diagnosis = await diagnosed(topics, agents=("monitor",))
+    subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
+    assert subjects == {topics.topic("scores"), topics.topic("alerts")}
+    assert found(diagnosis, "access", f"group {topics.name}-group.monitor")
+    assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
+
+
+async def test_addresses_that_the_cluster_gives_and_nobody_reaches(
+    topics: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong advertised.listeners: the first address answers, and sends everybody into the void."""
+    async with _forwarder(topics.bootstrap_servers) as front:
+        named = topics.bootstrap_servers
+        reach = KafkaProbe.reach
+
+        async def reach_front_alone(self: KafkaProbe, host: str, port: int) -> None:
+            if f"{host}:{port}" != front:
+                raise ConnectionRefusedError
+            await reach(self, host, port)
+
+        monkeypatch.setattr(KafkaProbe, "reach", reach_front_alone)
+        topics.bootstrap_servers = front
+        diagnosis = await diagnosed(topics)
+    (one,) = (one for one in diagnosis.failures if one.check == "broker")
+    assert one.subject.startswith(f"{named} (node ")
+    assert "the cluster sends clients there, and nobody listens at" in one.detail
+    assert "advertised.listeners" in one.remedy
+
+
+@contextlib.asynccontextmanager
+async def _forwarder(target: str) -> AsyncIterator[str]:
+    """A second address of the broker, of which it knows nothing."""
+    host, port = target.split(":")
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_one_of_two_servers_is_down(topics: Stage) -> None:
+    """A word, and no failure: a client takes the other one."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        gone = f"127.0.0.1:{free.getsockname()[1]}"
+    alive = topics.bootstrap_servers
+    topics.bootstrap_servers = f"{gone},{alive}"
+    diagnosis = await diagnosed(topics)
+    assert found(diagnosis, "broker", gone).outcome == "warning"
+    assert found(diagnosis, "broker", alive).outcome == "ok"
+    assert diagnosis.failures == ()
+
+
+async def test_what_is_wrong_with_the_worker_itself(topics: Stage) -> None:
+    """A key that is not there and a port that is taken; the broker is looked at all the same."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        topics.changes |= {"telemetry.port": taken.getsockname()[1]}
+        topics.changes["judge.endpoints"] = [{**topics.changes["judge.endpoints"][0], "api_key_env": "NONE"}]
+        diagnosis = await diagnosed(topics)
+    assert [one.check for one in diagnosis.failures] == ["secrets", "port"]
+    assert found(diagnosis, "judge", "offline").outcome == "not tried"
+    assert found(diagnosis, "broker", topics.bootstrap_servers).outcome == "ok"
+    assert diagnosis.exit_code == 2
+
+
+def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]:
+    """A group's state, its members and its generation, which every rebalance raises.
+
+    The generation is told to members alone; a heartbeat in a member's name with the wrong one is refused and changes nothing.
+    """
+    with WireClient(bootstrap_servers) as client:
+        body = Writer()
+        body.array((group,), body.string)
+        answer = client.call(ApiKey.DESCRIBE_GROUPS, 0, body)
+
+        def read_member() -> str:
+            member: str = answer.string()
+            answer.string()
+            answer.string()
+            answer.byte_string()
+            answer.byte_string()
+            return member
+
+        def read_group() -> tuple[str, list[str]]:
+            assert answer.int16() == ErrorCode.NONE
+            answer.string()
+            state: str = answer.string()
+            answer.string()
+            answer.string()
+            return state, answer.array(read_member)
+
+        ((state, members),) = answer.array(read_group)
+        for generation in range(1, 100):
+            beat = Writer()
+            beat.string(group)
+            beat.int32(generation)
+            beat.string(members[0])
+            if client.call(ApiKey.HEARTBEAT, 0, beat).int16() == ErrorCode.NONE:
+                return state, set(members), generation
+    raise AssertionError("no generation")
+
+
+async def _ends(stage: Stage) -> dict[str, list[int]]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=stage.bootstrap_servers)
+    await consumer.start()
+    try:
+        return {
+            name: [
+                await _end(consumer, TopicPartition(stage.topic(name), number))
+                for number in range(stage.partitions)
+            ]
+            for name in NEEDED
+        }
+    finally:
+        await consumer.stop()
+
+
+async def _end(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int:
+    end: int = (await consumer.end_offsets([partition]))[partition]
+    return end
+
+
+async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
+    """While a worker judges, the doctor looks again and again: the same members, the same generation, no record of its own."""
+    chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
+    group = topics.settings.kafka.group_id
+    async with topics.worker(chat) as (worker, _):
+        before = await asyncio.to_thread(_generation, topics.bootstrap_servers, group)
+        assert before[0] == "Stable"
+        port = int(worker.url.rpartition(":")[2])
+        topics.changes["telemetry.port"] = port
+        for round_ in range(3):
+            await topics.produce([event(10 * round_ + number) for number in range(10)])
+            diagnosis = await diagnosed(topics, skip=())
+            assert not [one for one in diagnosis.failures if one.check != "verdict"]
+        assert (
+            found(diagnosis, "port", f"127.0.0.1:{port}").detail
+            == "a judgestream worker listens there already"
+        )
+        assert found(diagnosis, "access", f"group {group}").detail.startswith("Stable, 1 members")
+
+        async def judged() -> bool:
+            return len(await topics.results()) == 30
+
+        await until(judged, "30 results", deadline_seconds=40)
+        ends = await _ends(topics)
+        await diagnosed(topics)
+        assert await _ends(topics) == ends
+        assert {name: sum(each) for name, each in ends.items()} == {
+            "events": 30, "tasks.tone": 30, "scores": 30, "dead": 0, "alerts": 0,
+        }  # fmt: skip
+        assert await asyncio.to_thread(_generation, topics.bootstrap_servers, group) == before
+
+
+async def test_the_command_says_all_of_it(topics: Stage) -> None:
+    """Plain lines outside of a terminal, JSON if wanted, and exit codes: 0, 1, and 2 for settings."""
+    file = config(topics)
+    ended = await judgestream("doctor", "--config", file, "--skip", "verdict")
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert all(line.startswith(("ok ", "warning ", "not tried ", "          ->")) for line in lines[:-1])
+    assert lines[-1].startswith("a worker can run: ")
+    assert "\x1b" not in ended.out
+    topics.name = "other"
+    ended = await judgestream("doctor", "-c", config(topics), "--json", "--skip", "verdict", "--skip", "port")
+    told = json.loads(ended.out)
+    assert (ended.code, told["ok"], told["exit_code"]) == (1, False, 1)
+    assert told["counts"]["failed"] == 5
+    assert {one["check"] for one in told["findings"] if one["outcome"] == "not tried"} >= {"verdict", "port"}
+    broken = topics.directory / "broken.yaml"
+    broken.write_text("kafka: {bootstrap_server: x}\ntelemetry: {port: 99999}\n")
+    ended = await judgestream("doctor", "-c", str(broken))
+    assert ended.code == 2
+    assert "did you mean bootstrap_servers" in ended.out
+    assert "telemetry.port" in ended.out
+    for wrong in (("--skip", "everything"), ("--agents", "nobody")):
+        ended = await judgestream("doctor", "-c", file, *wrong)
+        assert (ended.code, ended.out) == (2, "")
+
+
+async def test_as_init_container(
+    tmp_path: Path, offline: OfflineJudge, unused_port: Callable[[], int]
+) -> None:
+    """With --wait it says what it waits for until broker and topics are there, and then lets the worker start."""
+    stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
+    stage.changes = {
+        "topics.create": False,
+        "judge.endpoints": [{"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}],
+    }
+    options = ("doctor", "-c", config(stage), "--skip", "verdict", "--wait", "50", "--timeout", "5")
+    host, port = stage.bootstrap_servers.split(":")
+    async with running(*options) as service:
+        await _told(service, "nobody listens at")
+        async with EmbeddedBroker(host=host, port=int(port), auto_create_topics=False) as broker:
+            await _told(service, "is not there")
+            admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+            await admin.start()
+            try:
+                await admin.create_topics([NewTopic(stage.topic(name), 4, 1) for name in NEEDED])
+            finally:
+                await admin.close()
+            ended = await service.end()
+    assert ended.code == 0
+    assert "a worker can run" in ended.out
+
+
+async def _told(service: Service, words: str) -> None:
+    while words not in (line := await service.error_line()):
+        assert line, f"never told: {words}"
+
+
+async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> None:
+    """At once where waiting mends nothing; after the time that was given otherwise."""
+    stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
+    stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "api_key_env": "NONE"}]}
+    ended = await judgestream(
+        "doctor", "-c", config(stage), "--wait", "600", "--skip", "judge", "--skip", "verdict"
+    )
+    assert (ended.code, ended.err) == (2, "")
+    stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "base_url": stage.base_url}]}
+    ended = await judgestream("doctor", "-c", config(stage), "--wait", "1")
+    assert ended.code == 1
+    assert ended.err.startswith("waiting, ")
+
+
+@pytest.fixture
+def unused_port() -> Callable[[], int]:
+    """Finds ports that nobody listens on now."""
+
+    def find() -> int:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            return port
+
+    return find
