@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools chaos test-llm check format bench schemas lock clean
+.PHONY: help install demo test test-all test-tools chaos test-llm check format bench schemas lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,36 @@ lock:  ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt
 	$(COMPILE) --group image -o requirements/image.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
+
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+REVISION = $(shell git rev-parse --verify --quiet HEAD || echo unknown)
+ENGINE ?= docker
+IMAGE ?= judgestream:$(VERSION)
+
+image:  ## the container image (ENGINE=podman or buildah: another engine; ARGS: --platform, --build-arg REQUIREMENTS=runtime-msk, ...)
+	$(ENGINE) build $(if $(filter docker,$(ENGINE)),,--format docker) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
+	  --tag $(IMAGE) $(ARGS) .
+
+AUDIT := .cache/audit
+$(AUDIT)/.ready: requirements/audit.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(AUDIT)
+	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/audit.txt
+	@touch $@
+
+# What is pinned and nothing else: .venv has the tests' packages, too.
+$(AUDIT)/.runtime: requirements/runtime.txt $(AUDIT)/.ready
+	rm -rf $(AUDIT)/runtime
+	$(BIN)/python -m venv --without-pip $(AUDIT)/runtime
+	$(AUDIT)/bin/pip --python $(AUDIT)/runtime install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	@touch $@
+
+sbom: $(AUDIT)/.runtime  ## the bill of materials of the service: dist/judgestream.cdx.json (CycloneDX 1.6)
+	@mkdir -p dist
+	$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --spec-version 1.6 --output-reproducible --validate \
+	  --output-file dist/judgestream.cdx.json $(AUDIT)/runtime/bin/python
+
+audit: $(AUDIT)/.ready  ## known vulnerabilities of what is pinned; fails where nobody could be asked
+	$(AUDIT)/bin/python .ci/audit.py $(AUDIT)/bin/pip-audit requirements/runtime.txt requirements/runtime-msk.txt requirements/dev.txt
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
