@@ -62,15 +62,11 @@ def forms_of(secret: str) -> set[str]:
     Base64 depends on what stands before and after: of each of the three alignments the part that does not is taken.
     """
     raw = secret.encode("utf-8", "surrogatepass")
-    forms = {
-        secret,
-        quote(raw, safe=""),
-        quote(raw),
-        quote_plus(raw),
-        repr(secret)[1:-1],
-        json.dumps(secret)[1:-1],
+    forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
+    # Within JSON once more: what a line of the log makes of a repr.
+    forms |= {
+        json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (True, False)
     }
-    forms.add(repr(raw)[2:-1])
     for lead in range(3):
         encoded = base64.b64encode(b"\0" * lead + raw).decode().rstrip("=")
         # 6 bits a character: those with bits of the lead, and the last where its bits are not all the secret's.
