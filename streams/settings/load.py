@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from streams.problems import annotation_at, describe, dotted, explain, names_at,
 from streams.settings.tree import Settings
 
 ENV_PREFIX = "JUDGESTREAM_"
+_QUOTED = re.compile(r"\b(alias|anchor|tag|tag handle) ['\"].*['\"]", re.DOTALL)
 
 
 class _Loader(yaml.SafeLoader):
@@ -80,9 +82,9 @@ def _read(file: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
-        raise SettingsError(
-            [f"{file}: is not valid YAML at {where}: {error.problem or error.context}"]
-        ) from None
+        # What begins with *, & or ! may be a password that stands where it must not: the parser quotes it.
+        what = _QUOTED.sub(r"\1", str(error.problem or error.context))
+        raise SettingsError([f"{file}: is not valid YAML at {where}: {what}"]) from None
     except (yaml.YAMLError, ValueError) as error:
         # ValueError: a date such as 2024-99-99.
         raise SettingsError([f"{file}: is not valid YAML: {error}"]) from None
