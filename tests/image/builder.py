@@ -1,0 +1,116 @@
+"""Builds the Dockerfile without an engine and without an image registry: buildah, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.toolbox import image_base, run, tool
+
+BASE_IMAGE = "docker.io/library/python:3.13-slim"
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An image that was built.
+
+    Attributes:
+        size_bytes: Of all layers, uncompressed.
+        base_size_bytes: The part of it that the base image has.
+        config: What it says of itself: user, environment, command, labels.
+        root: Its files, as a container would see them.
+        log: What the build said.
+    """
+
+    size_bytes: int
+    base_size_bytes: int
+    config: Mapping[str, Any]
+    root: Path
+    log: str
+
+
+class Builder:
+    """One store of images; `close` removes it.
+
+    Args:
+        folder: Where it lies; some gigabytes while it builds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if os.geteuid() != 0:
+            pytest.fail(
+                "building an image without an engine needs root; run the tests marked `tools` as root"
+            )
+        self._folder = folder
+        self._containers: list[str] = []
+
+    def make_base(self) -> None:
+        """Let an archive of a root file system stand for the base image."""
+        context = self._folder / "base"
+        context.mkdir(parents=True)
+        shutil.copy(image_base(), context / "base.tar")
+        (context / "Dockerfile").write_text('FROM scratch\nADD base.tar /\nCMD ["python3"]\n')
+        self._buildah("bud", "--tag", BASE_IMAGE, context)
+
+    def build(
+        self, context: Path, *, tag: str, arguments: Mapping[str, str], target: str | None = None
+    ) -> Built:
+        """Build a folder's Dockerfile, up to a stage or to its end."""
+        options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        options += [] if target is None else [f"--target={target}"]
+        # The docker format alone knows health checks.
+        log = self._buildah("bud", "--pull-never", "--format", "docker", "--tag", tag, *options, context)
+        described = json.loads(self._buildah("inspect", "--type", "image", f"localhost/{tag}"))
+        container = self._buildah("from", "--pull-never", f"localhost/{tag}").strip()
+        self._containers.append(container)
+        root = Path(self._buildah("mount", container).strip())
+        return Built(
+            size_bytes=self._size_bytes(f"localhost/{tag}"),
+            base_size_bytes=self._size_bytes(BASE_IMAGE),
+            config=described["Docker"]["config"],
+            root=root,
+            log=log,
+        )
+
+    def close(self) -> None:
+        """Unmount and forget everything."""
+        for container in self._containers:
+            self._buildah("umount", container)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _size_bytes(self, image: str) -> int:
+        listed = json.loads(self._buildah("images", "--json", image))
+        # The store counts; what it prints for people is rounded to three digits ("274 MB").
+        number, unit = str(listed[0]["size"]).split()
+        return int(float(number) * {"KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
+
+    def _buildah(self, *arguments: str | Path) -> str:
+        store = (
+            f"--root={self._folder / 'store'}",
+            f"--runroot={self._folder / 'run'}",
+            "--storage-driver=vfs",
+        )
+        command = [tool("buildah"), *store, *map(str, arguments)]
+        environment = os.environ | {"BUILDAH_ISOLATION": "chroot"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout if arguments[0] != "bud" else done.stdout + done.stderr
+
+
+def copy_of_the_project(folder: Path) -> None:
+    """Copy what git knows of, and what is new, as a clone with somebody's work in it would have it."""
+    listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        source, target = ROOT / name, folder / name
+        if source.is_file():  # not one that was just removed
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)

@@ -1,0 +1,81 @@
+"""Runs an image's command as a container engine would: unprivileged, its root read-only, /tmp in memory."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.image.builder import Built
+from tests.toolbox import tool
+
+# Each step replaces the shell, so that the process that is started is the command itself and gets its signals.
+_ENTER = """
+set -eu
+root=$1; shift
+mount --bind "$root" "$root"
+while [ "$1" != -- ]; do mount --bind "$1" "$root$2"; mount -o remount,ro,bind "$root$2"; shift 2; done; shift
+mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+for device in null zero urandom random; do
+  : > "$root/dev/$device"; mount --bind "/dev/$device" "$root/dev/$device"
+done
+mount -o remount,ro "$root/dev"
+mount -o remount,ro,bind "$root"
+exec chroot "$root" "$@"
+"""
+
+
+def command(image: Built, arguments: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
+    """Give the command line that runs the image's entry point with arguments.
+
+    Args:
+        image: The image; its user, environment, working folder and entry point are used.
+        arguments: What follows the entry point.
+        files: Mounted read-only: path in the image to file.
+    """
+    return inside(image, [*image.config["Entrypoint"], *arguments], files)
+
+
+def inside(image: Built, words: Sequence[str], files: Mapping[str, Path] | None = None) -> list[str]:
+    """Give the command line that runs any program of the image, in place of its entry point."""
+    user, group = image.config["User"].split(":")
+    mounts: list[str] = []
+    for path, source in (files or {}).items():
+        # An engine makes the mount point in the container's own layer.
+        place = image.root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        mounts += [str(source), path]
+    dropped = ["--reuid", user, "--regid", group, "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
+    folder = f'cd {shlex.quote(image.config["WorkingDir"])} && exec "$@"'
+    return [
+        *[tool("unshare"), "--mount", "--ipc", "sh", "-c", _ENTER, "sh", str(image.root), *mounts, "--"],
+        *[
+            "setpriv",
+            *dropped,
+            "--bounding-set=-all",
+            "env",
+            "-i",
+            *image.config["Env"],
+            "sh",
+            "-c",
+            folder,
+            "sh",
+        ],
+        *words,
+    ]
+
+
+def run_inside(image: Built, *words: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a program of the image to its end."""
+    return subprocess.run(
+        inside(image, words),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )

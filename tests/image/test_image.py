@@ -1,0 +1,257 @@
+"""The image, really built and really run: unprivileged, with a read-only root."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from streams.embedded.broker import EmbeddedBroker
+from tests.deploy.pins import pinned
+from tests.image.builder import ROOT, Builder, Built, copy_of_the_project
+from tests.image.sandbox import command, inside, run_inside
+from tests.streams.cli.processes import running
+from tests.toolbox import image_base, run, tool
+
+pytestmark = [pytest.mark.tools, pytest.mark.timeout(900)]
+
+LARGEST_MB = 350
+STRAY = "a-key-that-lies-around-4711"
+"""In files beside the Dockerfile that no image may have."""
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+CONFIG = "/etc/judgestream/config.yaml"
+DEADLINE_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    """A store with the base image."""
+    made = Builder(tmp_path_factory.mktemp("store"))
+    made.make_base()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with what lies around in a folder where somebody works."""
+    folder = tmp_path_factory.mktemp("context")
+    copy_of_the_project(folder)
+    for name in (
+        ".env",
+        "streams/.env",
+        "judge/own.key",
+        "judge/own.pem",
+        ".git/config",
+        "requirements/own.txt",
+        "deploy/key.pem",
+        ".venv/pip.conf",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(STRAY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def image(builder: Builder, context: Path) -> Built:
+    """The image as `make image` builds it."""
+    arguments = {"VERSION": version("judgestream"), "REVISION": REVISION}
+    return builder.build(context, tag="judgestream:test", arguments=arguments)
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    """Its rules all hold, or the line says why not."""
+    run(tool("hadolint"), "--failure-threshold", "style", ROOT / "Dockerfile")
+
+
+def test_hadolint_can_object(tmp_path: Path) -> None:
+    """The check can fail: a base image without a version."""
+    (tmp_path / "Dockerfile").write_text("FROM python:latest\n")
+    with pytest.raises(AssertionError, match="DL3007"):
+        run(tool("hadolint"), "--failure-threshold", "style", tmp_path / "Dockerfile")
+
+
+def test_it_says_what_it_is(image: Built) -> None:
+    """Labels, user, command and health check, as engines and clusters read them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    labels = {
+        name.removeprefix("org.opencontainers.image."): value
+        for name, value in image.config["Labels"].items()
+    }
+    assert (
+        labels.items()
+        >= {
+            "title": "judgestream",
+            "licenses": project["license"],
+            "version": project["version"],
+            "revision": REVISION,
+        }.items()
+    )
+    assert image.config["User"] == "65532:65532"
+    assert image.config["Entrypoint"] == ["judgestream"]
+    assert image.config["Cmd"] == ["worker", "--config", CONFIG]
+    assert image.config["Healthcheck"]["Test"] == ["CMD", "judgestream", "health", "--config", CONFIG]
+    assert list(image.config["ExposedPorts"]) == ["8080/tcp"]
+
+
+def test_it_is_small(image: Built, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bounded, and said."""
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\nimage: {image.size_bytes / 1e6:.0f} MB, of it the base {image.base_size_bytes / 1e6:.0f} MB\n"
+        )
+    assert image.size_bytes < LARGEST_MB * 1e6
+
+
+def test_the_demo_does_its_main_job(image: Built) -> None:
+    """Broker, judge and worker as uid 65532, nothing but /tmp writable: every event is accounted for."""
+    done = subprocess.run(
+        command(image, ["demo", "--events", "200", "--json"]), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["identity_holds"] is True
+    assert summary["events"]["read"] == 200
+    assert summary["results"]["scored"] > 0
+
+
+def test_the_sandbox_is_one(image: Built) -> None:
+    """What the other tests rely on: another user, no capability, a root that nobody writes to."""
+    tried = """if True:
+        import json, os, pathlib
+        def written(path):
+            try:
+                pathlib.Path(path, "probe").touch()
+            except OSError:
+                return False
+            return True
+        status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        print(json.dumps({
+            "ids": [os.getuid(), os.getgid(), *os.getgroups()],
+            "capabilities": {status[name].strip() for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")} == {"0" * 16},
+            "written": [path for path in ("/", "/opt/judgestream", "/etc", "/var/tmp", "/dev", "/tmp") if written(path)],
+        }))"""
+    done = run_inside(image, "python3", "-c", tried)
+    assert json.loads(done.stdout) == {"ids": [65532, 65532], "capabilities": True, "written": ["/tmp"]}, done
+
+
+async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> None:
+    """The image's own command and health check: not well before the worker runs, well while it does, and SIGTERM ends it."""
+    async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
+        address = json.loads(await judge.line())["base_url"]
+        settings: dict[str, Any] = {
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+            "topics": {"create": True, "create_partitions": 1},
+            "judge": {"endpoints": [{"name": "rules", "base_url": address, "model": "offline-rules-1"}]},
+            "telemetry": {"port": _free_port()},
+        }
+        (tmp_path / "config.yaml").write_text(json.dumps(settings))
+        files = {CONFIG: tmp_path / "config.yaml"}
+        check = inside(image, image.config["Healthcheck"]["Test"][1:], files)
+        assert await _ended(check) == 1
+        worker = await asyncio.create_subprocess_exec(
+            *command(image, image.config["Cmd"], files),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        told = asyncio.create_task(worker.communicate())
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while await _ended(check) != 0:
+                    assert worker.returncode is None, (await told)[1].decode()
+        finally:
+            if worker.returncode is None:
+                worker.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                _, said = await told
+        assert worker.returncode == 0, said.decode()
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _ended(words: list[str]) -> int:
+    process = await asyncio.create_subprocess_exec(
+        *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    return await process.wait()
+
+
+def test_it_has_exactly_what_is_pinned(image: Built) -> None:
+    """Every package of requirements/runtime.txt in that version, and the project; nothing else."""
+    listing = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+    done = run_inside(image, "python3", "-c", listing)
+    installed = {str(canonicalize_name(name)): number for name, number in json.loads(done.stdout).items()}
+    assert installed.pop("judgestream") == version("judgestream")
+    assert installed == pinned((3, 13))
+
+
+def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
+    """No compiler on the path, no pip that could install into it; the base's own pip is the base's business."""
+    for program in ("cc", "gcc", "cpp", "as", "ld", "strip", "make", "git", "curl", "wget"):
+        assert run_inside(image, "sh", "-c", f"command -v {program}").returncode != 0, program
+    assert "No module named 'pip'" in run_inside(image, "python3", "-c", "import pip").stderr
+    assert list(image.root.glob("opt/*")) == [image.root / "opt/judgestream"]
+    assert not any((image.root / "src").glob("*"))
+    assert not any((image.root / "wheels").glob("*"))
+
+
+def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
+    """No setuid or setgid file beyond the base's; all of ours belongs to root, and others may not write to it."""
+    with tarfile.open(image_base()) as base:
+        before = {
+            member.name.removeprefix("./") for member in base if member.isfile() and member.mode & 0o6000
+        }
+    found = {
+        str(path.relative_to(image.root))
+        for path in image.root.rglob("*")
+        if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o6000
+    }
+    assert found <= before
+    ours = [path.lstat() for path in (image.root / "opt").rglob("*") if not path.is_symlink()]
+    assert {(one.st_uid, one.st_gid) for one in ours} == {(0, 0)}
+    assert not any(one.st_mode & 0o022 for one in ours)
+
+
+def test_what_lies_around_stays_outside(image: Built) -> None:
+    """Neither keys nor the history of the project get in, in no file of any layer that is left."""
+    skipped = {"proc", "sys", "dev"}
+    tops = [top for top in image.root.iterdir() if top.name not in skipped and not top.is_symlink()]
+    found = subprocess.run(["grep", "-rlF", STRAY, *tops], capture_output=True, text=True, check=False)
+    assert found.stdout == ""
+    assert STRAY not in json.dumps(dict(image.config))
+
+
+def test_where_there_is_no_wheel_the_compiled_parts_are_compiled(builder: Builder, context: Path) -> None:
+    """As on arm64: faust-streaming from its source; without its Cython parts the build would have failed."""
+    built = builder.build(
+        context,
+        tag="judgestream:compiled",
+        arguments={"PIP_NO_BINARY": "faust-streaming"},
+        target="build",
+    )
+    assert "Building wheel for faust-streaming" in built.log
+    package = next(built.root.glob("opt/judgestream/lib/python3*/site-packages/faust"))
+    assert {path.name.split(".")[0] for path in package.rglob("*.so")} == {
+        "conductor",
+        "fields",
+        "streams",
+        "windows",
+    }
