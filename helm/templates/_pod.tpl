@@ -22,7 +22,8 @@
   mountPath: /tmp
 {{- end }}
 
-{{/* Context: root, configMap. Whole folders are mounted, never single files, so that changed Secrets arrive. */}}
+{{/* Context: root, configMap, packs (whether prompt packs are needed). Whole folders are mounted, never single files, so
+     that changed Secrets arrive. */}}
 {{- define "judgestream.fileVolumes" -}}
 - name: config
   projected:
@@ -32,15 +33,15 @@
           name: {{ .configMap }}
           items:
             - {key: config.yaml, path: config.yaml}
-      {{- with .root.Values.promptPacks }}
+      {{- with and .packs .root.Values.promptPacks }}
       - configMap:
-          name: {{ $.packsMap }}
+          name: {{ $.configMap }}-packs
           items:
             {{- range $file := keys . | sortAlpha }}
             - {key: {{ $file | quote }}, path: {{ printf "packs/%s" $file | quote }}}
             {{- end }}
       {{- end }}
-      {{- range .root.Values.promptPackConfigMaps }}
+      {{- range ternary .root.Values.promptPackConfigMaps list .packs }}
       - configMap:
           name: {{ .name }}
           items:
@@ -234,8 +235,7 @@ spec:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   volumes:
-    {{- $fullname := include "judgestream.fullname" $root }}
-    {{- include "judgestream.fileVolumes" (dict "root" $root "configMap" $fullname "packsMap" (printf "%s-packs" $fullname)) | nindent 4 }}
+    {{- include "judgestream.fileVolumes" (dict "root" $root "configMap" (include "judgestream.fullname" $root) "packs" true) | nindent 4 }}
     {{- if and $settings.cache.enabled (not $settings.cache.persistent) }}
     - name: cache
       emptyDir: {sizeLimit: {{ $settings.cache.size }}}

@@ -45,7 +45,13 @@ def render(*arguments: str) -> str:
 
 def manifests(*arguments: str) -> list[Manifest]:
     """Render the chart as objects."""
-    return [document for document in yaml.safe_load_all(render(*arguments)) if document]
+    # The loader in C: dashboards and rules are ten thousand lines.
+    return [document for document in yaml.load_all(render(*arguments), Loader=yaml.CSafeLoader) if document]
+
+
+def text_rendered(values: Path) -> str:
+    """Render the chart with one of the values files of the tests, as text."""
+    return render("--values", str(values))
 
 
 def rendered(values: Path) -> list[Manifest]:

@@ -1,0 +1,131 @@
+"""Install and upgrade against a real Kubernetes API server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, rendered
+from tests.helm.kube import Cluster, cluster
+from tests.toolbox import custom_resource_definitions, tool
+
+pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """An API server that knows the objects of the Prometheus Operator and KEDA."""
+    with cluster(tmp_path_factory.mktemp("kubernetes")) as found:
+        definitions = custom_resource_definitions()
+        arguments = [part for path in definitions for part in ("--filename", path)]
+        found.kubectl("apply", "--server-side", *arguments)
+        found.kubectl("wait", "--for=condition=Established", "--timeout=60s", *arguments)
+        found.kubectl("create", "namespace", "monitoring")
+        yield found
+
+
+def _install(server: Cluster, namespace: str, values: Path, *arguments: str) -> str:
+    return server.helm(
+        "upgrade", "--install", "quality", CHART, "--namespace", namespace, "--create-namespace", "--values", values,
+        "--no-hooks", *arguments,
+    )  # fmt: skip
+
+
+def _create_strictly(server: Cluster, documents: list[Manifest], folder: Path, namespace: str) -> None:
+    file = (
+        folder / "manifests.json"
+    )  # a List in JSON is read, written and parsed ten times as quickly as YAML
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}), encoding="utf-8")
+    server.kubectl(
+        "create", "--dry-run=server", "--validate=strict", "--namespace", namespace, "--filename", file
+    )
+
+
+@pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
+def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, tmp_path: Path) -> None:
+    """From the default values to these, and back: each value may be changed in an installed release.
+
+    Every object, hooks included, is accepted by itself, too, with strict validation: no field that the server does not know.
+    """
+    namespace = f"up-{name_of(values)}"
+    _install(server, namespace, CHART / "ci" / "default-values.yaml")
+    _create_strictly(server, _without_place(rendered(values)), tmp_path, namespace)
+    said = _install(server, namespace, values)
+    assert "judgestream 0.1.0 is installed" in said
+    _install(server, namespace, CHART / "ci" / "default-values.yaml", "--set", "commonLabels.again=yes")
+    server.helm("uninstall", "quality", "--namespace", namespace, "--no-hooks")
+
+
+def _without_place(documents: list[Manifest]) -> list[Manifest]:
+    """Namespaces of the render do not exist here."""
+    for document in documents:
+        document["metadata"].pop("namespace", None)
+    return documents
+
+
+def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> None:
+    """What the tests above rely on: a selector that does not fit its pods and an unknown field are refused."""
+    (deployment,) = of_kind(rendered(CHART / "ci" / "default-values.yaml"), "Deployment")
+    _without_place([deployment])
+    for path, expected in (
+        ("spec.selector.matchLabels", "selector"),
+        ("spec.template.spec", "unknown field"),
+    ):
+        broken = json.loads(json.dumps(deployment))
+        place = broken
+        for part in path.split("."):
+            place = place[part]
+        place["misspelt"] = "value"
+        file = tmp_path / "broken.json"
+        file.write_text(json.dumps(broken), encoding="utf-8")
+        command = [
+            tool("kubectl"),
+            "--kubeconfig",
+            str(server.kubeconfig),
+            "create",
+            "--dry-run=server",
+            "--validate=strict",
+        ]
+        done = subprocess.run(
+            [*command, "--filename", str(file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode != 0
+        assert expected in done.stderr
+
+
+def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> None:
+    """No name is taken twice, and no selector picks the other's pods."""
+    for release in ("one", "two"):
+        server.helm(
+            "install", release, CHART, "--namespace", "shared", "--create-namespace", "--no-hooks",
+            "--values", CHART / "ci" / "statefulset-values.yaml",
+        )  # fmt: skip
+    found = yaml.safe_load(
+        server.kubectl("get", "services,statefulsets", "--namespace", "shared", "--output", "yaml")
+    )
+    by_release: dict[str, list[dict[str, str]]] = {"one": [], "two": []}
+    for item in found["items"]:
+        selector = item["spec"]["selector"]
+        by_release[item["metadata"]["labels"]["app.kubernetes.io/instance"]].append(
+            selector.get("matchLabels", selector)
+        )
+    assert all(len(selectors) == 3 for selectors in by_release.values())
+    for release, selectors in by_release.items():
+        assert {selector["app.kubernetes.io/instance"] for selector in selectors} == {release}
+
+
+def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:
+    """No object of the chart is left unchecked for want of a definition."""
+    known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()}
+    made = {
+        document["kind"]
+        for values in CI_VALUES
+        for document in rendered(values)
+        if document["apiVersion"].partition("/")[0] in {"monitoring.coreos.com", "keda.sh"}
+    }
+    assert made == known

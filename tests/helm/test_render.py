@@ -1,0 +1,385 @@
+"""What Helm makes of the chart, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streams.cli.main import app
+from streams.roster import group_of
+from streams.settings import load_settings
+from tests.helm.chart import (
+    CHART,
+    CI_VALUES,
+    FILES,
+    Manifest,
+    load,
+    manifests,
+    name_of,
+    of_kind,
+    pods,
+    rendered,
+    text_rendered,
+    workers,
+)
+from tests.helm.renders import GOLDEN, golden, text_of
+from tests.toolbox import (
+    custom_resource_definitions,
+    kubernetes_schemas,
+    kubernetes_versions,
+    run,
+    tool,
+)
+
+pytestmark = pytest.mark.tools
+
+each_values = pytest.mark.parametrize("values", CI_VALUES, ids=name_of)
+FULL = CHART / "ci" / "full-values.yaml"
+
+
+@each_values
+def test_helm_lints(values: Path) -> None:
+    """Without a warning."""
+    assert "0 chart(s) failed" in run(tool("helm"), "lint", "--strict", CHART, "--values", values)
+
+
+@each_values
+def test_the_render_is_the_committed_one(values: Path) -> None:
+    """A change of what is installed is seen in review; `python -m tests.helm.renders` writes it."""
+    assert text_of(values) == golden(values).read_text(encoding="utf-8"), (
+        "run python -m tests.helm.renders and look"
+    )
+
+
+def test_no_golden_render_is_left_over() -> None:
+    assert sorted(GOLDEN.glob("*.yaml")) == sorted(map(golden, CI_VALUES))
+
+
+def test_the_suites_of_the_chart_pass() -> None:
+    """helm-unittest: helm/tests."""
+    assert "0 errored" not in run(tool("helm-unittest"), "--strict", CHART)
+
+
+# Schemas
+
+
+def _closed(node: Any) -> Any:
+    """Make a schema of a custom resource one for kubeconform: unknown fields are errors."""
+    if isinstance(node, list):
+        return [_closed(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    closed = {key: _closed(value) for key, value in node.items() if not key.startswith("x-kubernetes-")}
+    if (
+        isinstance(node.get("properties"), dict)
+        and node.get("type") == "object"
+        and "additionalProperties" not in node
+        and not node.get("x-kubernetes-preserve-unknown-fields")
+    ):
+        closed["additionalProperties"] = False
+    return closed
+
+
+@pytest.fixture(scope="module")
+def custom_schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Schemas of the Prometheus Operator's and KEDA's objects, as kubeconform reads them."""
+    folder = tmp_path_factory.mktemp("schemas")
+    for path in custom_resource_definitions():
+        spec = load(path)["spec"]
+        for version in spec["versions"]:
+            schema = _closed(version["schema"]["openAPIV3Schema"])
+            schema["properties"]["metadata"] = {"type": "object"}
+            name = f"{spec['names']['kind'].lower()}_{version['name']}.json"
+            folder.joinpath(name).write_text(json.dumps(schema), encoding="utf-8")
+    return folder
+
+
+def _oldest() -> list[int]:
+    """The oldest Kubernetes that the chart admits."""
+    said: str = load(CHART / "Chart.yaml")["kubeVersion"]
+    return [int(part) for part in said.removeprefix(">=").removesuffix("-0").split(".")]
+
+
+def test_several_versions_of_kubernetes_accept_every_field(custom_schemas: Path, tmp_path: Path) -> None:
+    """From the oldest that the chart admits on, no object is skipped, no field unknown."""
+    versions = [one for one in kubernetes_versions() if [int(part) for part in one.split(".")] >= _oldest()]
+    assert len(versions) >= 3
+    assert [int(part) for part in versions[0].split(".")] == _oldest()
+    files = []
+    for values in CI_VALUES:
+        file = tmp_path / f"{name_of(values)}.yaml"
+        file.write_text(text_rendered(values), encoding="utf-8")
+        files.append(file)
+    for version in versions:
+        said = run(
+            tool("kubeconform"), "-strict", "-summary", "-output", "json", "-kubernetes-version", version,
+            "-schema-location", kubernetes_schemas(),
+            "-schema-location", f"{custom_schemas}/{{{{ .ResourceKind }}}}_{{{{ .ResourceAPIVersion }}}}.json", *files,
+        )  # fmt: skip
+        summary = json.loads(said)["summary"]
+        assert summary["valid"] == sum(len(rendered(values)) for values in CI_VALUES)
+        assert summary["skipped"] == 0
+
+
+def test_an_old_kubernetes_is_refused() -> None:
+    """With the reason, not with a field that the server would drop."""
+    command: list[str | Path] = [tool("helm"), "template", "one", CHART, "--kube-version", "1.29.9"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "kubeVersion: >=1.30.0-0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("mod=split", "'mod' not allowed"),
+        ("worker.replica=3", "at '/worker': additional properties 'replica' not allowed"),
+        ("split.judge.autoscaling.kedda.enabled=true", "'kedda' not allowed"),
+        ("worker.replicas=many", "at '/worker/replicas': got string, want integer"),
+        ("config.kafka.security.password=hunter2", "at '/config/kafka/security/password'"),
+        ("worker.extraEnv[0].name=MY_PASSWORD,worker.extraEnv[0].value=hunter2", "missing property 'valueFrom'"),
+    ],
+)  # fmt: skip
+def test_helm_refuses_what_the_schema_refuses(values: str, said: str) -> None:
+    """The message says where; it never repeats a secret."""
+    command: list[str | Path] = [tool("helm"), "template", "one", CHART, "--set", values]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+# Settings
+
+
+def _settings_file(documents: list[Manifest], folder: Path) -> Path:
+    """Lay the settings and the prompt packs out as the pod sees them."""
+    (deployment, *_) = workers(documents)
+    sources = deployment["spec"]["template"]["spec"]["volumes"][0]["projected"]["sources"]
+    maps = {one["metadata"]["name"]: one["data"] for one in of_kind(documents, "ConfigMap")}
+    for source in sources:
+        for item in source["configMap"]["items"]:
+            file = folder / item["path"]
+            file.parent.mkdir(exist_ok=True)
+            data = maps.get(source["configMap"]["name"], {})
+            file.write_text(data.get(item["key"], _PACK), encoding="utf-8")
+    return folder / "config.yaml"
+
+
+_PACK = """\
+## System
+
+Reply with JSON only: {"score": 3, "justification": "one sentence"}
+
+## User
+
+{{ item.input }} {{ item.output_text }}
+"""
+
+
+@each_values
+def test_judgestream_accepts_the_settings(
+    values: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is rendered is what was given, and `judgestream config check` has nothing against it."""
+    documents = rendered(values)
+    file = _settings_file(documents, tmp_path)
+    given = (load(values) or {}).get("config", {})
+    found = load(file)
+    for section, settings in given.items():
+        for name, value in settings.items():
+            assert found[section][name] == value, f"{section}.{name}"
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
+    app(["config", "check", str(file)], standalone_mode=False)
+    assert f"{file}: ok" in capsys.readouterr().out
+
+
+@each_values
+def test_every_worker_gets_what_its_settings_name(values: Path) -> None:
+    """A variable or file that the settings read is brought by the pod, doctor and topics Job included."""
+    documents = rendered(values)
+    (config,) = [one for one in of_kind(documents, "ConfigMap") if "config.yaml" in one["data"]][:1]
+    settings = yaml.safe_load(config["data"]["config.yaml"])
+    variables = set(_named(settings, "_env"))
+    files = [file for file in _named(settings, "_file") if file.startswith("/")]
+    for name, pod in pods([*workers(documents)]).items():
+        container = pod["containers"][0]
+        brought = {one["name"] for one in container.get("env", [])}
+        assert variables <= brought, name
+        mounts = [one["mountPath"] for one in container["volumeMounts"]]
+        assert all(any(file.startswith(f"{mount}/") for mount in mounts) for file in files), name
+
+
+def _named(node: Any, ending: str) -> list[str]:
+    if isinstance(node, list):
+        return [found for one in node for found in _named(one, ending)]
+    if isinstance(node, dict):
+        own = [value for key, value in node.items() if key.endswith(ending) and isinstance(value, str)]
+        return own + [found for one in node.values() for found in _named(one, ending)]
+    return []
+
+
+def test_a_change_of_settings_or_prompts_rolls_the_pods_and_nothing_else_does() -> None:
+    """The checksum follows what the pods read."""
+
+    def checksum(*arguments: str) -> str:
+        (one,) = workers(manifests(*arguments))
+        found: str = one["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+        return found
+
+    base = checksum()
+    assert checksum("--set", "worker.replicas=5") == base
+    changed = {
+        checksum("--set", "config.sampling.default_rate=0.5"),
+        checksum("--set", r"promptPacks.tone\.md=a"),
+        checksum("--set", r"promptPacks.tone\.md=b"),
+    }
+    assert len(changed | {base}) == 4
+
+
+# Security
+
+
+@each_values
+def test_every_pod_is_restricted(values: Path) -> None:
+    """As the Pod Security Standard `restricted` asks, and more: read-only root, no token, bounded memory."""
+    for name, pod in pods(rendered(values)).items():
+        assert pod["automountServiceAccountToken"] is False, name
+        assert pod["enableServiceLinks"] is False, name
+        security = pod["securityContext"]
+        assert security["runAsNonRoot"] is True, name
+        assert (security["runAsUser"], security["runAsGroup"]) == (65532, 65532), name
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod), name
+        ours = [
+            one
+            for one in [*pod.get("initContainers", []), *pod["containers"]]
+            if "judgestream" in one["image"]
+        ]
+        assert ours, name
+        for container in ours:
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False, name
+            assert context["capabilities"] == {"drop": ["ALL"]}, name
+            assert context["readOnlyRootFilesystem"] is True, name
+            assert {"memory"} <= set(container["resources"]["limits"]), name
+            assert {"cpu", "memory"} <= set(container["resources"]["requests"]), name
+
+
+def test_no_manifest_holds_a_secret() -> None:
+    """The chart makes no Secret at all, whatever is turned on."""
+    for values in CI_VALUES:
+        assert of_kind(rendered(values), "Secret") == []
+
+
+# Rules and dashboards
+
+
+def test_rules_and_dashboards_arrive_as_they_are() -> None:
+    """Every rule, alert and dashboard of helm/files, unchanged."""
+    documents = manifests("--set", "prometheusRule.enabled=true,dashboards.enabled=true")
+    rules = {
+        one["metadata"]["name"].rpartition("-")[2]: one["spec"]
+        for one in of_kind(documents, "PrometheusRule")
+    }
+    assert rules == {name: load(FILES / f"{name}.yaml") for name in ("rules", "alerts")}
+    dashboards = {
+        file: json.loads(text)
+        for one in of_kind(documents, "ConfigMap")
+        if "-dashboard-" in one["metadata"]["name"]
+        for file, text in one["data"].items()
+    }
+    assert dashboards == {
+        f"judgestream-{path.name}": json.loads(path.read_text(encoding="utf-8"))
+        for path in (FILES / "dashboards").glob("*.json")
+    }
+
+
+def test_all_workers_of_a_release_are_read_once() -> None:
+    """The Service that the ServiceMonitor picks is one, and it selects every worker's pods and no others."""
+    documents = manifests(
+        "--values", str(FULL), "--set", "podMonitor.enabled=false,serviceMonitor.enabled=true"
+    )
+    (monitor,) = of_kind(documents, "ServiceMonitor")
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    picked = [
+        service
+        for service in of_kind(documents, "Service")
+        if wanted.items() <= service["metadata"]["labels"].items()
+        and "app.kubernetes.io/component" not in service["metadata"]["labels"]
+    ]
+    assert len(picked) == 1
+    selector = picked[0]["spec"]["selector"].items()
+    labels = {
+        one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"].items()
+        for one in documents
+        if "template" in one.get("spec", {})
+    }
+    assert {name for name, own in labels.items() if selector <= own} == {
+        one["metadata"]["name"] for one in workers(documents)
+    }
+
+
+# Scaling
+
+
+def test_triggers_ask_for_the_groups_and_topics_of_the_workers(tmp_path: Path) -> None:
+    """KEDA looks at what the worker really joins and reads."""
+    values = CHART / "ci" / "keda-values.yaml"
+    documents = manifests("--values", str(values), "--set", "split.intake.autoscaling.keda.enabled=true",
+                          "--set", "split.monitor.autoscaling.keda.enabled=true")  # fmt: skip
+    settings = load_settings(_settings_file(documents, tmp_path), env={})
+    reads = {
+        "intake": [settings.topics.events],
+        "judge": [settings.topics.task_topic(metric) for metric in settings.metrics],
+        "monitor": [settings.topics.scores],
+    }
+    for part, topics in reads.items():
+        (scaled,) = of_kind(documents, "ScaledObject", part)
+        found = [trigger["metadata"] for trigger in scaled["spec"]["triggers"]]
+        assert [one["topic"] for one in found] == sorted(topics)
+        assert {one["consumerGroup"] for one in found} == {group_of(settings.kafka.group_id, [part])}  # type: ignore[list-item] # a name of an agent
+
+
+# Package
+
+
+def test_the_package_holds_the_chart_alone(tmp_path: Path) -> None:
+    """No tests, no values of tests; and it renders from the archive as from the folder."""
+    run(tool("helm"), "package", CHART, "--destination", tmp_path)
+    (archive,) = tmp_path.glob("*.tgz")
+    with tarfile.open(archive) as opened:
+        names = {name.removeprefix("judgestream/") for name in opened.getnames()}
+    expected = {"Chart.yaml", "README.md", "values.yaml", "values.schema.json", ".helmignore"}
+    expected |= {f"templates/{path.name}" for path in (CHART / "templates").iterdir()}
+    expected |= {"files/rules.yaml", "files/alerts.yaml"}
+    expected |= {f"files/dashboards/{path.name}" for path in (FILES / "dashboards").glob("*.json")}
+    assert names == expected
+    assert archive.stat().st_size < 200_000  # Helm keeps it, in base64, in a Secret of at most 1 MiB
+    packed = run(tool("helm"), "template", "one", archive, "--values", FULL)
+    assert packed == run(tool("helm"), "template", "one", CHART, "--values", FULL)
+
+
+def test_names_stay_short_enough() -> None:
+    """The longest release name, in StatefulSets: their pods carry a label of the name and eleven characters more."""
+    release = "r" * 53
+    said = run(
+        tool("helm"),
+        "template",
+        release,
+        CHART,
+        "--set",
+        "mode=split,worker.kind=StatefulSet,topicsJob.enabled=true",
+    )
+    for document in yaml.safe_load_all(said):
+        assert len(document["metadata"]["name"]) <= (52 if document["kind"] == "StatefulSet" else 63)
