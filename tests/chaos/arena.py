@@ -8,12 +8,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
-import aiohttp
 import yaml
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
@@ -21,21 +20,32 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from tests.chaos.checker import Policy, Report, Written, check
-from tests.chaos.feed import POLICY, feed, settings_changes
+from tests.chaos.feed import POLICY, Feed, settings_changes
+from tests.chaos.processes import Judge, Worker
+from tests.chaos.proxy import Proxy
 from tests.chaos.topic_reader import TopicReader
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka
 from tests.integration.stage import Stage
 from tests.integration.wire_client import create_topic
 
-ROOT: Final = Path(__file__).parents[2]
 PARTITIONS: Final = 6
-SESSION_SECONDS: Final = 6
-END_SECONDS: Final = 60.0
-READS: Final = '"event": "reading"'
-"""In the log once a worker has its partitions."""
+SESSION_SECONDS: Final = 10
+"""A worker that is silent for so long is taken for dead; longer than a busy machine keeps one from its heartbeat."""
+JUDGE_TIMEOUT_SECONDS: Final = 2
+METADATA_AGE_SECONDS: Final = 2
+_SETTINGS: Final = {
+    **settings_changes(),
+    "kafka.session_timeout_seconds": SESSION_SECONDS,
+    "kafka.rebalance_timeout_seconds": 8,
+    "kafka.producer_timeout_seconds": 10,
+    "kafka.metadata_age_seconds": METADATA_AGE_SECONDS,
+    "judge.timeout_seconds": JUDGE_TIMEOUT_SECONDS,
+    "judge.retry.longest_wait_seconds": 1,
+    "judge.breaker.longest_pause_seconds": 1,
+}
 _LOOK_AGAIN_SECONDS = 0.5
-_LOG_TAIL_CHARS = 3_000
+_ASK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,143 +55,42 @@ class Size:
     Args:
         events: Events produced.
         seconds: Over how long; the faults fall into this time.
+        blows: How often what happens again and again happens.
         settle_seconds: How long everything may take to be done after that.
     """
 
     events: int
     seconds: float
+    blows: int
     settle_seconds: float
 
 
-SHORT: Final = Size(events=2_000, seconds=6, settle_seconds=120)
-LONG: Final = Size(events=20_000, seconds=60, settle_seconds=300)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the suite's report."""
-
-    fault: str
-    report: Report
-    seconds: float
-
-
-@dataclass(eq=False)
-class Worker:
-    """One worker's process; started anew under the same name as often as needed."""
-
-    name: str
-    command: Sequence[str]
-    environment: dict[str, str]
-    log: Path
-    process: asyncio.subprocess.Process | None = None
-    _starts: int = 0
-
-    @property
-    def pid(self) -> int:
-        """The process now running."""
-        assert self.process is not None, f"{self.name} was never started"
-        return self.process.pid
-
-    async def start(self) -> None:
-        """Start it."""
-        self._starts = self.lines(READS)
-        log: IO[bytes]
-        with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *self.command, cwd=ROOT, env=self.environment, stdout=log, stderr=log
-            )
-
-    async def end(self, how: signal.Signals) -> int:
-        """End it and wait for that; a worker that was asked and does not end in time is a failure."""
-        process = self.process
-        assert process is not None, f"{self.name} was never started"
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(how)
-        try:
-            return await asyncio.wait_for(process.wait(), END_SECONDS)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise AssertionError(f"{self.name} did not end on {how.name}:\n{self.tail()}") from None
-
-    async def reads(self) -> None:
-        """Wait until what was started last reads."""
-
-        def reads() -> bool:
-            assert self.process is not None, f"{self.name} was never started"
-            assert self.process.returncode is None, f"{self.name} did not start:\n{self.tail()}"
-            return self.lines(READS) > self._starts
-
-        await until(reads, f"{self.name} reads", deadline_seconds=END_SECONDS)
-
-    def lines(self, text: str) -> int:
-        """How many lines of its log hold a text."""
-        if not self.log.exists():
-            return 0
-        return sum(text in line for line in self.log.read_text(errors="replace").splitlines())
-
-    def tail(self) -> str:
-        """The end of its log."""
-        return self.log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
-
-
-@dataclass(eq=False)
-class Judge:
-    """The scripted judge's process."""
-
-    log: Path
-    port: int = 0
-    process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        """Start it, at the port it had before."""
-        with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "tests.chaos.endpoint",
-                str(self.port),
-                cwd=ROOT,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-            )
-        assert self.process.stdout is not None
-        line = await asyncio.wait_for(self.process.stdout.readline(), 30)
-        assert line, f"the scripted judge did not start:\n{self.log.read_text()[-_LOG_TAIL_CHARS:]}"
-        self.port = int(line)
-
-    async def kill(self) -> None:
-        """End it at once: connections are refused from now on."""
-        if self.process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-        # The pipe's transport would otherwise be closed by the collector, which warns.
-        self.process._transport.close()  # type: ignore[attr-defined] # there is no public way
-        self.process = None
-
-    async def change(self, **how: Any) -> int:
-        """Change how it answers; gives how often it has."""
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"http://127.0.0.1:{self.port}/mode", json=how) as response,
-        ):
-            return int((await response.json())["answered"])
+SHORT: Final = Size(events=2_000, seconds=4, blows=4, settle_seconds=120)
+LONG: Final = Size(events=20_000, seconds=60, blows=15, settle_seconds=300)
 
 
 @dataclass(eq=False)
 class Arena:
-    """Everything of one fault."""
+    """Everything of one fault.
+
+    Args:
+        kafka: The broker.
+        directory: For settings and logs.
+        judge: The judge, running.
+        size: How much of it.
+        crew: How many workers.
+        proxy: What the workers reach the broker through, if not directly.
+    """
 
     kafka: ApacheKafka
     directory: Path
     judge: Judge
     size: Size
+    crew: int
+    proxy: Proxy | None = None
     policy: Policy = POLICY
     workers: list[Worker] = field(default_factory=list)
-    poison_every: int = 1000
+    report: Report | None = None
 
     def __post_init__(self) -> None:
         self.stage = Stage(
@@ -190,15 +99,9 @@ class Arena:
             partitions=PARTITIONS,
             metrics=tuple(self.policy.metrics),
             base_url=f"http://127.0.0.1:{self.judge.port}/v1",
-            changes={
-                **settings_changes(),
-                "kafka.session_timeout_seconds": SESSION_SECONDS,
-                "kafka.rebalance_timeout_seconds": 8,
-                "kafka.producer_timeout_seconds": 10,
-                "judge.timeout_seconds": 3,
-            },
+            changes=dict(_SETTINGS),
         )
-        self._feeding: asyncio.Task[None] | None = None
+        self._feed: Feed | None = None
 
     @property
     def topics(self) -> dict[str, str]:
@@ -208,69 +111,86 @@ class Arena:
 
     async def create_topics(self) -> None:
         """Create all topics."""
-        for topic in self.topics.values():
-            await asyncio.to_thread(create_topic, self.kafka.bootstrap_servers, topic, PARTITIONS)
+        servers = self.kafka.bootstrap_servers
+        await asyncio.gather(
+            *(asyncio.to_thread(create_topic, servers, name, PARTITIONS) for name in self.topics.values())
+        )
 
-    async def start_workers(
-        self, count: int, *, static: bool = False, through_port: int | None = None
+    async def begin(
+        self,
+        *,
+        workers: int | None = None,
+        static: bool = False,
+        session_seconds: int = SESSION_SECONDS,
+        stretch: float = 1.0,
     ) -> None:
-        """Start workers, and wait until each of them reads.
+        """Start workers, wait until each of them reads, start producing, and wait for the first verdicts.
 
         Args:
-            count: How many.
+            workers: How many, where not all of the crew.
             static: Whether each keeps its place in the group over a restart.
-            through_port: Where they find the broker, if not directly.
+            session_seconds: A worker that is silent for so long is taken for dead.
+            stretch: Produce over so many times as long, where a fault takes long.
         """
+        self.stage.changes["kafka.session_timeout_seconds"] = session_seconds
+        await self.start_workers(self.crew if workers is None else workers, static=static)
+        self.start_feed(stretch=stretch)
+        await self.judged(20)
+
+    async def start_workers(self, count: int, *, static: bool = False) -> None:
+        """Start so many workers more, and wait until each of them reads."""
         settings = self.directory / "settings.yaml"
         settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
         command = [str(Path(sys.executable).with_name("judgestream")), "worker", "--config", str(settings)]
-        for number in range(count):
+        started = []
+        for number in range(len(self.workers), len(self.workers) + count):
             name = f"worker-{number}"
             environment = dict(os.environ)
             if static:
                 environment["JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID"] = name
-            if through_port is not None:
-                environment["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{through_port}"
-            worker = Worker(name, command, environment, self.directory / f"{name}.log")
-            self.workers.append(worker)
+            if self.proxy is not None:
+                environment["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{self.kafka.proxy_port}"
+            started.append(Worker(name, command, environment, self.directory / f"{name}.log"))
+        self.workers += started
+        for worker in started:
             await worker.start()
-        for worker in self.workers:
+        for worker in started:
             await worker.reads()
 
-    def start_feed(self, *, stretch: float = 1.0) -> None:
-        """Produce the events, in the background; over so many times as long, where a fault takes long."""
-        self._feeding = asyncio.create_task(
-            feed(
-                self.kafka.bootstrap_servers,
-                self.topics["events"],
-                count=self.size.events,
-                seconds=self.size.seconds * stretch,
-                poison_every=self.poison_every,
-            )
+    def start_feed(self, *, stretch: float = 1.0, poison_every: int = 1000) -> None:
+        """Produce the events, in the background; the last of them when the fault is over."""
+        self._feed = Feed(
+            self.kafka.bootstrap_servers,
+            self.topics["events"],
+            count=self.size.events,
+            seconds=self.size.seconds * stretch,
+            poison_every=poison_every,
         )
 
-    @property
-    def feeding(self) -> bool:
-        """Whether events are still being produced."""
-        return self._feeding is not None and not self._feeding.done()
+    async def fed(self) -> None:
+        """Wait until all is produced that comes before the end of the fault."""
+        assert self._feed is not None, "start_feed comes first"
+        await self._feed.held_back()
 
     async def judged(self, least: int) -> None:
-        """Wait until the judge has answered so many calls more than now, or all events were produced."""
-        before = await self.judge.change()
+        """Wait until the judge has answered so many calls more than now, or all it will be asked now was produced."""
+        feed, before = self._feed, await self.judge.change()
+        assert feed is not None, "start_feed comes first"
 
         async def enough() -> bool:
-            return not self.feeding or await self.judge.change() >= before + least
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)  # each look costs the judge a request
+            return feed.holds_back or await self.judge.change() >= before + least
 
         await until(enough, f"{least} more verdicts", deadline_seconds=self.size.settle_seconds)
 
-    async def settle(self) -> Report:
-        """Wait until every event has its outcome and everything is committed; end the workers; take the last look.
+    async def verdict(self) -> Report:
+        """Produce the last events, wait for every event's outcome and its commit, end the workers, look a last time.
 
         Raises:
-            AssertionError: A worker does not end in order. What is lost or invented is in the report.
+            AssertionError: Something is lost or invented, or a worker does not end in order.
         """
-        assert self._feeding is not None, "start_feed comes first"
-        await self._feeding
+        assert self._feed is not None, "start_feed comes first"
+        await self._feed.finish()
         async with TopicReader(self.kafka.bootstrap_servers, self.topics.values()) as reader:
             deadline = time.monotonic() + self.size.settle_seconds
             while time.monotonic() < deadline:
@@ -281,13 +201,16 @@ class Arena:
             open_at_end = not await self._committed(await reader.catch_up())
             codes = await asyncio.gather(*(worker.end(signal.SIGTERM) for worker in self.workers))
             await reader.catch_up()
-            report = check(self._written(reader), self.policy)
+            report = self.report = check(self._written(reader), self.policy)
         if open_at_end:
             report.note("offsets not committed up to the end", [self.stage.settings.kafka.group_id])
         report.note(
             "worker with an exit code other than 0",
             [f"{one.name}: {code}" for one, code in zip(self.workers, codes, strict=True) if code],
         )
+        logs = "\n".join(f"{worker.name}:\n{worker.tail()}" for worker in self.workers)
+        assert not report.problems, f"{report}\n{logs}"
+        assert report.read == self.size.events
         return report
 
     def _written(self, reader: TopicReader) -> Written:
@@ -304,7 +227,7 @@ class Arena:
         read = {self.topics["events"], self.topics["scores"]}
         read |= {self.topics[f"tasks.{metric}"] for metric in self.policy.metrics}
         try:
-            async with self.admin() as admin:
+            async with self._admin() as admin:
                 offsets = await admin.list_consumer_group_offsets(self.stage.settings.kafka.group_id)
         except KafkaError:
             return False
@@ -315,8 +238,7 @@ class Arena:
         )
 
     @contextlib.asynccontextmanager
-    async def admin(self) -> Any:
-        """A client for changes to the broker."""
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap_servers)
         await admin.start()
         try:
@@ -327,7 +249,7 @@ class Arena:
     async def set_topic(self, topic: str, **configs: str) -> None:
         """Replace a topic's own configuration; `max_message_bytes="..."` sets `max.message.bytes`."""
         named = {name.replace("_", "."): value for name, value in configs.items()}
-        async with self.admin() as admin:
+        async with self._admin() as admin:
             for answer in await admin.alter_configs(
                 [ConfigResource(ConfigResourceType.TOPIC, topic, configs=named)]
             ):
@@ -336,14 +258,13 @@ class Arena:
 
     async def add_partitions(self, total: int) -> None:
         """Give every topic more partitions."""
-        async with self.admin() as admin:
+        async with self._admin() as admin:
             await admin.create_partitions({topic: NewPartitions(total) for topic in self.topics.values()})
 
     async def close(self) -> None:
         """End whatever still runs."""
-        if self._feeding is not None and not self._feeding.done():
-            self._feeding.cancel()
-            await asyncio.gather(self._feeding, return_exceptions=True)
+        if self._feed is not None:
+            await self._feed.cancel()
         for worker in self.workers:
             if worker.process is not None and worker.process.returncode is None:
                 worker.process.kill()

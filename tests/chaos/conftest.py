@@ -1,21 +1,18 @@
-"""One Apache Kafka for the whole suite, an arena for each fault, and the table at the end."""
+"""One Apache Kafka for the whole suite, the programme of its faults, and the table at the end."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_asyncio
 
-from tests.chaos.arena import LONG, SHORT, Arena, Judge, Row, Size
-from tests.chaos.checker import Report
+from tests.chaos.arena import LONG, SHORT, Size
+from tests.chaos.programme import Programme, Row
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 
 ROWS: pytest.StashKey[list[Row]] = pytest.StashKey()
-
-Verdict = Callable[[str], Awaitable[Report]]
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +26,7 @@ def size() -> Size:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """Apache Kafka; a test that stops it starts it again."""
+    """Apache Kafka; a fault that stops it starts it again."""
     kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
     unavailable: str | None = None
     try:
@@ -44,35 +41,19 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
         kafka.stop()
 
 
-@pytest.fixture
-async def arena(kafka: ApacheKafka, tmp_path: Path, size: Size) -> AsyncIterator[Arena]:
-    """Topics and a judge, no worker yet."""
-    judge = Judge(tmp_path / "judge.log")
-    await judge.start()
-    arena = Arena(kafka, tmp_path, judge, size)
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def programme(
+    request: pytest.FixtureRequest, kafka: ApacheKafka, size: Size, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Programme]:
+    """All faults that this run asks for, under way."""
+    programme = Programme(kafka, size, tmp_path_factory.mktemp("faults"))
+    request.config.stash[ROWS] = programme.rows
+    calls = (getattr(item, "callspec", None) for item in request.session.items)
+    programme.start([call.params["fault"] for call in calls if call is not None and "fault" in call.params])
     try:
-        await arena.create_topics()
-        yield arena
+        yield programme
     finally:
-        await arena.close()
-        await judge.kill()
-
-
-@pytest.fixture
-def verdict(arena: Arena, request: pytest.FixtureRequest) -> Verdict:
-    """Waits for the end, adds a line to the table, and fails where something is lost or invented."""
-    started = time.monotonic()
-
-    async def pronounce(fault: str) -> Report:
-        report = await arena.settle()
-        rows = request.config.stash.setdefault(ROWS, [])
-        rows.append(Row(fault, report, time.monotonic() - started))
-        logs = "\n".join(f"{worker.name}:\n{worker.tail()}" for worker in arena.workers)
-        assert not report.problems, f"{report}\n{logs}"
-        assert report.read == arena.size.events
-        return report
-
-    return pronounce
+        await programme.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -82,25 +63,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     terminalreporter.section("faults")
     head = ("fault", "events", "results", "dead letters", "duplicates", "lost", "other problems", "seconds")
-    table = [head] + [
-        (
-            row.fault,
-            str(row.report.read),
-            str(row.report.results),
-            str(
-                row.report.dead_letters
-                + row.report.outcomes["undecodable"]
-                + row.report.outcomes["unroutable"]
-            ),
-            str(row.report.duplicates),
-            str(row.report.lost),
-            str(len(row.report.problems)),
-            f"{row.seconds:.0f}",
-        )
-        for row in rows
-    ]
+    table = [head, *(_line(row) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
     for line in table:
         cells = [line[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
         terminalreporter.write_line("  ".join(cells))
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    report = row.report
+    aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
+    numbers = (
+        report.read,
+        report.results,
+        aside,
+        report.duplicates,
+        report.lost,
+        len(report.problems),
+        round(row.seconds),
+    )
+    return row.fault, *map(str, numbers)

@@ -30,6 +30,8 @@ POISON: Final = (
 """Nothing of this is an event, and none has an id by which it could be passed over."""
 
 _BURSTS_A_SECOND = 20
+_KEPT_SHARE = 10
+"""One event in so many comes when the fault is over, to show that all works again."""
 _PRODUCER_TIMEOUT_MS = 300_000
 
 
@@ -56,10 +58,8 @@ def event(number: int, poison_every: int) -> bytes | None:
     return json.dumps(document).encode()
 
 
-async def feed(
-    bootstrap_servers: str, topic: str, *, count: int, seconds: float, poison_every: int = 1000
-) -> None:
-    """Produce events at an even pace, whatever happens to the broker meanwhile.
+class Feed:
+    """Produces events at an even pace, whatever happens to the broker meanwhile; keeps the last of them back.
 
     Args:
         bootstrap_servers: The broker.
@@ -68,23 +68,64 @@ async def feed(
         seconds: Over how long.
         poison_every: One in so many is no event.
     """
-    producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap_servers,
-        enable_idempotence=True,
-        request_timeout_ms=_PRODUCER_TIMEOUT_MS,
-        metadata_max_age_ms=1_000,  # so that it takes to new partitions
-    )
-    await producer.start()
-    try:
-        bursts = max(1, round(seconds * _BURSTS_A_SECOND))
-        sent: list[asyncio.Future[Any]] = []
-        for burst in range(bursts):
-            numbers = range(count * burst // bursts, count * (burst + 1) // bursts)
-            sent += [
-                await producer.send(topic, event(number, poison_every), key=b"key-%d" % number)
-                for number in numbers
-            ]
-            await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace itself, not a wait for something
-        await asyncio.gather(*sent)
-    finally:
-        await producer.stop()
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, *, count: int, seconds: float, poison_every: int
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._topic = topic
+        self._count = count
+        self._seconds = seconds
+        self._poison_every = poison_every
+        self._kept = asyncio.Event()
+        self._release = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether all is produced but what is kept for the end."""
+        return self._kept.is_set()
+
+    async def held_back(self) -> None:
+        """Wait for that."""
+        kept = asyncio.create_task(self._kept.wait())
+        await asyncio.wait({kept, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        kept.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def finish(self) -> None:
+        """Produce the rest, too, and wait until the broker has all."""
+        self._release.set()
+        await self._task
+
+    async def cancel(self) -> None:
+        """Stop it."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap_servers,
+            enable_idempotence=True,
+            request_timeout_ms=_PRODUCER_TIMEOUT_MS,
+            metadata_max_age_ms=1_000,  # so that it takes to new partitions
+        )
+        await producer.start()
+        try:
+            bursts = max(_KEPT_SHARE, round(self._seconds * _BURSTS_A_SECOND))
+            kept = bursts - bursts // _KEPT_SHARE
+            sent: list[asyncio.Future[Any]] = []
+            for burst in range(bursts):
+                if burst == kept:
+                    await asyncio.gather(*sent)
+                    self._kept.set()
+                    await self._release.wait()
+                begin, end = (self._count * (burst + more) // bursts for more in (0, 1))
+                for number in range(begin, end):
+                    value = event(number, self._poison_every)
+                    sent.append(await producer.send(self._topic, value, key=b"key-%d" % number))
+                await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace itself, not a wait for something
+            await asyncio.gather(*sent)
+        finally:
+            await producer.stop()

@@ -73,6 +73,11 @@ class ApacheKafka:
         """Host and port for clients, once it is started."""
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, while it runs."""
+        return None if self._process is None or self._process.poll() is not None else self._process.pid
+
     def start(self) -> None:
         """Start and wait until it answers.
 

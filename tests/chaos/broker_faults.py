@@ -1,0 +1,150 @@
+"""A broker that goes away, a network that fails, topics that refuse or grow."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+
+from tests.chaos.arena import PARTITIONS, Arena
+from tests.chaos.checker import Report
+from tests.chaos.fault import fault
+from tests.chaos.proxy import Proxy
+from tests.integration.deadlines import until
+
+AWAY_SECONDS = 3
+KAFKA_STORAGE_ERROR = 56
+TOPIC_AUTHORIZATION_FAILED = 29
+FULL_AT_BYTES = 16_384
+
+
+@fault("broker stopped and started", access="alone")
+async def broker_stopped(arena: Arena) -> Report:
+    """Stopped in order, away for some seconds, and back with its data."""
+    await arena.begin(stretch=2)
+    await asyncio.to_thread(arena.kafka.stop)
+    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    await asyncio.to_thread(arena.kafka.start)
+    return await arena.verdict()
+
+
+@fault("broker killed and started", access="alone")
+async def broker_killed(arena: Arena) -> Report:
+    """SIGKILL, away for some seconds, and back with what it had written."""
+    await arena.begin(stretch=2)
+    await asyncio.to_thread(arena.kafka.kill)
+    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    await asyncio.to_thread(arena.kafka.start)
+    return await arena.verdict()
+
+
+@fault("broker's disk full", access="alone")
+async def disk_full(arena: Arena) -> Report:
+    """No file of the broker may grow any more: a write fails half-way, it gives up, and is started when there is room again."""
+    await arena.begin(stretch=2)
+    broker = arena.kafka.pid
+    assert broker is not None
+    _, most = resource.prlimit(broker, resource.RLIMIT_FSIZE)
+    resource.prlimit(broker, resource.RLIMIT_FSIZE, (FULL_AT_BYTES, most))
+    await until(lambda: arena.kafka.pid is None, "the broker gives up", deadline_seconds=60)
+    await asyncio.to_thread(arena.kafka.start)
+    return await arena.verdict()
+
+
+def _proxy(arena: Arena) -> Proxy:
+    assert arena.proxy is not None, 'the fault needs access="proxied"'
+    return arena.proxy
+
+
+@fault("connections cut", access="proxied")
+async def connections_cut(arena: Arena) -> Report:
+    """Every connection is cut, again and again, and for a while none is taken."""
+    proxy = _proxy(arena)
+    await arena.begin(stretch=2)
+    for _ in range(2 * arena.size.blows):
+        proxy.cut()
+        await asyncio.sleep(0.4)  # the fault's own rhythm
+    await proxy.close()
+    await asyncio.sleep(AWAY_SECONDS)
+    await proxy.open()
+    return await arena.verdict()
+
+
+@fault("network slow", access="proxied")
+async def network_slow(arena: Arena) -> Report:
+    """Every request and every answer takes 150 ms, one after the other."""
+    proxy = _proxy(arena)
+    await arena.begin()
+    proxy.mode = "slow"
+    await arena.judged(100)
+    await arena.fed()
+    proxy.mode = "pass"
+    return await arena.verdict()
+
+
+@fault("connections half-open", access="proxied")
+async def connections_half_open(arena: Arena) -> Report:
+    """Connections stay open and nothing passes; those of that time never work again, new ones do."""
+    proxy = _proxy(arena)
+    await arena.begin(stretch=2)
+    proxy.go_half_open()
+    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    proxy.mode = "pass"
+    return await arena.verdict()
+
+
+async def _refused(arena: Arena, error: int) -> Report:
+    proxy = _proxy(arena)
+    await arena.begin(stretch=2)
+    proxy.produce_error = error
+    await until(lambda: proxy.produce_errors >= 5, "refused produce requests", deadline_seconds=60)
+    await asyncio.sleep(2)  # the fault's own length
+    proxy.produce_error = None
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
+
+
+@fault("produce refused: KAFKA_STORAGE_ERROR", access="proxied")
+async def storage_error(arena: Arena) -> Report:
+    """For some seconds the broker answers that it cannot write: everything waits, and nothing is set aside for it."""
+    return await _refused(arena, KAFKA_STORAGE_ERROR)
+
+
+@fault("produce refused: TOPIC_AUTHORIZATION_FAILED", access="proxied")
+async def authorisation_withdrawn(arena: Arena) -> Report:
+    """For some seconds nothing may be written: an operator's mistake that is mended must cost nothing."""
+    return await _refused(arena, TOPIC_AUTHORIZATION_FAILED)
+
+
+@fault("produce refused: NOT_ENOUGH_REPLICAS")
+async def not_enough_replicas(arena: Arena) -> Report:
+    """For some seconds every topic that is written wants more replicas than there are: everything waits."""
+    await arena.begin(stretch=2)
+    written = [topic for name, topic in arena.topics.items() if name != "events"]
+    await asyncio.gather(*(arena.set_topic(topic, min_insync_replicas="2") for topic in written))
+    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    await asyncio.gather(*(arena.set_topic(topic, min_insync_replicas="1") for topic in written))
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
+
+
+@fault("max.message.bytes too low for a while")
+async def results_too_large(arena: Arena) -> Report:
+    """While the scores topic takes no more than 300 bytes a batch, verdicts end as dead letters; then as results again."""
+    await arena.begin(stretch=2)
+    await arena.set_topic(arena.topics["scores"], max_message_bytes="300")
+    await arena.judged(100)
+    await arena.set_topic(arena.topics["scores"], max_message_bytes="1048588")
+    report = await arena.verdict()
+    assert report.dead_letters > 0
+    assert report.results > 0
+    return report
+
+
+@fault("partitions added")
+async def partitions_added(arena: Arena) -> Report:
+    """Every topic gets more partitions while workers run; those are read, too, from their first record."""
+    await arena.begin(stretch=2)
+    await arena.add_partitions(PARTITIONS + 3)
+    return await arena.verdict()

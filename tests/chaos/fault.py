@@ -1,0 +1,45 @@
+"""What a fault is, and how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tests.chaos.arena import Arena
+from tests.chaos.checker import Report
+
+Access = Literal["shared", "proxied", "alone"]
+"""How a fault uses the broker: beside others, beside others and through the proxy, or with nobody else at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Args:
+        name: As the report names it.
+        play: Makes it happen to an arena, and gives the checker's report once all is over.
+        workers: How many processes it needs.
+        access: How it uses the broker.
+    """
+
+    name: str
+    play: Callable[[Arena], Awaitable[Report]]
+    workers: int
+    access: Access
+
+    @property
+    def slug(self) -> str:
+        """For the test's name and for folders."""
+        return self.name.lower().translate(_SLUG)
+
+
+_SLUG: Final = str.maketrans(" ", "-", ",:()=.")
+
+
+def fault(
+    name: str, *, workers: int = 2, access: Access = "shared"
+) -> Callable[[Callable[[Arena], Awaitable[Report]]], Fault]:
+    """Make a fault of a function; its docstring says what happens and what must be so nevertheless."""
+    return lambda play: Fault(name, play, workers, access)

@@ -1,0 +1,123 @@
+"""Runs faults side by side: most of each is waiting, and they share nothing but the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.arena import Arena, Size
+from tests.chaos.checker import Report
+from tests.chaos.fault import Fault
+from tests.chaos.processes import Judge
+from tests.chaos.proxy import Proxy
+from tests.integration.kafka import ApacheKafka
+
+SEATS: Final = 4 * (os.cpu_count() or 1)
+"""Worker processes at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the suite's report."""
+
+    fault: str
+    report: Report
+    seconds: float
+
+
+class Seats:
+    """Room for so many worker processes; who asks first is let in first, unless others fit and he does not."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._free = total
+        self._changed = asyncio.Condition()
+
+    @contextlib.asynccontextmanager
+    async def taken(self, count: int | None) -> AsyncIterator[None]:
+        """Wait for seats and keep them; None for all there are."""
+        wanted = self._total if count is None else min(count, self._total)
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._free >= wanted)
+            self._free -= wanted
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._free += wanted
+                self._changed.notify_all()
+
+
+class Programme:
+    """All faults of one run.
+
+    Args:
+        kafka: The broker that they share.
+        size: How much of each.
+        directory: Each fault has a folder in it.
+    """
+
+    def __init__(self, kafka: ApacheKafka, size: Size, directory: Path) -> None:
+        self.rows: list[Row] = []
+        self._kafka = kafka
+        self._size = size
+        self._directory = directory
+        self._seats = Seats(SEATS)
+        self._at_the_proxy = asyncio.Lock()
+        self._tasks: dict[str, asyncio.Task[Report]] = {}
+
+    def start(self, faults: Sequence[Fault]) -> None:
+        """Begin with all of them; those that need the broker for themselves come last, when all seats are free."""
+        # The proxied ones wait for one another, and would be the end of it all if they did not begin at once.
+        for fault in sorted(faults, key=lambda one: ("proxied", "shared", "alone").index(one.access)):
+            self._tasks[fault.name] = asyncio.create_task(self._run(fault))
+
+    async def report(self, fault: Fault) -> Report:
+        """Wait for what came of a fault.
+
+        Raises:
+            AssertionError: Something is lost or invented, or not as the fault's own text says.
+        """
+        return await self._tasks[fault.name]
+
+    async def close(self) -> None:
+        """End what still runs."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _run(self, fault: Fault) -> Report:
+        async with contextlib.AsyncExitStack() as stack:
+            if fault.access == "proxied":
+                await stack.enter_async_context(self._at_the_proxy)
+            await stack.enter_async_context(
+                self._seats.taken(None if fault.access == "alone" else fault.workers)
+            )
+            return await self._play(fault, stack)
+
+    async def _play(self, fault: Fault, stack: contextlib.AsyncExitStack) -> Report:
+        started = time.monotonic()
+        directory = self._directory / fault.slug
+        directory.mkdir()
+        judge = Judge(directory / "judge.log")
+        stack.push_async_callback(judge.kill)
+        await judge.start()
+        proxy: Proxy | None = None
+        if fault.access == "proxied":
+            proxy = Proxy(self._kafka.proxy_port, self._kafka.detour_port)
+            await proxy.open()
+            stack.push_async_callback(proxy.close)
+        arena = Arena(self._kafka, directory, judge, self._size, crew=fault.workers, proxy=proxy)
+        stack.push_async_callback(arena.close)
+        await arena.create_topics()
+        try:
+            return await fault.play(arena)
+        finally:
+            if arena.report is not None:
+                self.rows.append(Row(fault.name, arena.report, time.monotonic() - started))

@@ -1,0 +1,33 @@
+"""Whatever fails, every event has its one outcome. Each fault is described where it is made to happen."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from tests.chaos import broker_faults, judge_faults, worker_faults
+from tests.chaos.fault import Fault
+from tests.chaos.programme import Programme
+
+
+def _faults_of(module: ModuleType) -> list[Fault]:
+    return [one for one in vars(module).values() if isinstance(one, Fault)]
+
+
+FAULTS = [*_faults_of(worker_faults), *_faults_of(judge_faults), *_faults_of(broker_faults)]
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.slug)
+async def test_nothing_is_lost_and_nothing_invented(fault: Fault, programme: Programme) -> None:
+    """The checker finds nothing wrong, and what the fault promises besides is so."""
+    report = await programme.report(fault)
+    assert report.lost == 0
+
+
+def test_faults_have_names_of_their_own() -> None:
+    """A fault is known by its name, in the report and as a folder."""
+    assert len({fault.slug for fault in FAULTS}) == len({fault.name for fault in FAULTS}) == len(FAULTS)

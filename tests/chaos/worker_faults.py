@@ -1,0 +1,124 @@
+"""Workers that die, restart, freeze and join."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import time
+
+from tests.chaos.arena import Arena
+from tests.chaos.checker import Report
+from tests.chaos.fault import fault
+from tests.chaos.processes import Worker
+from tests.integration.deadlines import until
+
+KILL_EVERY_SECONDS = 2.0
+SESSION_SECONDS = 3
+
+
+@fault("none")
+async def nothing_happens(arena: Arena) -> Report:
+    """Without a fault nothing is lost, and nothing is written twice."""
+    await arena.begin()
+    report = await arena.verdict()
+    assert report.duplicates == 0
+    assert report.dead_letters == 0
+    return report
+
+
+@fault("poison events, 1 in 50", workers=1)
+async def poison_events(arena: Arena) -> Report:
+    """Every fiftieth record is no event: each is set aside with its bytes, the others are judged."""
+    await arena.start_workers(arena.crew)
+    arena.start_feed(poison_every=50)
+    report = await arena.verdict()
+    assert report.outcomes["undecodable"] == arena.size.events // 50
+    assert report.duplicates == 0
+    return report
+
+
+@fault("SIGKILL every few seconds", workers=3)
+async def killed_again_and_again(arena: Arena) -> Report:
+    """SIGKILL of one of three workers every few seconds; what it had in hand is done by another."""
+    await arena.begin(session_seconds=SESSION_SECONDS, stretch=5)
+    for worker, _ in zip(itertools.cycle(arena.workers), range(arena.size.blows), strict=False):
+        assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
+        await worker.start()
+        await asyncio.sleep(KILL_EVERY_SECONDS)  # the fault's own rhythm
+        await arena.judged(20)
+    return await arena.verdict()
+
+
+@fault("SIGKILL of all at once", workers=3)
+async def all_killed(arena: Arena) -> Report:
+    """SIGKILL of all workers in the same moment: nobody is left to take over, and those that start begin at what was committed."""
+    await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
+    for worker in arena.workers:
+        os.kill(worker.pid, signal.SIGKILL)
+    for worker in arena.workers:
+        assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
+        await worker.start()
+    return await arena.verdict()
+
+
+async def _restart_one_after_the_other(arena: Arena, *, static: bool) -> Report:
+    await arena.begin(static=static, stretch=3)
+    for worker in arena.workers:
+        assert await worker.end(signal.SIGTERM) == 0, worker.tail()
+        await worker.start()
+        await worker.reads()
+        await arena.judged(20)
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
+
+
+@fault("rolling restart, dynamic membership", workers=3)
+async def rolling_restart(arena: Arena) -> Report:
+    """SIGTERM of three workers one after the other: each ends with 0, and the others go on."""
+    return await _restart_one_after_the_other(arena, static=False)
+
+
+@fault("rolling restart, static membership", workers=3)
+async def rolling_restart_static(arena: Arena) -> Report:
+    """The same where each keeps its place in the group while it is away."""
+    return await _restart_one_after_the_other(arena, static=True)
+
+
+@fault("SIGSTOP beyond the session")
+async def zombie_wakes_up(arena: Arena) -> Report:
+    """SIGSTOP for longer than the session timeout: the group goes on without it, and what it does on waking is harmless."""
+    await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
+    zombie = arena.workers[0].pid
+    os.kill(zombie, signal.SIGSTOP)
+    try:
+        stopped = time.monotonic()
+        await until(
+            lambda: time.monotonic() - stopped > SESSION_SECONDS + 1,
+            "the session to run out",
+            deadline_seconds=SESSION_SECONDS + 10,
+        )
+        await arena.judged(20)
+    finally:
+        os.kill(zombie, signal.SIGCONT)
+    await arena.judged(20)
+    return await arena.verdict()
+
+
+@fault("workers join under load", workers=3)
+async def workers_join(arena: Arena) -> Report:
+    """Two workers join one that cannot keep up: they take their share of the backlog, and nothing is done twice for it."""
+    await arena.judge.change(latency_seconds=0.5)  # a third of what comes in is what one worker can do
+    await arena.begin(workers=1)
+    await arena.start_workers(arena.crew - 1)
+    for worker in arena.workers:
+        before = await worker.results()
+
+        async def more(worker: Worker = worker, before: float = before) -> bool:
+            return await worker.results() > before
+
+        await until(more, f"{worker.name} judges", deadline_seconds=arena.size.settle_seconds)
+    await arena.judge.change(latency_seconds=0.02)
+    return await arena.verdict()
