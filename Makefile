@@ -56,6 +56,7 @@ check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/lint-imports
 	$(BIN)/python -m schemas.json_schema --check
 	$(BIN)/python -m dashboards --check
+	$(BIN)/python -m benchmarks.sizing --check
 
 format: $(VENV)/.dev  ## put the code in form
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,199 @@
+"""The arithmetic. Pure: no clock, no file, no network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+from benchmarks.sizing.figures import MEASURED, Figures
+from streams.estimators import FEWEST_EFFECTIVE, PRIOR_DEVIATION, student_quantile
+
+SECONDS_PER_DAY = 86_400
+TARGET_LOAD = 0.6
+"""Share of a core, of a limit and of the calls in flight that the mean may use: the rest is for peaks and catching up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What comes in, and what is asked for.
+
+    Attributes:
+        events_per_second: Mean rate of the events topic.
+        event_bytes: Mean size of a record as it lies in Kafka.
+        sampling_rate: Share of the events that is judged; in (0, 1].
+        metrics_per_event: Mean number of metrics that judge a sampled event.
+        judge_seconds: Mean time of a verdict, with queues, retries and repair turns.
+        calls_per_verdict: Judge calls a verdict: 1 and the share that needs a repair turn.
+        input_tokens: Mean of a call, cached ones included.
+        cached_tokens: Mean of a call, of the input.
+        output_tokens: Mean of a call.
+        input_usd: USD a million input tokens; `cached_usd` and `output_usd` likewise.
+        max_in_flight: `judge.max_in_flight` of a worker.
+    """
+
+    events_per_second: float
+    sampling_rate: float
+    event_bytes: float = 4_000
+    metrics_per_event: float = 2
+    judge_seconds: float = 3
+    calls_per_verdict: float = 1.05
+    input_tokens: float = 2_500
+    cached_tokens: float = 0
+    output_tokens: float = 500
+    input_usd: float = 0.40
+    cached_usd: float = 0.10
+    output_usd: float = 1.60
+    max_in_flight: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What it takes.
+
+    Attributes:
+        verdicts_per_second: Tasks that come, and verdicts that must leave.
+        in_flight: Judge calls at the same time, mean (Little's law).
+        requests_per_minute: At the judge, mean.
+        tokens_per_minute: At the judge, input and output, mean.
+        usd_per_day: What the judge costs.
+        intake_workers: By CPU.
+        judge_workers: By CPU or by calls in flight, whichever is more.
+        event_partitions: Of the events topic, at least; each is read by one worker.
+        task_partitions: Of each task topic, at least.
+        fetched_bytes_per_second: That all intake workers read together.
+        fetched_bytes_per_second_worker: That one of them reads.
+        task_bytes_per_day: Written to the task topics, one copy.
+        result_bytes_per_day: Written to the scores topic, one copy.
+    """
+
+    verdicts_per_second: float
+    in_flight: float
+    requests_per_minute: float
+    tokens_per_minute: float
+    usd_per_day: float
+    intake_workers: int
+    judge_workers: int
+    event_partitions: int
+    task_partitions: int
+    fetched_bytes_per_second: float
+    fetched_bytes_per_second_worker: float
+    task_bytes_per_day: float
+    result_bytes_per_day: float
+
+
+def size(work: Workload, figures: Figures = MEASURED) -> Size:
+    """Work out what a workload takes.
+
+    Args:
+        work: What comes in.
+        figures: What one core does.
+    """
+    kept = work.events_per_second * work.sampling_rate
+    verdicts = kept * work.metrics_per_event
+    calls = verdicts * work.calls_per_verdict
+    skipped = work.events_per_second - kept
+    intake_cores = (
+        skipped * figures.skipped_event_cpu_seconds(work.event_bytes) + kept * figures.kept_cpu_seconds
+    )
+    intake = ceil_at_least_one(intake_cores / TARGET_LOAD)
+    in_flight = verdicts * work.judge_seconds
+    judge = max(
+        ceil_at_least_one(verdicts * figures.verdict_cpu_seconds / TARGET_LOAD),
+        ceil_at_least_one(in_flight / (work.max_in_flight * TARGET_LOAD)),
+    )
+    fetched = work.events_per_second * work.event_bytes
+    return Size(
+        verdicts_per_second=verdicts,
+        in_flight=in_flight,
+        requests_per_minute=calls * 60,
+        tokens_per_minute=calls * 60 * (work.input_tokens + work.output_tokens),
+        usd_per_day=calls * SECONDS_PER_DAY * usd_per_call(work),
+        intake_workers=intake,
+        judge_workers=judge,
+        event_partitions=partitions(intake),
+        task_partitions=partitions(judge),
+        fetched_bytes_per_second=fetched,
+        fetched_bytes_per_second_worker=fetched / intake,
+        task_bytes_per_day=verdicts * SECONDS_PER_DAY * figures.task_bytes,
+        result_bytes_per_day=verdicts * SECONDS_PER_DAY * figures.result_bytes,
+    )
+
+
+def usd_per_call(work: Workload) -> float:
+    """What one judge call costs."""
+    fresh = work.input_tokens - work.cached_tokens
+    millionths = (
+        fresh * work.input_usd + work.cached_tokens * work.cached_usd + work.output_tokens * work.output_usd
+    )
+    return millionths / 1e6
+
+
+def ceil_at_least_one(cores: float) -> int:
+    """Round up to whole workers, one at least. What rounding adds to a float does not make another worker."""
+    return max(1, ceil(cores - 1e-9))
+
+
+def partitions(workers: int) -> int:
+    """Give the partitions to create: room to double the workers, a multiple of 4, 4 at least.
+
+    A topic can get more partitions later, and never fewer.
+    """
+    return max(4, ceil(2 * workers / 4) * 4)
+
+
+def catch_up_seconds(outage_seconds: float, load: float) -> float:
+    """How long the backlog of an outage takes.
+
+    Args:
+        outage_seconds: How long nothing was judged.
+        load: Mean rate of tasks as a share of the most that can be judged; in [0, 1).
+
+    Raises:
+        ValueError: At or above 1 the backlog never ends.
+    """
+    if not 0 <= load < 1:
+        raise ValueError(f"load must be at least 0 and below 1, got {load}; add capacity or sample less")
+    return outage_seconds * load / (1 - load)
+
+
+def half_width(verdicts: int, *, deviation: float, scale: float, confidence: float = 0.95) -> float:
+    """Half of the interval that the worker reports for so many verdicts of equal weight.
+
+    `WeightedSums.interval` with equal weights, where the inclusion probability cancels out: the population's deviation s,
+    one imagined answer half the scale R away, and Student's t: h = t sqrt((n s² + (R/2)²) n / (n-1)) / n.
+
+    Args:
+        verdicts: Number of scores, n.
+        deviation: Standard deviation of the scores, s, in points.
+        scale: Highest minus lowest score, R, in points.
+        confidence: Chance that the interval holds the true mean.
+    """
+    if verdicts < FEWEST_EFFECTIVE:
+        return scale
+    n = float(verdicts)
+    imagined = (PRIOR_DEVIATION * scale) ** 2
+    error = sqrt((n * deviation * deviation + imagined) * n / (n - 1)) / n
+    return student_quantile(0.5 + confidence / 2, n - 1) * error
+
+
+def verdicts_for(wanted: float, *, deviation: float, scale: float, confidence: float = 0.95) -> int:
+    """Smallest number of verdicts whose interval is at most ± `wanted` points.
+
+    Raises:
+        ValueError: The wanted half-width is not above 0.
+    """
+    if wanted <= 0:
+        raise ValueError(f"wanted must be above 0, got {wanted}")
+    low, high = 1, 2
+    while half_width(high, deviation=deviation, scale=scale, confidence=confidence) > wanted:
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = half_width(middle, deviation=deviation, scale=scale, confidence=confidence) <= wanted
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def sampling_rate_for(verdicts_per_hour: float, events_per_second: float) -> float:
+    """Sampling rate that gives a metric so many verdicts an hour; 1 where even all events are too few."""
+    return min(1.0, verdicts_per_hour / (events_per_second * 3600))

@@ -1,0 +1,183 @@
+"""The arithmetic of docs/scaling.md, against examples computed by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.sizing.__main__ import PAGE, filled, main
+from benchmarks.sizing.figures import MEASURED, Figures
+from benchmarks.sizing.model import (
+    Workload,
+    catch_up_seconds,
+    half_width,
+    partitions,
+    sampling_rate_for,
+    size,
+    verdicts_for,
+)
+from benchmarks.sizing.tables import EXAMPLES, number, tables
+from streams.estimators import WeightedSums, student_quantile
+
+ROUND = Figures(
+    skipped_cpu_seconds=1e-6,
+    skipped_cpu_seconds_per_kb=1e-6,
+    kept_cpu_seconds=1e-3,
+    verdict_cpu_seconds=6e-3,
+    resident_bytes=1,
+    task_bytes=2_000,
+    result_bytes=1_000,
+)
+WORK = Workload(
+    events_per_second=10_000,
+    sampling_rate=0.1,
+    event_bytes=3_000,
+    metrics_per_event=2,
+    judge_seconds=1.5,
+    calls_per_verdict=1.25,
+    input_tokens=1_000,
+    cached_tokens=400,
+    output_tokens=100,
+    input_usd=1,
+    cached_usd=0.5,
+    output_usd=4,
+    max_in_flight=250,
+)
+
+
+def test_an_example_by_hand() -> None:
+    """Every number of one workload."""
+    made = size(WORK, ROUND)
+    # kept 10,000 x 0.1 = 1,000/s; verdicts 2 x 1,000; calls 2,000 x 1.25 = 2,500/s
+    assert made.verdicts_per_second == pytest.approx(2_000)
+    assert made.requests_per_minute == pytest.approx(150_000)  # 2,500 x 60
+    assert made.tokens_per_minute == pytest.approx(165e6)  # 150,000 x 1,100
+    assert made.in_flight == pytest.approx(3_000)  # Little: 2,000 x 1.5
+    # a call: (600 x 1 + 400 x 0.5 + 100 x 4) / 10^6 = 0.0012 USD; a day: 2,500 x 86,400 x 0.0012
+    assert made.usd_per_day == pytest.approx(259_200)
+    # cores: 9,000 x (1 + 3) us + 1,000 x 1 ms = 1.036; / 0.6 = 1.73
+    assert made.intake_workers == 2
+    # CPU: 2,000 x 6 ms / 0.6 = 20; in flight: 3,000 / (250 x 0.6) = 20
+    assert made.judge_workers == 20
+    assert (made.event_partitions, made.task_partitions) == (4, 40)
+    assert made.fetched_bytes_per_second == pytest.approx(30e6)
+    assert made.fetched_bytes_per_second_worker == pytest.approx(15e6)
+    assert made.task_bytes_per_day == pytest.approx(345.6e9)  # 2,000 x 86,400 x 2,000
+    assert made.result_bytes_per_day == pytest.approx(172.8e9)
+
+
+def test_whichever_is_scarcer_makes_workers() -> None:
+    """A slow judge wants more calls in flight, and an expensive verdict more CPU."""
+    assert size(replace(WORK, judge_seconds=3), ROUND).judge_workers == 40
+    assert size(WORK, replace(ROUND, verdict_cpu_seconds=12e-3)).judge_workers == 40
+
+
+def test_nothing_is_less_than_one_worker() -> None:
+    """A trickle needs one of each, and the fewest partitions that are created."""
+    made = size(Workload(events_per_second=0.01, sampling_rate=0.01))
+    assert (made.intake_workers, made.judge_workers, made.event_partitions, made.task_partitions) == (
+        1,
+        1,
+        4,
+        4,
+    )
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, 4), (2, 4), (3, 8), (4, 8), (5, 12), (20, 40)])
+def test_partitions_leave_room_to_double(workers: int, expected: int) -> None:
+    """Twice the workers, up to a multiple of four."""
+    assert partitions(workers) == expected
+
+
+def test_catching_up() -> None:
+    """At 60% an hour's backlog takes one and a half: 0.6 h of work against 0.4 of spare capacity."""
+    assert catch_up_seconds(3600, 0.6) == pytest.approx(5400)
+    assert catch_up_seconds(3600, 0) == 0
+    with pytest.raises(ValueError, match=r"below 1, got 1; add capacity"):
+        catch_up_seconds(3600, 1)
+
+
+def test_half_width_by_hand() -> None:
+    """100 verdicts, s = 1, scale 5: t(99) = 1.984; sqrt((100 + 6.25) x 100/99) / 100 = 0.1036; times t 0.2056."""
+    by_hand = student_quantile(0.975, 99) * sqrt((100 + 6.25) * 100 / 99) / 100
+    assert half_width(100, deviation=1, scale=5) == pytest.approx(by_hand)
+    assert by_hand == pytest.approx(0.2056, abs=1e-4)
+    assert half_width(2, deviation=1, scale=5) == 5
+
+
+@given(st.integers(3, 200), st.floats(0.001, 1))
+def test_half_width_is_what_the_worker_reports(pairs: int, probability: float) -> None:
+    """Half of the scores 2 and half 3: s = 0.5, whatever the inclusion probability."""
+    sums = WeightedSums.of([(2.0, probability), (3.0, probability)] * pairs)
+    ends = sums.interval(lowest=0, highest=5)
+    assert ends is not None
+    wanted = half_width(2 * pairs, deviation=0.5, scale=5)
+    assert ends[0] == pytest.approx(max(0, 2.5 - wanted), abs=1e-6)
+    assert ends[1] == pytest.approx(min(5, 2.5 + wanted), abs=1e-6)
+
+
+@given(st.floats(0.02, 2), st.floats(0, 2.5))
+def test_no_fewer_verdicts_would_do(wanted: float, deviation: float) -> None:
+    """The number is the smallest whose interval is narrow enough."""
+    count = verdicts_for(wanted, deviation=deviation, scale=5)
+    assert half_width(count, deviation=deviation, scale=5) <= wanted
+    assert half_width(count - 1, deviation=deviation, scale=5) > wanted
+
+
+def test_rates_for_a_precision() -> None:
+    """360 verdicts an hour of 10 events a second: 360 of 36,000, 1%; of one event an hour: all."""
+    assert sampling_rate_for(360, 10) == pytest.approx(0.01)
+    assert sampling_rate_for(360, 1 / 3600) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.00456, "0.00456"),
+        (12.34, "12.3"),
+        (999.6, "1,000"),
+        (1632.96, "1,630"),
+        (12_345_678, "12,300,000"),
+    ],
+)
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    """More would promise what nobody measured."""
+    assert number(value) == text
+
+
+def test_the_examples_are_powers_of_ten_up_to_a_million() -> None:
+    """And more traffic never needs less of anything."""
+    assert [work.events_per_second for work in EXAMPLES] == [10**power for power in range(7)]
+    sizes = [size(work, MEASURED) for work in EXAMPLES]
+    for smaller, larger in pairwise(sizes):
+        assert smaller.usd_per_day < larger.usd_per_day
+        assert smaller.intake_workers <= larger.intake_workers
+        assert smaller.event_partitions <= larger.event_partitions
+
+
+def test_the_page_is_current() -> None:
+    """docs/scaling.md has the tables that the module makes; else: python -m benchmarks.sizing --write."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert filled(page, tables()) == page
+
+
+def test_a_place_without_a_table_is_refused() -> None:
+    """So that no table can vanish unseen."""
+    with pytest.raises(ValueError, match=r"places of tables must be"):
+        filled("<!-- sizing other: begin -->\n<!-- sizing other: end -->\n", tables())
+
+
+def test_sizing_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object; a misspelt name is refused with the known ones."""
+    assert main(["--size", "events_per_second=100", "sampling_rate=0.05"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdicts_per_second"] == pytest.approx(10)
+    with pytest.raises(SystemExit):
+        main(["--size", "events_per_second=100", "sampling_rate=0.05", "judge_second=1"])
+    assert "judge_seconds" in capsys.readouterr().err
