@@ -5,6 +5,7 @@ that its client was built with, and whose errors the client turns into log lines
 puts a function in its place that
 
 - reads the password anew where it is a `Password`, so that one that was rotated holds for new connections;
+- hears a broker out that refuses a token: aiokafka takes the refusal for a welcome (`_TokenLogin`);
 - tells the `Admission` that came along what became of the connection.
 
 Clients that bring neither are served as before.
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 import aiokafka.client
 import structlog
-from aiokafka.conn import AIOKafkaConnection, create_conn
+from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError
 
 from streams.errors import SettingsError
@@ -111,13 +112,31 @@ class Password:
         return "Password(**********)"
 
 
+class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not annotated
+    """Logs in with a token, and asks for the reason where the broker does not take it.
+
+    A broker answers a token that it refuses with a note of its own, and with the error only when the client has
+    acknowledged that (RFC 7628, section 3.2.3). Without this the connection passes for open and answers nothing.
+    """
+
+    async def step(self, payload: bytes | None) -> tuple[str | bytes, bool] | None:
+        """Give what is to be sent next, or None at the end."""
+        following: tuple[str | bytes, bool] | None = await super().step(payload)
+        return (b"\x01", True) if following is None and payload else following
+
+
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
+    def authenticator_oauth(self) -> _TokenLogin:
+        return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+
+
 async def open_connection(host: str, port: int, **options: Any) -> AIOKafkaConnection:
     """Open one connection to a broker, and log in.
 
     Args:
         host: Where.
         port: Where.
-        options: As `aiokafka.conn.create_conn` takes them; the password may be a `Password`.
+        options: As aiokafka's connections take them; the password may be a `Password`.
     """
     password = options.get("sasl_plain_password")
     if isinstance(password, Password):
@@ -126,7 +145,8 @@ async def open_connection(host: str, port: int, **options: Any) -> AIOKafkaConne
     carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
     admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:
-        connection = await create_conn(host, port, **options)
+        connection = _Connection(host, port, **options)
+        await connection.connect()
     except Exception as error:
         if admission is not None:
             admission.failed(error)

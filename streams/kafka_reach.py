@@ -29,6 +29,7 @@ from streams.settings import KafkaSettings
 
 REACH_SECONDS: Final = 10.0
 _ASK_SECONDS: Final = 3.0
+_CLOSE_SECONDS: Final = 1.0
 _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
 """The one request that every listener without TLS answers before a login: its key, version 0, a number, no name."""
 
@@ -92,7 +93,14 @@ async def _brokers_at(
         raise
     finally:
         if connection is not None:
-            connection.close()
+            await _close(connection)
+
+
+async def _close(connection: AIOKafkaConnection) -> None:
+    """Close a connection to its end: TLS takes a moment."""
+    closed = connection.close()
+    if closed is not None:
+        await asyncio.wait({closed}, timeout=_CLOSE_SECONDS)
 
 
 def _look_at_own_certificate(kafka: KafkaSettings, error: Exception) -> None:
@@ -147,7 +155,7 @@ async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) 
         return None
     finally:
         if connection is not None:
-            connection.close()
+            await _close(connection)
     if for_code(answer.error_code) is IllegalSaslStateError:
         return None
     return sorted(answer.enabled_mechanisms)

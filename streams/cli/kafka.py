@@ -13,7 +13,11 @@ import typer
 from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from collections.abc import Sequence
+
+    from streams.acls import Grant
+    from streams.kafka_errors import Explanation
+    from streams.settings import KafkaSettings, Settings
 
 START_TIMEOUT_SECONDS = 20.0
 """How long to try before saying that no broker answers."""
@@ -50,16 +54,25 @@ class Connection:
         from streams.connection import client_options
         from streams.errors import SettingsError
 
-        kafka = self.settings.kafka.model_copy(update={"bootstrap_servers": self.bootstrap_servers})
         try:
-            return client_options(kafka)
+            return client_options(self.kafka)
         except SettingsError as error:
             raise bad_settings(error, None) from error
 
-    async def start(self, client: Any) -> None:
-        """Start a producer or consumer, or say that there is no broker.
+    @property
+    def kafka(self) -> KafkaSettings:
+        """The settings, with the broker that the command line names."""
+        return self.settings.kafka.model_copy(update={"bootstrap_servers": self.bootstrap_servers})
+
+    async def start(self, client: Any, grants: Sequence[Grant]) -> None:
+        """Start a producer or consumer, or say why that does not work.
+
+        Args:
+            client: It.
+            grants: What it will need to be allowed to do.
 
         Raises:
+            BadUsageError: The broker keeps us out, or from what is needed, until somebody changes something.
             CommandError: Nobody answered in time.
         """
         from aiokafka.errors import KafkaError
@@ -67,13 +80,46 @@ class Connection:
         deadline = asyncio.get_running_loop().time() + START_TIMEOUT_SECONDS
         try:
             async with asyncio.timeout_at(deadline):
+                await self._require(grants)
                 await client.start()
         except (KafkaError, OSError, TimeoutError) as error:
             await client.stop()
+            known = await self._explanation()
+            if known is not None and known.lasting:
+                raise BadUsageError(str(known)) from error
+            text = f"no Kafka broker answers at {self.bootstrap_servers} ({type(error).__name__}); "
             raise CommandError(
-                f"no Kafka broker answers at {self.bootstrap_servers} ({type(error).__name__}); "
-                "check --bootstrap-servers and that it runs"
+                text + ("check --bootstrap-servers and that it runs" if known is None else str(known))
             ) from error
+        except BadUsageError:
+            await client.stop()
+            raise
+
+    async def _explanation(self) -> Explanation | None:
+        from streams.kafka_errors import explain
+        from streams.kafka_reach import reach
+
+        try:
+            await reach(self.kafka)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or it is not
+            return explain(error, self.kafka)
+        return None
+
+    async def _require(self, grants: Sequence[Grant]) -> None:
+        """Ask before the client does what it says nothing useful about when it may not."""
+        from aiokafka.client import AIOKafkaClient
+
+        from streams.kafka_errors import KafkaAccessError
+        from streams.permissions import refuse_denied
+
+        asking = AIOKafkaClient(**self.client_options())
+        try:
+            await asking.bootstrap()
+            await refuse_denied(asking, self.kafka, grants)
+        except KafkaAccessError as error:
+            raise BadUsageError(str(error)) from error
+        finally:
+            await asking.close()
 
 
 def connection(bootstrap_servers: str | None, config: Path | None) -> Connection:

@@ -106,6 +106,8 @@ class _Sender:
     async def run(self, lines: BinaryIO, where: Connection, stop: asyncio.Event) -> None:
         from aiokafka import AIOKafkaProducer
 
+        from streams.acls import produce_grants
+
         producer = AIOKafkaProducer(
             **where.client_options(),
             acks="all",
@@ -113,7 +115,7 @@ class _Sender:
             linger_ms=5,
             max_request_size=MAX_RECORD_BYTES,
         )
-        await where.start(producer)
+        await where.start(producer, produce_grants(self._topic))
         try:
             await self._send_all(producer, lines, stop)
             self.interrupted = stop.is_set()

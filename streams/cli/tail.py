@@ -59,6 +59,8 @@ async def _follow(
 ) -> None:
     from aiokafka import AIOKafkaConsumer
 
+    from streams.acls import tail_grants
+
     consumer = AIOKafkaConsumer(
         **where.client_options(),
         group_id=None,
@@ -66,7 +68,7 @@ async def _follow(
         auto_offset_reset="earliest" if from_beginning else "latest",
         max_partition_fetch_bytes=MAX_RECORD_BYTES,
     )
-    await where.start(consumer)
+    await where.start(consumer, tail_grants(topic))
     stopping = asyncio.create_task(stop.wait())
     try:
         known = await consumer.topics()
