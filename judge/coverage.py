@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from judge.chat import ChatRequest, ResponseSchema
+from judge.coverage_bounds import Counts, lowered_counts, lowered_score
 from judge.coverage_evidence import CoverageReply, verify_coverage
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
@@ -25,8 +26,8 @@ class Coverage:
     """The metric `coverage`.
 
     In evidence mode the judge lists facts, conclusions and terms of the reference with the spans they rest on; code
-    verifies them and counts. In verbatim mode the judge counts and scores by itself; code recomputes the score
-    from the counts that its rationale gives.
+    verifies them and counts. In verbatim mode the judge counts and scores by itself; code lowers counts that the words of
+    the texts rule out, and recomputes the score from them.
 
     Args:
         mode: How the judge is asked.
@@ -64,8 +65,8 @@ class Coverage:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules in this module, `coverage_evidence`, `coverage_overlap` and `scoring`."""
-        return "coverage-2"
+        """Version of the rules in this module, `coverage_evidence`, `coverage_overlap`, `refusals` and `scoring`."""
+        return "coverage-3"
 
     def select(self, event: QAEvent) -> Inputs:
         """Question, answer and reference."""
@@ -89,7 +90,7 @@ class Coverage:
             InvalidVerdictError: The reply cannot be made into one; the detail says what to mend.
         """
         if self._mode == "verbatim":
-            return _own_verdict(reply)
+            return _own_verdict(task, reply)
         listed = read_evidence(CoverageReply, reply, key="facts")
         evidence = verify_coverage(
             listed, reference=task.reference or "", answer=task.answer, question=task.question
@@ -116,37 +117,50 @@ class Coverage:
         return COVERAGE_SCHEMA if self._mode == "evidence" else None
 
 
-def _own_verdict(reply: str) -> ScoredOutcome:
+def _own_verdict(task: JudgeTask, reply: str) -> ScoredOutcome:
     """The judge's own verdict, recomputed from its own counts where they can be read."""
     low, high = COVERAGE_RANGE
     verdict = read_score(reply, low=low, high=high)
     claimed = verdict["score"]
     lines = _lines(verdict.get("rationale"))
     evidence = {"score": claimed, "rationale": lines}
-    score = _recomputed(lines)
-    if score is None:
+    counted = _counted(lines)
+    if counted is None:
         if len(lines) != len(FORCED_VERDICT["rationale"]):
             raise InvalidVerdictError(
                 "rationale must be a list of five strings: facts, conclusions, terminology and organization with their"
                 f' counts, as in "Fact: 2 of 3 facts correctly matched.", and the score; got {len(lines)}'
             )
-        correction = Correction(
-            kind="counts_unreadable",
-            detail=f"the rationale gives no counts to recompute the score {claimed} from",
-        )
+        corrections = [
+            Correction(
+                kind="counts_unreadable",
+                detail=f"the rationale gives no counts to recompute the score {claimed} from",
+            )
+        ]
+        score, reason = lowered_score(task, claimed)
+        if reason is not None:
+            corrections.append(Correction(kind="score_lowered", detail=reason))
+            lines = [*lines[:-1], f"Score: {score} = lowered from {claimed}: {reason}"]
         return ScoredOutcome(
-            verdict={"score": claimed, "rationale": lines},
-            score=claimed,
+            verdict={"score": score, "rationale": lines},
+            score=score,
             evidence=evidence,
-            corrections=(correction,),
+            corrections=tuple(corrections),
         )
-    if score.score == claimed:
-        return _scored(score, evidence, ())
-    detail = f"the judge said {claimed}; its own counts give {score.exact_text}, rounded {score.score}"
-    return _scored(score, evidence, (Correction(kind="score_recomputed", detail=detail),))
+    counts, lowered = lowered_counts(task, counted)
+    exact = coverage_score(
+        facts=counts.facts,
+        conclusions=counts.conclusions,
+        terms=counts.terms,
+        organization=counts.organization,
+    )
+    if exact.score == claimed:
+        return _scored(exact, evidence, lowered)
+    detail = f"the judge said {claimed}; its {'lowered' if lowered else 'own'} counts give {exact.exact_text}, rounded {exact.score}"
+    return _scored(exact, evidence, (*lowered, Correction(kind="score_recomputed", detail=detail)))
 
 
-def _recomputed(lines: list[str]) -> CoverageScore | None:
+def _counted(lines: list[str]) -> Counts | None:
     counts: dict[str, tuple[int, int]] = {}
     organization: bool | None = None
     for line in lines:
@@ -160,12 +174,7 @@ def _recomputed(lines: list[str]) -> CoverageScore | None:
         return None
     if any(matched > total for matched, total in counts.values()):
         return None
-    return coverage_score(
-        facts=counts["fact"],
-        conclusions=counts["conclusion"],
-        terms=counts["term"],
-        organization=organization,
-    )
+    return Counts(counts["fact"], counts["conclusion"], counts["term"], organization)
 
 
 def _lines(rationale: Any) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
+from functools import cached_property
 
 from judge.overlap import (
     Surroundings,
@@ -13,8 +15,18 @@ from judge.overlap import (
     shortfall,
     significant,
 )
+from judge.refusals import is_refusal
 from judge.tags import without_tags
-from judge.text import TextIndex, Word, content_words, word_texts, words
+from judge.text import TextIndex, Word, content_words, is_content, word_texts, words
+
+QUESTION_SHARE = 4
+"""An answer that has fewer than one in so many of the question's words, where the reference has more, is on something else. Of
+answers that people accept (NQ) one in 1,390 is, of answers by models to experts' questions (ExpertQA) none of 219, of pages fetched
+for other questions two in three."""
+MAX_LOOKS = 20_000
+"""Pairs of sentences that are looked at; beyond that the judge is believed."""
+LONG_ANSWER = 6
+"""Where the answer has so many different words that say something: a short one need not repeat what was asked."""
 
 
 class Statements:
@@ -36,7 +48,8 @@ class Statements:
         self._answer = Surroundings(answer, text=untagged)
         self.answer_words = frozenset(word_texts(untagged))
         """The answer's words, without those of its evidence tags."""
-        self._asked = Vocabulary(word.text for word in content_words(question))
+        self._asked_words = {word.text for word in content_words(question)}
+        self._asked = Vocabulary(self._asked_words)
         self.own = own_words(reference, self._asked)
         """The reference's words that the question does not say already."""
         self._starts = [word.start for word in self.own]
@@ -53,6 +66,8 @@ class Statements:
         if not self._comparable:
             return None
         said, told = self._answer.said(found), self._answer.told(found)
+        if is_refusal(told, self._asked) and not is_refusal(self._reference.told(stated), self._asked):
+            return "it refuses an answer or announces one"
         wanted = self._within(*stated)
         if not wanted:
             return self._problem_of_repetition(stated, said, told)
@@ -60,10 +75,63 @@ class Statements:
         for start, end in self._reference.places:
             inside = [word for word in wanted if start <= word.start < end]
             if inside:
-                problem = shortfall(inside, text, said, told, of=self._within(start, end))
+                whole = self._within(start, end)
+                problem = shortfall(inside, text, said, told, of=whole)
+                problem = problem or (
+                    self._shortfall_beside_the_point(whole, said) if self._is_on_something_else else None
+                )
                 if problem is not None:
                     return problem
         return self._problem_of_numbers(item, wanted, said)
+
+    def may_state_anything(self) -> bool:
+        """Whether any sentence of the answer could show that it states something of the reference.
+
+        For a judge that does not say which: one word in common is enough, unless the answer is on something else.
+        """
+        if not self._comparable or not self.own:
+            return True
+        everything = Vocabulary(self.answer_words)
+        looks = 0
+        for start, end in self._reference.places:
+            whole = self._within(start, end)
+            if not any(word.text in everything for word in whole):
+                continue
+            for found in self._answer.places:
+                looks += 1
+                if looks > MAX_LOOKS:
+                    return True
+                said = self._answer.said(found)
+                if not any(word.text in said for word in whole):
+                    continue
+                if is_refusal(self._answer.told(found), self._asked):
+                    continue
+                if not (self._is_on_something_else and self._shortfall_beside_the_point(whole, said)):
+                    return True
+        return False
+
+    @cached_property
+    def _is_on_something_else(self) -> bool:
+        """Whether the answer hardly has a word of the question, though the reference shows that an answer has some."""
+        if not self._asked_words or _has_share(self._asked_words, self.answer_words):
+            return False
+        if sum(map(is_content, self.answer_words)) < LONG_ANSWER:
+            return False
+        if _has_share(self._asked_words, Vocabulary(self.answer_words)):
+            return False
+        return _has_share(self._asked_words, Vocabulary(word_texts(self._reference.index.text)))
+
+    @staticmethod
+    def _shortfall_beside_the_point(sentence: list[Word], said: Vocabulary) -> str | None:
+        """Some words are shared by chance: half of the sentence's are not."""
+        wanted = {word.text for word in sentence}
+        shared = sum(word in said for word in wanted)
+        if 2 * shared >= len(wanted):
+            return None
+        return (
+            f"the answer has hardly a word of the question, and of the sentence it shares {shared} of {len(wanted)} words, "
+            "at least half are needed"
+        )
 
     def _within(self, start: int, end: int) -> list[Word]:
         return self.own[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
@@ -89,3 +157,8 @@ class Statements:
         if 2 * shared >= len(wanted) or is_answering(said):
             return None
         return f"it shares {shared} of {len(wanted)} words with it, at least half are needed"
+
+
+def _has_share(asked: Collection[str], said: Collection[str] | Vocabulary) -> bool:
+    """Whether at least one in `QUESTION_SHARE` of the question's words is said."""
+    return QUESTION_SHARE * sum(word in said for word in asked) >= len(asked)

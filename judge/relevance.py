@@ -17,12 +17,13 @@ from judge.relevance_evidence import (
     unsupported_claim,
     verify_relevance,
 )
+from judge.relevance_overlap import Support
 from judge.reply import extract_verdict
 from judge.response_schemas import RELEVANCE_SCHEMA
 from judge.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.structured import check_score, read_evidence
 from judge.tags import Claim, cited_pages, page_key, page_number, tagged_claims, untagged_segments
-from judge.text import content_words, is_blank
+from judge.text import TextIndex, content_words, is_blank
 from schemas import Correction, JudgeTask, QAEvent
 
 MAX_LISTED_MISSING = 200
@@ -36,7 +37,7 @@ class Relevance:
 
     In evidence mode the judge lists the answer's claims with the words of the pages that support them and gives its
     score by the rubric; code verifies the claims and lowers a score that they do not bear out. In verbatim mode the score
-    is the judge's alone, lowered where the answer's tags by themselves rule it out.
+    is the judge's alone, lowered where the answer's tags, or the words of answer and pages, by themselves rule it out.
 
     Args:
         mode: How the judge is asked.
@@ -74,8 +75,8 @@ class Relevance:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules in this module, `relevance_evidence`, `relevance_overlap`, `tags` and `scoring`."""
-        return "relevance-2"
+        """Version of the rules in this module, `relevance_evidence`, `relevance_overlap`, `refusals`, `tags` and `scoring`."""
+        return "relevance-3"
 
     def select(self, event: QAEvent) -> Inputs:
         """Question, answer and the cited pages that exist, under their canonical names."""
@@ -178,7 +179,7 @@ def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome
 def _own_verdict(
     task: JudgeTask, reply: str, pages: Mapping[int, str], missing: Sequence[int]
 ) -> ScoredOutcome | UnscoredOutcome:
-    """The judge's own verdict, lowered where the answer's tags by themselves rule it out."""
+    """The judge's own verdict, lowered where the texts by themselves rule it out."""
     verdict = extract_verdict(reply)
     justification = verdict.get("justification")
     if not isinstance(justification, str):
@@ -191,13 +192,36 @@ def _own_verdict(
     if not tagged:
         caps = [(RELEVANCE_RANGE[0], "no claim of the answer cites a page")]
         return _scored(score, justification, caps, evidence, ())
-    with_page = sum(any(page in pages for page in claim.pages) for claim in tagged)
-    share = f"{len(tagged) - with_page} of {len(tagged)} claims cite missing pages alone"
-    caps = [(relevance_cap(upheld=with_page, total=len(tagged)), share), *_caps_of_tags(missing)]
+    with_page = [claim for claim in tagged if any(page in pages for page in claim.pages)]
+    share = f"{len(tagged) - len(with_page)} of {len(tagged)} claims cite missing pages alone"
+    caps = [
+        (relevance_cap(upheld=len(with_page), total=len(tagged)), share),
+        *_caps_of_tags(missing),
+        *_caps_of_words(task, with_page, len(tagged), pages),
+    ]
     untagged = [segment for segment in untagged_segments(task.answer) if _looks_like_claim(segment.text)]
     if untagged:
         caps.append((_CAP_WITH_FLAW, f"{quoted(untagged[0].text)} cites no page"))
     return _scored(score, justification, caps, evidence, ())
+
+
+def _caps_of_words(
+    task: JudgeTask, claims: Sequence[Claim], total: int, pages: Mapping[int, str]
+) -> list[tuple[int, str]]:
+    """What the words allow, wherever on the pages the judge saw its claims supported."""
+    support = Support(task.question, task.answer)
+    indexes = {page: TextIndex(text) for page, text in pages.items()}
+    borne_out = sum(
+        support.may_bear_out(claim.text, {page: indexes[page] for page in claim.pages if page in indexes})
+        for claim in claims
+    )
+    caps = []
+    if borne_out < len(claims):
+        few = f"{len(claims) - borne_out} of {total} claims share too little with the pages they cite"
+        caps.append((relevance_cap(upheld=borne_out, total=total), few))
+    if not support.is_about((page, index, (0, len(index.text))) for page, index in indexes.items()):
+        caps.append((RELEVANCE_RANGE[0], "hardly a word of the question is in the answer or its pages"))
+    return caps
 
 
 def _looks_like_claim(text: str) -> bool:

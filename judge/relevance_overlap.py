@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from judge.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
+from judge.refusals import is_refusal
 from judge.tags import without_tags
-from judge.text import TextIndex, Word, content_words, word_texts
+from judge.text import TextIndex, Word, content_words, sentences, word_texts
 
 QUESTION_SHARE = 4
 """Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to
 experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions nine in ten do."""
+MAX_LOOKS = 20_000
+"""Places of pages that are looked at where the judge names none; beyond that it is believed."""
 LONG_ANSWER = 6
 """An answer with so many different words that say something has at least one of the question's, whatever its pages have."""
-
-_REFUSAL = re.compile(
-    r"\W*(?:(?:i['\u2019]m|i am) (?:sorry|afraid|not sure|unable)|sorry|unfortunately,? i|i (?:can['\u2019]?t|cannot|could not|couldn['\u2019]?t|don['\u2019]?t|do"
-    r" not|have no|am unable)|as an? (?:ai|language model)|let['\u2019]?s\b|let (?:us|me)\b|below,? i\b|no (?:answer|comment|idea)|n/?a\b|none\b|unknown\b)",
-    re.IGNORECASE,
-)
-
-_OF_REFUSALS = """
-    able advice afraid answer approach consider explain first following let point process reason solution step think thought
-    apologies apologise apologize assist ask available certain comment context data detail
-    enough find give help idea information know language mention model not page provide question request respond
-    response say sorry sufficient sure tell text topic unable unfortunately unknown
-"""
-_REFUSING = Vocabulary(_OF_REFUSALS.split())
 
 
 class Support:
@@ -51,6 +39,7 @@ class Support:
         self._said = Vocabulary(word_texts(untagged))
         self._is_long = len({word.text for word in content_words(untagged)}) >= LONG_ANSWER
         self._pages: dict[int, Surroundings] = {}
+        self._looks = 0
 
     def problem(
         self, claim: str, page: int, index: TextIndex, place: tuple[int, int], *, part_of: str = ""
@@ -89,6 +78,26 @@ class Support:
             return "its numbers are others"
         return shortfall(own, claim, said, around.told(place, neighbours=1), of=whole)
 
+    def may_bear_out(self, claim: str, pages: Mapping[int, TextIndex]) -> bool:
+        """Whether any place on these pages could support any sentence of a claim.
+
+        For a judge that does not say which: no less is asked than of one that does.
+
+        Args:
+            claim: The claim, without its tag.
+            pages: The pages it cites, by number.
+        """
+        for start, end in sentences(claim):
+            sentence = claim[start:end]
+            for page, index in pages.items():
+                for place in self._around(page, index).places:
+                    self._looks += 1
+                    if self._looks > MAX_LOOKS:
+                        return True
+                    if self.problem(sentence, page, index, place, part_of=sentence) is None:
+                        return True
+        return False
+
     def is_about(self, index_and_places: Iterable[tuple[int, TextIndex, tuple[int, int]]]) -> bool:
         """Whether the answer and the places that support it have enough of the question's words.
 
@@ -122,7 +131,7 @@ class Support:
         """What makes the claim none by itself."""
         if not content_words(claim):
             return "the claim says nothing"
-        if _REFUSAL.match(claim) and all(word.text in _REFUSING for word in own_words(claim, self._known)):
+        if is_refusal(claim, self._known):
             return "the claim refuses an answer or announces one"
         given = list(word_texts(claim))
         for start in range(len(self._asked_words) - len(given) + 1):

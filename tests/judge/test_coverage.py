@@ -327,7 +327,7 @@ def test_the_metric_is_one() -> None:
     """It has the parts that the rest relies on."""
     metric: Metric = Coverage()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "coverage", (0, 5), "evidence", "coverage-2",
+        "coverage", (0, 5), "evidence", "coverage-3",
     )  # fmt: skip
     assert Coverage(mode="verbatim").schema_hash == "none"
     assert Coverage(mode="verbatim").prompt_hash != metric.prompt_hash
@@ -471,10 +471,9 @@ def _own(score: Any, *, facts: str = "2 of 2", organization: str = "matched") ->
     )
 
 
-def _verbatim(reply: str) -> ScoredOutcome:
-    outcome = Coverage(mode="verbatim").interpret(
-        make_task("coverage", reference=REFERENCE, answer=ANSWER), reply
-    )
+def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
+    task = make_task("coverage", question="Where is it?", reference=REFERENCE, answer=answer)
+    outcome = Coverage(mode="verbatim").interpret(task, reply)
     assert isinstance(outcome, ScoredOutcome)
     CoverageVerdict.model_validate(dict(outcome.verdict))
     return outcome
@@ -533,6 +532,47 @@ def test_a_verdict_without_its_parts_is_invalid(reply: str, told: str) -> None:
     """The error tells the judge what to mend."""
     with pytest.raises(InvalidVerdictError, match=told):
         _verbatim(reply)
+
+
+@pytest.mark.parametrize(
+    ("answer", "score_exact", "kinds"),
+    [
+        # Nothing but stop words and words of the question: 0 of 2 facts, 0 of 1 terms.
+        ("I do not know.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
+        ("Berlin.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
+        # One word in common may state one of them, and which is not known.
+        ("Paris.", "5", []),
+    ],
+)
+def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: str, kinds: list[str]) -> None:
+    """2 of 2 facts cannot be matched by an answer without a word of the reference."""
+    outcome = _verbatim(_own(5), answer=answer)
+    assert outcome.score_exact == score_exact
+    assert _kinds(outcome) == kinds
+
+
+def test_a_reference_has_facts_whatever_the_judge_counts() -> None:
+    """0 of 0 would be the neutral 1: the two sentences count, of which the answer has neither; 5 * 0.21 for the term is left."""
+    outcome = _verbatim(_own(5, facts="0 of 0"), answer="The Eiffel Tower is green.")
+    assert _lines(outcome)[0] == "Fact: 0 of 2 facts correctly matched."
+    assert outcome.score_exact == "1.05"
+    assert _kinds(outcome) == ["reference_not_accounted", "reference_not_accounted", "score_recomputed"]
+
+
+def test_conclusions_without_facts_count_as_facts() -> None:
+    """1 of 2 conclusions and no fact: 5 * (0.5 * 0.7 + 0.21 + 0.09) = 3.25."""
+    reply = _own(5, facts="0 of 0").replace("0 of 0 conclusions", "1 of 2 conclusions")
+    outcome = _verbatim(reply)
+    assert outcome.score_exact == "3.25"
+    assert _kinds(outcome) == ["conclusions_without_facts", "score_recomputed"]
+
+
+def test_a_score_without_counts_is_lowered_to_what_terms_can_give() -> None:
+    """An answer without a word of the reference; the last line says so."""
+    outcome = _verbatim(_own(4, facts="all"), answer="I do not know.")
+    assert _kinds(outcome) == ["counts_unreadable", "score_lowered"]
+    assert outcome.score == 1
+    assert _lines(outcome)[4].startswith("Score: 1 = lowered from 4: no sentence of the answer")
 
 
 class _Pack:

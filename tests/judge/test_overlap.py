@@ -152,6 +152,51 @@ def test_one_common_word_does_not_state_a_sentence(answer: str, matched: bool) -
     assert outcome.evidence["facts"][0]["matched"] is matched
 
 
+PLAN = "An EHCP is a plan for health and care. Local authorities assess needs and review the plan every year in spring."
+ABOUT_TEETH = "Dentists assess teeth every week and advise patients on brushing, flossing and caries."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "matched"),
+    [
+        ("What is an EHCP?", ABOUT_TEETH, False),  # of 9 words assess, year or every are there by chance
+        ("What is an EHCP?", f"On the EHCP: {ABOUT_TEETH}", True),  # it speaks of what was asked
+        ("What is an EHCP?", "They assess it every year.", True),  # short: it need not repeat the question
+        (
+            "Which document helps pupils?",
+            ABOUT_TEETH,
+            True,
+        ),  # the reference has no word of the question either
+        (
+            "What is an EHCP?",
+            "Local authorities assess needs every year and review each plan for children.",
+            True,
+        ),
+    ],
+)
+def test_an_answer_on_something_else_must_say_half_of_a_sentence(
+    question: str, answer: str, matched: bool
+) -> None:
+    """A text on something else has some of the words of any long sentence."""
+    span = "Local authorities assess needs and review the plan every year in spring."
+    outcome = _coverage(PLAN, answer, question, facts=[(span, answer)])
+    assert outcome.evidence["facts"][0]["matched"] is matched
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "matched"),
+    [
+        ("Here is a step-by-step process.", "Let's think about this step by step.", False),
+        ("Here is a step-by-step process.", "Step by step.", True),
+        ("No answer is known.", "No answer.", True),  # the reference refuses, too
+    ],
+)
+def test_a_refusal_or_an_opening_states_nothing(reference: str, answer: str, matched: bool) -> None:
+    """Whatever words it shares with the reference."""
+    outcome = _coverage(reference, answer, "How do I lay asphalt?", facts=[(reference, answer)])
+    assert outcome.evidence["facts"][0]["matched"] is matched
+
+
 def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
     """Each sentence within a span must be borne out."""
     outcome = _coverage(

@@ -340,7 +340,7 @@ def test_the_metric_is_one() -> None:
     """It has the parts that the rest relies on."""
     metric: Metric = Relevance()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "relevance", (1, 5), "evidence", "relevance-2",
+        "relevance", (1, 5), "evidence", "relevance-3",
     )  # fmt: skip
     assert Relevance(mode="verbatim").schema_hash == "none"
 
@@ -457,8 +457,8 @@ def _verbatim(score: Any, *, answer: str = ANSWER, context: dict[str, str] | Non
         (ANSWER + "\nI hope that helps.", 5),
         (ANSWER + "\nMillions of tourists visit the tower every year.", 4),
         (ANSWER + " [Page 9]", 4),
-        ("A. [Page 1]\nB. [Page 9]", 3),  # one of two can be supported
-        ("A. [Page 1]\nB. [Page 9]\nC. [Page 8]", 2),  # one of three
+        ("The tower is 330 metres tall. [Page 1]\nB. [Page 9]", 3),  # one of two can be supported
+        ("The tower is 330 metres tall. [Page 1]\nB. [Page 9]\nC. [Page 8]", 2),  # one of three
         ("The tower stands in Paris.", 1),  # no claim cites anything
     ],
 )
@@ -479,6 +479,32 @@ def test_no_claims_can_be_said() -> None:
     assert outcome.reason == "no_claims"
     with pytest.raises(InvalidVerdictError, match="integer from 1 to 5"):
         _verbatim(None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cap"),
+    [
+        ("I cannot answer that. [Page 1]", 1),
+        ("Bananas are yellow. [Page 1]", 1),
+        ("The tower is 330 metres tall. [Page 1]\nBananas are yellow. [Page 2]", 3),  # one of two
+        ("The tower is 330 metres tall. Bananas are yellow. [Page 1]", 5),  # a part of the claim may be meant
+    ],
+)
+def test_claims_that_no_page_can_bear_out_lower_a_score_of_the_judges_own(answer: str, cap: int) -> None:
+    """Wherever on its pages the judge may have seen a claim supported."""
+    outcome = _verbatim(5, answer=answer)
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.score == cap
+
+
+def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -> None:
+    """Its page bears it out, and nobody asked."""
+    task = make_task("relevance", question="How do yeast cells feed on sugars?", answer=ANSWER, context=PAGES)
+    reply = json.dumps({"score": 5, "justification": "Good."})
+    outcome = Relevance(mode="verbatim").interpret(task, reply)
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.score == 1
+    assert "hardly a word of the question" in outcome.corrections[0].detail
 
 
 class _Pack:
