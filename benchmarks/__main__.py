@@ -13,6 +13,7 @@ BENCHMARKS = (
     "detector",
     "intake",
     "judging",
+    "lying_judge",
     "memory",
     "outage",
     "rate_limit",
