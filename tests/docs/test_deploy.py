@@ -1,0 +1,174 @@
+"""docs/deploy.md, UPGRADING.md and the systemd unit: what they tell people to write and to type holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streams.cli.main import run as judgestream
+from streams.settings import Settings, load_settings
+from streams.worker import STOP_SECONDS
+from tests.toolbox import run, tool
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "docs" / "deploy.md"
+PAGES = (DEPLOY, ROOT / "docs" / "scaling.md", ROOT / "UPGRADING.md")
+UNIT = ROOT / "deploy" / "systemd" / "judgestream.service"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def documents(heading: str) -> list[dict[str, Any]]:
+    """The YAML blocks of docs/deploy.md that begin with this comment."""
+    found = [yaml.safe_load(block) for block in blocks(DEPLOY, "yaml") if block.startswith(f"# {heading}\n")]
+    assert found, heading
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """To files that are there, and to headings that they have."""
+    links = re.findall(r"\]\((?!http)([^)#]+)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8"))
+    assert links
+    for name, anchor in links:
+        target = page.parent / name
+        assert target.exists(), name
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_have_these_options(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every `judgestream COMMAND --option` of the text."""
+    for line in re.findall(
+        r"judgestream ((?:[a-z][\w.-]* ?|--?[a-z-]+ ?|[A-Z/][\w/.]* ?)+)", page.read_text(encoding="utf-8")
+    ):
+        words = line.split()
+        command = [words[0], words[1]] if words[0] == "config" else words[:1]
+        if command[0] not in {"health", "topics", "doctor", "judge", "worker", "config"} or words[1:2] == [
+            "before"
+        ]:
+            continue
+        with pytest.raises(SystemExit) as ended:
+            judgestream([*command, "--help"])
+        assert ended.value.code == 0, line
+        shown = capsys.readouterr().out
+        for option in re.findall(r"--[a-z-]+", line):
+            assert option in shown, line
+
+
+def test_targets_of_make_exist() -> None:
+    """Every `make TARGET` of the pages."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in PAGES:
+        for target in re.findall(r"(?:\$ |`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_topics_are_kept_as_long_as_the_table_says() -> None:
+    """The column of the table holds the defaults."""
+    rows = re.findall(
+        r"^\| `([\w.<>-]+)` \|.*?\| (\d+) h \|", DEPLOY.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    topics = Settings().topics
+    keep = topics.create_retention_hours
+    assert {name: int(hours) for name, hours in rows} == {
+        topics.events: keep.events,
+        topics.task_topic("<metric>"): keep.tasks,
+        topics.scores: keep.scores,
+        topics.dead_letters: keep.dead_letters,
+        topics.alerts: keep.alerts,
+    }
+
+
+def test_the_settings_hold(tmp_path: Path) -> None:
+    """Those of the bare process, and those within the values of the chart."""
+    settings = [
+        *documents("/etc/judgestream/config.yaml"),
+        *(one["config"] for one in documents("values.yaml")),
+    ]
+    for number, document in enumerate(settings):
+        (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump(document))
+        load_settings(tmp_path / f"{number}.yaml", {})
+
+
+def test_the_unit_fits_the_program_and_the_page() -> None:
+    """Its paths are those of the page, its time to stop is longer than a worker needs, settings that do not hold end it."""
+    lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if re.match(r"\w+=", line)]
+    unit = dict(line.split("=", 1) for line in lines)
+    assert (
+        unit["ExecStart"] == "/opt/judgestream/bin/judgestream worker --config /etc/judgestream/config.yaml"
+    )
+    assert unit["RestartPreventExitStatus"] == "2"
+    assert int(unit["TimeoutStopSec"]) > STOP_SECONDS + 15
+    (document,) = documents("/etc/judgestream/config.yaml")
+    credential, source = unit["LoadCredential"].split(":")
+    key = document["judge"]["endpoints"][0]["api_key_file"]
+    assert key == f"/run/credentials/{UNIT.name}/{credential}"
+    assert source in DEPLOY.read_text(encoding="utf-8")
+    assert document["judge"]["cache"]["file"].startswith(f"/var/cache/{unit['CacheDirectory']}/")
+
+
+def _unit_here(folder: Path, *, change: tuple[str, str] = ("", "")) -> Path:
+    """The unit with a program that exists on this machine."""
+    text = re.sub(
+        r"^ExecStart=\S+", "ExecStart=/bin/true", UNIT.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    copy = folder / UNIT.name
+    copy.write_text(text.replace(*change) if change[0] else text, encoding="utf-8")
+    return copy
+
+
+@pytest.mark.tools
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    """Without a word: it warns of what it does not know and ends well all the same."""
+    assert run(tool("systemd-analyze"), "verify", "--man=no", _unit_here(tmp_path)) == ""
+
+
+@pytest.mark.tools
+def test_systemd_objects_to_a_misspelt_key(tmp_path: Path) -> None:
+    """The check can fail."""
+    unit = _unit_here(tmp_path, change=("ProtectSystem=", "ProtectSystm="))
+    assert "Unknown key 'ProtectSystm'" in run(tool("systemd-analyze"), "verify", "--man=no", unit)
+
+
+@pytest.mark.tools
+def test_the_unit_takes_away_what_the_page_says(tmp_path: Path) -> None:
+    """Exposure at most 1.2 of 10, as systemd counts."""
+    said = run(
+        tool("systemd-analyze"),
+        "security",
+        "--no-pager",
+        "--offline=true",
+        "--threshold=12",
+        _unit_here(tmp_path),
+    )
+    level = re.search(r"exposure level for judgestream.service: ([\d.]+)", said)
+    assert level is not None, said
+    assert f"says {level[1]} of 10" in " ".join(DEPLOY.read_text(encoding="utf-8").split())
+
+
+@pytest.mark.tools
+def test_the_chart_takes_the_values(tmp_path: Path) -> None:
+    """Both files of the page render, with the names that the commands use."""
+    for number, values in enumerate(documents("values.yaml")):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(yaml.safe_dump(values))
+        said = run(
+            tool("helm"), "template", "quality", ROOT / "helm", "--namespace", "quality", "--values", file
+        )
+        rendered = [one for one in yaml.safe_load_all(said) if one]
+        names = {(one["kind"], one["metadata"]["name"]) for one in rendered}
+        assert ("Service", "quality-judgestream") in names
+        kind = values.get("worker", {}).get("kind", "Deployment")
+        assert (kind, "quality-judgestream") in names
