@@ -57,7 +57,7 @@ ENV PATH=/opt/judgestream/bin:$PATH \
 USER 65532:65532
 WORKDIR /tmp
 EXPOSE 8080
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s \
   CMD ["judgestream", "health", "--config", "/etc/judgestream/config.yaml"]
 ENTRYPOINT ["judgestream"]
 CMD ["worker", "--config", "/etc/judgestream/config.yaml"]
