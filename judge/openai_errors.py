@@ -17,6 +17,7 @@ from judge.errors import (
     UnavailableKind,
 )
 from judge.rate_headers import rate_limits
+from judge.secret_forms import Masker
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
@@ -115,8 +116,7 @@ def error_for_status(
         or EventError, to be raised.
     """
     codes, message = _codes_and_message(body)
-    if secret:
-        message = message.replace(secret, "***")
+    message = Masker([secret]).mask(message)
     quoted = _cut(message) or "(no message)"
     told = f"judge endpoint {endpoint} answered {status}: {quoted}"
     words = message.lower()

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from streams.masking import Masker
+from judge.secret_forms import Masker
 from streams.settings import TelemetrySettings
 
 # Their info lines describe each fetch, join and seek; what matters of it is said in our own words.

@@ -15,11 +15,11 @@ from pydantic_core import ErrorDetails
 PROBLEMS = "judgestream_problems"
 """Error type of checks over several fields; its context holds (path within the model, text) pairs."""
 MAX_VALUE_CHARS = 80
-SECRET_NAMES = frozenset({"password", "password_env", "api_key", "api_key_env"})
-"""Fields whose values no message shows. The names of variables are among them: people put the secret there."""
+SECRET_NAMES = frozenset({"password", "api_key", "basic_auth"})
+"""Fields whose values, and what is in them, no message shows; nor of names of variables: people put the secret there."""
 
-_USER_PART = re.compile(r"//.*@")
-"""User and password within an address."""
+_USER_PART = re.compile(r"(//|[^\s'\"/]+:).*@")
+"""User and password within an address, with its scheme or without."""
 
 _LIMITS = {
     "greater_than": ("must be greater than {gt}", "raise it"),
@@ -55,7 +55,7 @@ def describe(value: object) -> str:
         return "a list"
     if value is None:
         return "nothing"
-    text = _USER_PART.sub("//***@", repr(value))
+    text = _USER_PART.sub("***@", repr(value))
     return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}..."
 
 
@@ -151,7 +151,9 @@ def _lines(detail: ErrorDetails, model: type[BaseModel]) -> list[str]:
     if kind == "missing":
         return [f"{where}: is required (got nothing); add it"]
     what, remedy = _explain_kind(detail)
-    hidden = any(part in SECRET_NAMES for part in path)
+    # In the place of a section a text may be anything, a password too.
+    no_section = isinstance(detail["input"], str) and kind.startswith(("model_", "dict_", "tuple_", "list_"))
+    hidden = no_section or any(part in SECRET_NAMES or str(part).endswith("_env") for part in path)
     got = "a value that is not shown" if hidden else describe(detail["input"])
     return [f"{where or 'settings'}: {what} (got {got}); {remedy}"]
 

@@ -34,7 +34,7 @@ def worker(
     from streams.errors import SettingsError, StreamsError
     from streams.kafka_errors import explain
     from streams.logs import set_up_logs
-    from streams.masking import Masker
+    from streams.masking import settings_masker
     from streams.roster import AGENTS
     from streams.worker import run_worker
 
@@ -44,7 +44,7 @@ def worker(
         raise BadUsageError(
             f"--agents must name one or more of {', '.join(AGENTS)}, separated by commas, got {agents!r}"
         )
-    set_up_logs(settings.telemetry, masker=Masker.of(settings, os.environ))
+    set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     try:
         run_until_stopped(lambda stop: run_worker(settings, stop=stop, agents=chosen))
     except SettingsError as error:

@@ -13,7 +13,7 @@ from streams.doctor.configuration import examine_budget, examine_packs, examine_
 from streams.doctor.endpoints import EndpointExaminer
 from streams.doctor.finding import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
 from streams.doctor.machine import examine_port, examine_process
-from streams.masking import Masker
+from streams.masking import settings_masker
 from streams.roster import AGENTS, AgentName
 from streams.settings import Settings
 
@@ -55,7 +55,7 @@ class Examination:
             settings, env=env, agents=self._agents, timeout_seconds=timeout_seconds, workers=workers
         )
         self._endpoints = EndpointExaminer(settings, env, timeout_seconds, now)
-        self._masker = Masker.of(settings, env)
+        self._masker = settings_masker(settings, env)
 
     async def run(self) -> Diagnosis:
         """Try everything once."""

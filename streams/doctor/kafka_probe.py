@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import for_code
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+    for_code,
+)
 from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
@@ -34,6 +39,15 @@ from streams.settings import KafkaSettings
 BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 _TOPIC: Final = 2
 _BROKER: Final = 4
+_SOON: Final = frozenset(
+    error.errno
+    for error in (
+        GroupLoadInProgressError,
+        GroupCoordinatorNotAvailableError,
+        NotCoordinatorForGroupError,
+    )
+)
+_AGAIN_SECONDS: Final = 0.2
 _PRODUCER_TIMEOUT_MS: Final = 60_000
 
 
@@ -148,6 +162,15 @@ class KafkaProbe:
             OSError: The coordinator cannot be reached.
             TimeoutError: No answer in time.
         """
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        while True:
+            view = await self._group(at, group_id)
+            # A cluster that never had a group makes room for offsets first.
+            if view.error_code not in _SOON or asyncio.get_running_loop().time() >= deadline:
+                return view
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _group(self, at: tuple[str, int], group_id: str) -> GroupView:
         found = await self._ask(at, FindCoordinatorRequest(group_id, 0))
         if found.error_code:
             return GroupView(found.error_code)

@@ -15,8 +15,9 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.secret_forms import MIN_CHARS, Masker
 from streams.logs import set_up_logs
-from streams.masking import MIN_CHARS, Masker
+from streams.masking import settings_masker
 from streams.settings import Settings, TelemetrySettings
 
 SECRET = 'pa+ss/wörd "7"\\x'
@@ -109,7 +110,7 @@ def test_all_that_the_settings_name(tmp_path: Path) -> None:
         "OPENAI_API_KEY": "sk-well-known",
         "OTHER": "other-value",
     }
-    mask = Masker.of(settings, env).mask
+    mask = settings_masker(settings, env).mask
     for secret in ("kafka-by-file", "judge-by-value", "judge-by-env", "page-by-env", "sk-well-known"):
         assert mask(f"<{secret}>") == "<***>"
     for word in ("somebody", "other-value", "127.0.0.1:9092"):

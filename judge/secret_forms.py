@@ -1,0 +1,53 @@
+"""The forms in which a secret shows up in what others write: as it is, escaped, in a URL, in base64. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+MASK: Final = "***"
+MIN_CHARS: Final = 6
+"""A shorter secret is left alone: it would blot out words, and it is none."""
+
+
+class Masker:
+    """Blots out secrets in every form in which they travel.
+
+    Args:
+        secrets: What to look for.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms = {form for secret in secrets if len(secret) >= MIN_CHARS for form in forms_of(secret)}
+        # The longest first: one secret may begin with another.
+        words = sorted(forms, key=len, reverse=True)
+        self._expression = re.compile("|".join(map(re.escape, words))) if words else None
+
+    def mask(self, text: str) -> str:
+        """Give the text without secrets."""
+        return text if self._expression is None else self._expression.sub(MASK, text)
+
+
+def forms_of(secret: str) -> set[str]:
+    """Say how a secret may look in a text.
+
+    Base64 depends on what stands before and after: of each of the three alignments the part that does not is taken.
+    """
+    raw = secret.encode("utf-8", "surrogatepass")
+    forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
+    # Within JSON once more: what a line of the log makes of a repr.
+    forms |= {
+        json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (True, False)
+    }
+    for lead in range(3):
+        encoded = base64.b64encode(b"\0" * lead + raw).decode().rstrip("=")
+        # 6 bits a character: those with bits of the lead, and the last where its bits are not all the secret's.
+        begin = -(-lead * 8 // 6)
+        end = (lead + len(raw)) * 8 // 6
+        core = encoded[begin:end]
+        forms |= {core, core.replace("+", "-").replace("/", "_")}
+    return {form for form in forms if len(form) >= MIN_CHARS}

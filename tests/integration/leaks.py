@@ -1,0 +1,62 @@
+"""Looks for secrets in whatever was written, in every form in which they travel."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, quote_plus
+
+
+def forms(secret: str) -> set[bytes]:
+    """How a secret may look in bytes: as it is, escaped, in a URL, and in base64 in each of its three alignments."""
+    raw = secret.encode()
+    found = {
+        secret,
+        quote(secret, safe=""),
+        quote(secret),
+        quote_plus(secret),
+        json.dumps(secret)[1:-1],
+        raw.hex(),
+    }
+    for lead in (b"", b"x", b"xx"):
+        encoded = base64.b64encode(lead + raw + b"yyy").decode()
+        # The characters at both ends share bits with the neighbours.
+        core = encoded[-(-len(lead) * 8 // 6) : (len(lead) + len(raw)) * 8 // 6]
+        found |= {core, core.replace("+", "-").replace("/", "_")}
+    return {form.encode() for form in found}
+
+
+@dataclass
+class Scan:
+    """Collects what was written and looks through it.
+
+    Attributes:
+        secrets: By a name for messages.
+    """
+
+    secrets: Mapping[str, str]
+    _written: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def add(self, place: str, written: bytes | str) -> None:
+        """Note something that was written."""
+        self._written.append((place, written.encode() if isinstance(written, str) else written))
+
+    def find(self) -> Iterator[str]:
+        """Say where which secret is, with what stands around it."""
+        for name, secret in self.secrets.items():
+            for form in forms(secret):
+                for place, written in self._written:
+                    at = written.find(form)
+                    if at >= 0:
+                        yield f"{name} in {place}: ...{written[max(0, at - 300) : at + len(form) + 80]!r}"
+
+    @property
+    def size(self) -> int:
+        """Bytes that were looked through."""
+        return sum(len(written) for _, written in self._written)
+
+    def text(self) -> str:
+        """Everything, for looking whether what should be there is."""
+        return "\n".join(written.decode(errors="replace") for _, written in self._written)

@@ -1,0 +1,146 @@
+"""An embedded broker behind a login: SASL PLAIN with one user, or OAUTHBEARER with one token."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from streams.embedded.broker import EmbeddedBroker
+
+_API_VERSIONS: Final = 18
+_HANDSHAKE: Final = 17
+_AUTHENTICATE: Final = 36
+_AUTHENTICATION_FAILED: Final = 58
+
+
+class _FrontedBroker(EmbeddedBroker):
+    """Sends its clients to the front."""
+
+    front: tuple[str, int] | None = None
+
+    def _address(self) -> tuple[str, int]:
+        return self.front or super()._address()
+
+
+@dataclass
+class LoginFront:
+    """What clients connect to.
+
+    Attributes:
+        mechanism: PLAIN or OAUTHBEARER.
+        secret: The password or token that lets in; a test may change it.
+        bootstrap_servers: Host and port.
+        logins: What was sent by those who were let in, and by those who were not.
+    """
+
+    mechanism: str
+    secret: str
+    bootstrap_servers: str = ""
+    logins: list[tuple[bool, bytes]] = field(default_factory=list)
+
+    def client_options(self) -> dict[str, str]:
+        """What a client of the test's own logs in with (PLAIN)."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": "test",
+            "sasl_plain_password": self.secret,
+        }
+
+    async def serve(
+        self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Let one client in, and pass everything on from then."""
+        there, back = await asyncio.open_connection(*target)
+        try:
+            if await self._log_in(reader, writer, there, back):
+                await asyncio.gather(_pump(reader, back), _pump(there, writer))
+        except (OSError, EOFError):
+            pass  # the client went away, as clients do
+        finally:
+            back.close()
+            writer.close()
+
+    async def _log_in(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        there: asyncio.StreamReader,
+        back: asyncio.StreamWriter,
+    ) -> bool:
+        while True:
+            frame = await _frame(reader)
+            key, version, correlation = struct.unpack(">hhi", frame[:8])
+            name_length = max(0, struct.unpack(">h", frame[8:10])[0])
+            body = frame[10 + name_length :]
+            if key == _API_VERSIONS:
+                _send(back, frame)
+                answer = await _frame(there)
+                # Version 0: number, error, count and 6 bytes each; two more are understood here.
+                assert version == 0
+                (count,) = struct.unpack(">i", answer[6:10])
+                more = struct.pack(">hhhhhh", _HANDSHAKE, 0, 1, _AUTHENTICATE, 0, 0)
+                _send(writer, answer[:6] + struct.pack(">i", count + 2) + answer[10:] + more)
+            elif key == _HANDSHAKE:
+                mechanism = self.mechanism.encode()
+                _send(writer, struct.pack(">ihih", correlation, 0, 1, len(mechanism)) + mechanism)
+            elif key == _AUTHENTICATE:
+                sent = body[4:]
+                welcome = self.secret.encode() in sent
+                self.logins.append((welcome, sent))
+                error = 0 if welcome else _AUTHENTICATION_FAILED
+                said = b"" if welcome else b"no such user or password"
+                _send(
+                    writer, struct.pack(">ihh", correlation, error, len(said)) + said + struct.pack(">i", 0)
+                )
+                return welcome
+            else:
+                return False
+
+
+def _send(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    writer.write(struct.pack(">i", len(frame)) + frame)
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(262_144):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def login_front(mechanism: str, secret: str) -> AsyncIterator[LoginFront]:
+    """Run a broker behind a login."""
+    front = LoginFront(mechanism, secret)
+    async with _FrontedBroker() as broker:
+        host, port = broker.bootstrap_servers.split(":")
+        clients: set[asyncio.Task[None]] = set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            client = asyncio.create_task(front.serve((host, int(port)), reader, writer))
+            clients.add(client)
+            client.add_done_callback(clients.discard)
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        async with server:
+            address = server.sockets[0].getsockname()
+            broker.front = (address[0], address[1])
+            front.bootstrap_servers = f"{address[0]}:{address[1]}"
+            try:
+                yield front
+            finally:
+                for client in clients:
+                    client.cancel()
+                await asyncio.gather(*clients, return_exceptions=True)

@@ -1,0 +1,496 @@
+"""No secret in anything that is written: real processes, every place for a secret, every kind of trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yaml
+from aiohttp import ClientSession, web
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from tests.integration.deadlines import until
+from tests.integration.leaks import Scan, forms
+from tests.integration.login_front import login_front
+from tests.streams.cli.processes import Ended, clean_environment, judgestream
+from tests.streams.cli.test_main import call
+
+pytestmark = pytest.mark.timeout(180)
+
+# Each with something that a URL, JSON or base64 writes in another way.
+SECRETS = {
+    "kafka password": "Kafka+pass/word=8841?zq",
+    "kafka token": "tok-eyJhbGciOi.J9qq+4411/x",
+    "client secret": "client&secret=7719 %zz",
+    "key password": "Key#pass\\word'5530",
+    "judge key by variable": "sk-Env+key/1207-abcdef",
+    "judge key by file": "sk-File+key/9981-ghijkl",
+    "judge key by endpoints": "sk-Inline+key/4410-mnopqr",
+    "openai key": "sk-OpenAI+key/6632-stuvwx",
+    "page password": "Page:pass/wörd+2054",
+    "password in an address": "Addr3ss-passw0rd-6718",
+    "secret of an event": "sk-proj-EventSecret0123456789abcdef",
+}
+TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts")
+PARTITIONS = 2
+
+
+@dataclass
+class EchoingJudge:
+    """Answers with errors that quote the key it was sent, and now and then with a verdict."""
+
+    keys: set[str] = field(default_factory=set)
+    bodies: list[bytes] = field(default_factory=list)
+    always: int | None = None
+    url: str = ""
+    asked: int = 0
+
+    async def complete(self, request: web.Request) -> web.Response:
+        sent = request.headers.get("Authorization", "")
+        self.keys.add(sent)
+        self.bodies.append(await request.read())
+        self.asked += 1
+        # The spare never refuses the key, so that something is judged; else each kind of error in turn.
+        status = self.always or (500, 400, 200, 503, 200, 200)[self.asked % 6]
+        if status != 200:
+            text = f"upstream refused Authorization: {sent} ({quote(sent)}) of {dict(request.headers)}"
+            return web.json_response({"error": {"message": text, "detail": sent}}, status=status)
+        verdict = {"score": 4, "justification": "ok"}
+        message = {"role": "assistant", "content": json.dumps(verdict)}
+        return web.json_response(
+            {
+                "model": "m",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": 2},
+            },
+            headers={"X-Echo": sent, "Set-Cookie": f"key={quote(sent)}"},
+        )
+
+    async def models(self, request: web.Request) -> web.Response:
+        sent = request.headers.get("Authorization", "")
+        self.keys.add(sent)
+        if self.always:
+            return web.json_response({"error": {"message": f"bad: {sent}"}}, status=self.always)
+        return web.json_response({"data": [{"id": "m"}]}, headers={"X-Echo": sent})
+
+
+@contextlib.asynccontextmanager
+async def echoing_judge(always: int | None = None) -> AsyncIterator[EchoingJudge]:
+    judge = EchoingJudge(always=always)
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/v1/chat/completions", judge.complete)
+    app.router.add_get("/v1/models", judge.models)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    judge.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    try:
+        yield judge
+    finally:
+        await runner.cleanup()
+
+
+def document(
+    directory: Path, servers: str, security: Mapping[str, Any], *endpoints: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Settings with a secret in every place that takes one from a variable or a file."""
+    page = directory / "page-password"
+    page.write_text(SECRETS["page password"] + "\n")
+    return {
+        "kafka": {
+            "bootstrap_servers": servers,
+            "group_id": "secrets",
+            "security": dict(security),
+            "session_timeout_seconds": 6,
+            "heartbeat_interval_seconds": 0.5,
+            "commit_interval_seconds": 0.1,
+        },
+        "topics": {
+            "events": "events",
+            "tasks_prefix": "tasks.",
+            "scores": "scores",
+            "dead_letters": "dead",
+            "alerts": "alerts",
+            "create": True,
+            "create_partitions": PARTITIONS,
+        },
+        "metrics": {"relevance": {"mode": "verbatim"}},
+        "judge": {
+            "endpoints": [dict(one) for one in endpoints],
+            "timeout_seconds": 10,
+            "retry": {"first_wait_seconds": 0.05, "longest_wait_seconds": 0.2},
+            "redact": ["secrets"],
+        },
+        "telemetry": {
+            "port": 0,
+            "log_level": "debug",
+            "basic_auth": {"username": "ops", "password_file": str(page)},
+        },
+    }
+
+
+def written(directory: Path, name: str, content: Mapping[str, Any] | str) -> str:
+    file = directory / name
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(dict(content)))
+    return str(file)
+
+
+def plain(directory: Path) -> dict[str, str]:
+    password = directory / "kafka-password"
+    password.write_text(SECRETS["kafka password"] + "\n")
+    return {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "PLAIN",
+        "username": "judge",
+        "password_file": str(password),
+    }
+
+
+def event(number: int) -> bytes:
+    return json.dumps(
+        {
+            "event_id": f"e{number}",
+            "question": f"Where is it? My key is {SECRETS['secret of an event']}.",
+            "answer": f"In Paris, says api_key={SECRETS['secret of an event']}. Evidence: [Page 1]",
+            "context": {"Page-1": f"It is in Paris. token: {SECRETS['secret of an event']}"},
+        }
+    ).encode()
+
+
+class Worker:
+    """A worker process whose every byte is kept."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.written = bytearray()
+        self._reading = [
+            asyncio.create_task(self._read(stream)) for stream in (process.stdout, process.stderr)
+        ]
+
+    async def _read(self, stream: asyncio.StreamReader | None) -> None:
+        assert stream is not None
+        while data := await stream.read(65_536):
+            self.written += data
+
+    async def url(self) -> str:
+        """Where its port is, once it reads."""
+        await until(
+            lambda: b'"event": "reading"' in self.written or self._process.returncode is not None,
+            f"a worker that reads:\n{self.written.decode(errors='replace')[-3000:]}",
+            deadline_seconds=60,
+        )
+        lines = [line for line in self.written.splitlines() if b'"event": "reading"' in line]
+        assert lines, self.written.decode(errors="replace")[-3000:]
+        url: str = json.loads(lines[0])["url"]
+        return url
+
+    async def end(self) -> int:
+        """Stop it and wait until all is read."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        code = await asyncio.wait_for(self._process.wait(), 60)
+        await asyncio.gather(*self._reading)
+        return code
+
+
+_FORCED = """
+import judge.evaluator, streams.agents.judge
+handle = streams.agents.judge.JudgeAgent.handle
+async def failing(self, record, *args, **kwargs):
+    held = {held!r}
+    if b'"e3"' in (record.value or b""):
+        raise RuntimeError("forced") from ValueError("with " + held)
+    return await handle(self, record, *args, **kwargs)
+streams.agents.judge.JudgeAgent.handle = failing
+"""
+"""Makes the worker fail within, at one event, with a secret in a variable and in the cause."""
+
+
+@contextlib.asynccontextmanager
+async def worker(config: str, env: Mapping[str, str], forced: str = "") -> AsyncIterator[Worker]:
+    code = f"{forced}\nfrom streams.cli.main import run; run()"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, "--debug", "worker", "--config", config,
+        env=clean_environment(env),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    one = Worker(process)
+    try:
+        yield one
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await one.end()
+
+
+async def produce(access: dict[str, str], values: list[bytes]) -> None:
+    producer = AIOKafkaProducer(**access)
+    await producer.start()
+    try:
+        for number, value in enumerate(values):
+            await producer.send_and_wait("events", value, key=b"k%d" % number, partition=number % PARTITIONS)
+    finally:
+        await producer.stop()
+
+
+async def records(access: dict[str, str], topic: str) -> list[Any]:
+    consumer = AIOKafkaConsumer(**access, auto_offset_reset="earliest", enable_auto_commit=False)
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        found: list[Any] = []
+        while [one for one in places if await consumer.position(one) < ends[one]]:
+            for batch in (await consumer.getmany(timeout_ms=200)).values():
+                found.extend(batch)
+        return found
+    finally:
+        await consumer.stop()
+
+
+async def look_at_everything(scan: Scan, url: str) -> None:
+    """The page and its data, metrics and probes; with the password, without and with a wrong one."""
+    right = base64.b64encode(f"ops:{SECRETS['page password']}".encode()).decode()
+    async with ClientSession() as session:
+        for sent in (f"Basic {right}", "Basic b3BzOndyb25n", f"Bearer {right}", None):
+            headers = {} if sent is None else {"Authorization": sent}
+            for path in (
+                "/",
+                "/status.js",
+                "/status.css",
+                "/status.json",
+                "/metrics",
+                "/healthz",
+                "/readyz",
+                "/none",
+            ):
+                for method in ("GET", "POST"):
+                    async with session.request(method, url + path, headers=headers) as answer:
+                        said = await answer.read()
+                        assert answer.status in {200, 401, 404, 405, 503}
+                        scan.add(f"{method} {path}", str(answer.headers).encode() + said)
+
+
+def keep(scan: Scan, place: str, ended: Ended) -> Ended:
+    scan.add(f"{place} (out)", ended.out)
+    scan.add(f"{place} (err)", ended.err)
+    return ended
+
+
+def assert_clean(scan: Scan) -> None:
+    leaks = list(scan.find())
+    assert not leaks, "\n".join(leaks)
+
+
+def test_the_scan_finds_what_it_looks_for() -> None:
+    """Each form of each secret, wherever it stands."""
+    for name, secret in SECRETS.items():
+        pair = f"user:{secret}".encode()
+        for text in (
+            secret.encode(), quote(secret, safe="").encode(), json.dumps({"a": secret}).encode(),
+            base64.b64encode(pair), base64.b64encode(b"\0user\0" + secret.encode()), base64.urlsafe_b64encode(b"x" + pair),
+        ):  # fmt: skip
+            scan = Scan({name: secret})
+            scan.add("place", b"before " + text + b" after")
+            assert list(scan.find()), (name, text)
+    assert forms("abcdefgh")
+
+
+async def test_a_worker_in_trouble(tmp_path: Path) -> None:
+    """Debug logs, errors that echo the key, an error within, dead letters, results, page, metrics and probes."""
+    key_file = tmp_path / "key"
+    key_file.write_text(SECRETS["judge key by file"])
+    env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}
+    scan = Scan(SECRETS)
+    async with (
+        echoing_judge(always=401) as refusing,
+        echoing_judge() as flaky,
+        login_front("PLAIN", SECRETS["kafka password"]) as front,
+    ):
+        config = written(
+            tmp_path,
+            "worker.yaml",
+            document(
+                tmp_path,
+                front.bootstrap_servers,
+                plain(tmp_path),
+                {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"},
+                {"name": "flaky", "base_url": flaky.url, "model": "m", "api_key_file": str(key_file)},
+            ),
+        )
+        forced = _FORCED.replace("{held!r}", repr(SECRETS["judge key by variable"]))
+        async with worker(config, env, forced) as one:
+            url = await one.url()
+            access = front.client_options()
+            await produce(access, [event(number) for number in range(12)] + [b"no event", b"{}"])
+
+            async def settled() -> bool:
+                return len(await records(access, "scores")) + len(await records(access, "dead")) >= 14
+
+            await until(settled, "12 results and 2 dead letters", deadline_seconds=60)
+            await look_at_everything(scan, url)
+            assert await one.end() == 0
+            scan.add("worker", bytes(one.written))
+            for topic in TOPICS[1:]:
+                for record in await records(access, topic):
+                    scan.add(
+                        f"topic {topic}",
+                        b"%r %r %r" % (record.key, record.headers, b"") + (record.value or b""),
+                    )
+        for body in (*refusing.bodies, *flaky.bodies):
+            scan.add("what the judge was sent", body)
+    # It was a live test: keys arrived, the login was right, errors were told and the failure within, too.
+    assert refusing.keys == {f"Bearer {SECRETS['judge key by variable']}"}
+    assert flaky.keys == {f"Bearer {SECRETS['judge key by file']}"}
+    assert all(welcome for welcome, _ in front.logins)
+    assert len(front.logins) >= 2
+    told = scan.text()
+    for words in (
+        "upstream refused",
+        "RuntimeError: forced",
+        "ValueError: with ***",
+        "Traceback",
+        '"level": "debug"',
+        "[secret]",
+        "401",
+    ):
+        assert words in told
+    assert scan.size > 50_000
+    assert_clean(scan)
+
+
+async def test_commands(tmp_path: Path) -> None:
+    """config, doctor, produce, tail and judge: well, with wrong secrets, and against a judge that echoes."""
+    env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}
+    inline = {"name": "inline", "model": "m", "api_key": SECRETS["judge key by endpoints"]}
+    scan = Scan(SECRETS)
+    events = written(tmp_path, "events.jsonl", event(1).decode() + "\nno event\n")
+    async with (
+        echoing_judge(always=401) as refusing,
+        echoing_judge() as flaky,
+        login_front("PLAIN", SECRETS["kafka password"]) as front,
+    ):
+        config = written(
+            tmp_path,
+            "commands.yaml",
+            document(
+                tmp_path,
+                front.bootstrap_servers,
+                {**plain(tmp_path)},
+                {"name": "refusing", "base_url": refusing.url, "model": "m", "api_key_env": "THE_KEY"},
+            ),
+        )
+        by_variable = env | {
+            "JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{**inline, "base_url": flaky.url}]),
+            "JUDGESTREAM_TELEMETRY__BASIC_AUTH": yaml.safe_dump(
+                {"username": "ops", "password": SECRETS["page password"]}
+            ),
+        }
+        both = [
+            ("config", "check", config),
+            ("config", "check", config, "--json"),
+            ("config", "show", config),
+            ("config", "show", config, "--json"),
+            ("doctor", "--config", config),
+            ("doctor", "--config", config, "--json"),
+            ("produce", events, "--config", config, "--topic", "events"),
+        ]
+        for number, arguments in enumerate(both):
+            # By variables as well where the settings are shown or tried.
+            for variables in (env, by_variable) if number in {3, 5} else (env,):
+                ended = await judgestream("--debug", *arguments, env=variables)
+                keep(scan, " ".join(arguments[:2]), ended)
+                assert ended.code in {0, 1}, ended.err
+        for judge in (refusing, flaky):
+            call = ("judge", events, "--metric", "relevance", "--base-url", judge.url, "--model", "m")
+            keep(scan, "judge", await judgestream("--debug", *call, env=env))
+        front.secret = "another"
+        keep(scan, "doctor, refused", await judgestream("doctor", "-c", config, "--skip", "verdict", env=env))
+        refused = await judgestream("--debug", "produce", events, "--config", config, env=env)
+        assert keep(scan, "produce, refused", refused).code in {1, 2}
+    assert {f"Bearer {SECRETS[f'judge key by {place}']}" for place in ("variable", "endpoints")} <= (
+        refusing.keys | flaky.keys
+    )
+    assert f"Bearer {SECRETS['openai key']}" in flaky.keys
+    assert {welcome for welcome, _ in front.logins} == {True, False}
+    assert "*****" in scan.text()
+    assert_clean(scan)
+
+
+def test_settings_that_do_not_hold(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Secrets where they must not stand, and broken words around them: the error names the place alone."""
+    secret, in_address = SECRETS["kafka password"], SECRETS["password in an address"]
+    bare = "Kafka8841zq0pass"
+    scan = Scan(SECRETS | {"bare": bare})
+    files: list[dict[str, Any] | str] = [
+        {"kafka": {"security": {"password": secret}}},
+        {"kafka": {"security": {"password_env": secret}}},
+        {"kafka": {"security": {"key_password_env": secret}}},
+        {"kafka": {"security": {"oauth": {"client_secret_env": secret}}}},
+        {"kafka": {"security": secret}},
+        {"kafka": {"security": [secret]}},
+        {"kafka": {"security": {"oauth": {"token_url": f"https://u:{in_address}@idp.example", "client_id": "c"}}}},
+        {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key": secret}]}},
+        {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key_env": secret}]}},
+        {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key": {"value": secret}}]}},
+        {"judge": {"endpoints": [{"name": "a", "model": "m", "base_url": f"https://u:{in_address}@api.example/v1"}]}},
+        {"judge": {"endpoints": [{"name": "a", "model": "m", "base_url": f"u:{in_address}@api.example"}]}},
+        {"telemetry": {"basic_auth": {"username": "ops", "password": secret}}},
+        {"telemetry": {"basic_auth": {"username": f"ops:{secret}", "password_env": "X"}}},
+        {"telemetry": {"basic_auth": secret}},
+        f"kafka: {{security: {{password: *{bare}}}}}\n",
+        f"kafka: {{security: {{password: !{bare} x}}}}\n",
+        f"kafka:\n  security: {{password: {bare}\n",
+        f"kafka:\n  security:\n    password: 'x' {bare}\n",
+    ]  # fmt: skip
+    variables = [
+        {"JUDGESTREAM_JUDGE__ENDPOINTS": f'[{{"name": "a", "model": "m", "api_key": "{secret}"'},
+        {"JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{"name": "a", "modle": "m", "api_key": secret}])},
+        {"JUDGESTREAM_JUDGE__ENDPOINTS": json.dumps([{"name": "a", "model": "m", "api_key": [secret]}])},
+        {"JUDGESTREAM_KAFKA__SECURITY__PASSWORD": secret},
+        {"JUDGESTREAM_KAFKA__SECURITY__PASWORD": secret},
+        {"JUDGESTREAM_TELEMETRY__BASIC_AUTH__PASSWORD": secret},
+        {"JUDGESTREAM_KAFKA__SECURITY": f"{{password: {secret}"},
+    ]
+    calls: list[tuple[str, dict[str, str]]] = [
+        (written(tmp_path, f"broken-{number}.yaml", content), {}) for number, content in enumerate(files)
+    ] + [(written(tmp_path, "fine.yaml", "{}\n"), one) for one in variables]
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JUDGESTREAM_DEBUG", "1")
+
+    def check(*command: str, env: Mapping[str, str]) -> str:
+        with monkeypatch.context() as patched:
+            for name, value in env.items():
+                patched.setenv(name, value)
+            assert call(*command) == 2, (command, env)
+        out, err = capfd.readouterr()
+        scan.add(f"{command} {list(env)}", out + err)
+        return str(out + err)
+
+    for file, env in calls:
+        for command in (
+            ("config", "check"),
+            ("config", "show"),
+            ("doctor", "--json", "-c"),
+            ("worker", "-c"),
+        ):
+            check(*command, file, env=env)
+    address = f"https://u:{in_address}@api.example/v1"
+    judge = ("judge", calls[0][0], "--metric", "relevance")
+    key = {"OPENAI_API_KEY": SECRETS["openai key"]}
+    assert "OPENAI_BASE_URL" in check(*judge, env=key | {"OPENAI_BASE_URL": address})
+    assert "--base-url" in check(*judge, "--base-url", address, env=key)
+    assert_clean(scan)
