@@ -13,6 +13,7 @@ from yarl import URL
 
 from streams.connection import Access
 from streams.errors import StreamsError
+from streams.kafka_errors import DENIED, KafkaAccessError
 from streams.settings import KafkaSettings
 from streams.transport import Plan, Transport
 
@@ -23,6 +24,7 @@ MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
+THREAD_END_SECONDS: Final = 5.0
 LINGER_SECONDS: Final = 0.01
 """How long a record may wait for others to share a request with."""
 
@@ -71,6 +73,24 @@ class App(faust.App):
 
     def _create_directories(self) -> None:
         """Do nothing: there are no tables, so there is nothing to keep in files."""
+
+    async def crash(self, reason: BaseException) -> None:
+        """Stop everything; without a stack trace where the reason lies with the broker's permissions."""
+        if not isinstance(reason, (KafkaAccessError, *DENIED)):
+            await super().crash(reason)
+        elif not self._crashed.is_set():
+            self.log.error("the broker refuses what is needed: %r", reason)
+            # The parts are left alone, so that they can still be stopped in order.
+            self.crash_reason = reason
+            self._crashed.set()
+
+    async def stop(self) -> None:
+        """Stop, and wait for the consumer's thread: after a crash it ends later, and would report to a closed loop."""
+        await super().stop()
+        consumer = self._consumer
+        thread = None if consumer is None else consumer._thread._thread  # noqa: SLF001 - nothing public tells of it
+        if thread is not None:
+            await asyncio.to_thread(thread.join, THREAD_END_SECONDS)
 
     def give_up(self, error: Exception) -> None:
         """Crash for a reason found elsewhere. Called from any thread, and more than once."""

@@ -27,6 +27,12 @@ SASL refuses us; token: there is none to log in with; permission: an ACL is miss
 
 MAX_QUOTE_CHARS: Final = 200
 _MAX_CHAIN: Final = 20
+DENIED: Final = (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+)
+"""What a client raises when a permission is missing: nothing goes on until somebody grants it."""
 
 
 @dataclass(frozen=True, slots=True)

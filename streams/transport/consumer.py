@@ -13,6 +13,7 @@ from faust.types import TP
 from mode import Service
 from mode.utils.futures import notify
 
+from streams.kafka_errors import DENIED
 from streams.offsets import OffsetBook, PartitionState
 from streams.transport.consumer_thread import ConsumerThread
 from streams.transport.delivery import deliver
@@ -122,7 +123,11 @@ class Consumer(driver.Consumer):
         books = {tp: self._books[tp] for tp in offsets if tp in self._books}
         assigned = self.assignment()
         mine = {tp: offsets[tp] for tp in books if tp in assigned}
-        if not mine or not await self._thread.commit(mine):
+        try:
+            if not mine or not await self._thread.commit(mine):
+                return False
+        except DENIED as error:
+            await self.app.crash(error)
             return False
         for tp, offset in mine.items():
             if self._books.get(tp) is books[tp]:
@@ -199,6 +204,11 @@ class Consumer(driver.Consumer):
                 await self._take(tp, self._parked.pop(tp), epoch)
         try:
             records, seeks = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
+        except DENIED as error:
+            # Raised from here it would be told with a stack trace, which says nothing.
+            await self.app.crash(error)
+            await self.sleep(FETCH_TIMEOUT_SECONDS)
+            return
         except KafkaError as error:
             if not error.retriable:
                 raise

@@ -21,7 +21,7 @@ from streams.embedded.protocol import ErrorCode
 from tests.integration.wire_client import WireClient, init_producer_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 _RECIPE = Path(__file__).parent / "kafka-maven"
 _CACHE = Path(__file__).parents[2] / ".cache" / "kafka"
@@ -65,6 +65,8 @@ class ApacheKafka:
         self._port = 0
         self.detour_port = 0
         """A second way in: who connects here is told to go to `proxy_port` for everything."""
+        self.ports: dict[str, int] = {}
+        """Of the listeners that a subclass adds, by name."""
         self.proxy_port = 0
         """Free for a proxy that leads to `detour_port`, so that every connection of a client goes through it."""
 
@@ -110,8 +112,27 @@ class ApacheKafka:
         """The end of its log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
+    # What a subclass may add
+
+    def _more_listeners(self) -> Mapping[str, str]:
+        """Protocols of further listeners, by name."""
+        return {}
+
+    def _more_properties(self) -> str:
+        """Further settings; the ports are known."""
+        return ""
+
+    def _more_java_options(self) -> Sequence[str]:
+        return ()
+
+    def _more_format_options(self) -> Sequence[str]:
+        return ()
+
     def _prepare(self, java: str, jars: Path) -> None:
-        self._port, self.detour_port, self.proxy_port, controller_port = _free_ports(4)
+        added = self._more_listeners()
+        self._port, self.detour_port, self.proxy_port, controller_port, *more = _free_ports(4 + len(added))
+        self.ports = dict(zip(added, more, strict=True))
+        addresses = "".join(f",{name}://127.0.0.1:{port}" for name, port in self.ports.items())
         data = self._directory / "data"
         shutil.rmtree(data, ignore_errors=True)
         template = string.Template((_RECIPE / "server.properties.template").read_text())
@@ -122,7 +143,10 @@ class ApacheKafka:
                 proxy_port=self.proxy_port,
                 controller_port=controller_port,
                 log_directory=data.as_posix(),
+                more_listeners=addresses,
+                more_protocols="".join(f",{name}:{protocol}" for name, protocol in added.items()),
             )
+            + self._more_properties()
         )
         formatted = subprocess.run(
             [
@@ -131,6 +155,7 @@ class ApacheKafka:
                 f"--cluster-id={_cluster_id()}",
                 "--config",
                 str(self._settings),
+                *self._more_format_options(),
             ],
             capture_output=True,
             text=True,
@@ -145,7 +170,7 @@ class ApacheKafka:
     def _launch(self, java: str, jars: Path) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_command(java, jars, "kafka.Kafka"), str(self._settings)],
+                [*_command(java, jars, "kafka.Kafka", self._more_java_options()), str(self._settings)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -246,8 +271,8 @@ def _missing(what: str) -> str:
     )
 
 
-def _command(java: str, jars: Path, main_class: str) -> list[str]:
-    return [java, *_JAVA_OPTIONS, "-classpath", f"{jars}/*", main_class]
+def _command(java: str, jars: Path, main_class: str, options: Sequence[str] = ()) -> list[str]:
+    return [java, *_JAVA_OPTIONS, *options, "-classpath", f"{jars}/*", main_class]
 
 
 def _cluster_id() -> str:

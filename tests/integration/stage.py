@@ -44,6 +44,12 @@ class Stage:
     base_url: str = "http://127.0.0.1:9/v1"
     changes: dict[str, Any] = field(default_factory=dict)
     name: str = field(default_factory=lambda: f"t{uuid.uuid4().hex[:8]}")
+    access: dict[str, Any] = field(default_factory=dict)
+    """How this side of the stage gets into the broker, where that takes more than its address."""
+
+    @property
+    def _client_options(self) -> dict[str, Any]:
+        return {"bootstrap_servers": self.bootstrap_servers, **self.access}
 
     def document(self) -> dict[str, Any]:
         """The settings as a document."""
@@ -123,7 +129,7 @@ class Stage:
 
     async def produce(self, values: Sequence[bytes | None], *, topic: str = "events", **record: Any) -> None:
         """Put records on a topic, spread over its partitions."""
-        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers, max_request_size=20_000_000)
+        producer = AIOKafkaProducer(**self._client_options, max_request_size=20_000_000)
         await producer.start()
         try:
             sent = [
@@ -142,7 +148,7 @@ class Stage:
     async def read(self, topic: str) -> list[Any]:
         """All records of a topic, as they stand now."""
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest"
+            **self._client_options, enable_auto_commit=False, auto_offset_reset="earliest"
         )
         await consumer.start()
         try:
@@ -176,7 +182,7 @@ class Stage:
     async def committed(self, topic: str, group: str | None = None) -> list[int | None]:
         """What the worker's group has committed on each partition of a topic."""
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap_servers,
+            **self._client_options,
             group_id=group or self.settings.kafka.group_id,
             enable_auto_commit=False,
         )

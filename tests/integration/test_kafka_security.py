@@ -1,0 +1,699 @@
+"""Every way into Apache Kafka, with the documented permissions and no more; and what is said when one is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streams.acls import Grant, checking_grants, creating_grants, produce_grants, worker_grants
+from streams.kafka_errors import KafkaAccessError, explain
+from streams.kafka_reach import reach
+from streams.roster import AGENTS, AgentName, group_of, needed_topics
+from streams.settings import KafkaSettings
+from streams.topic_plan import plan_topics
+from streams.topics import ensure_topics
+from tests.integration.deadlines import until
+from tests.integration.kafka import KafkaUnavailableError
+from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
+from tests.integration.stage import Stage, event
+from tests.integration.test_worker_process import Endpoint
+from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
+
+pytestmark = pytest.mark.kafka
+
+USER = "judgestream"
+PARTS = ("part-intake", "part-judge", "part-monitor")
+ENVIRONMENT = {
+    "KAFKA_PASSWORD": PASSWORD,
+    "WRONG_PASSWORD": "wrong-password",
+    "CLIENT_SECRET": "client-secret",
+}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """One node for all tests here."""
+    node = SecureKafka(tmp_path_factory.mktemp("kafka"), [USER, *PARTS])
+    unavailable: str | None = None
+    try:
+        node.start()
+    except KafkaUnavailableError as error:
+        unavailable = str(error)
+    if unavailable is not None:
+        pytest.fail(unavailable, pytrace=False)
+    try:
+        yield node
+    finally:
+        node.stop()
+
+
+@pytest.fixture(autouse=True)
+def passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What settings name by environment variable."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    judge = Endpoint()
+    await judge.start()
+    yield judge
+    await judge.stop()
+
+
+# Ways in
+
+
+def tls(kafka: SecureKafka) -> dict[str, Any]:
+    return {"protocol": "SSL", "ca_file": str(kafka.authority.file)}
+
+
+def mutual(kafka: SecureKafka, stem: str = USER, **changes: Any) -> dict[str, Any]:
+    identity = kafka.authority.issue(stem, "client.test", common_name=USER, **changes)
+    return tls(kafka) | {"certificate_file": str(identity.certificate), "key_file": str(identity.key)}
+
+
+def scram(kafka: SecureKafka, mechanism: str = "SCRAM-SHA-512", username: str = USER) -> dict[str, Any]:
+    login = {"mechanism": mechanism, "username": username, "password_env": "KAFKA_PASSWORD"}
+    return tls(kafka) | login | {"protocol": "SASL_SSL"}
+
+
+def in_the_clear() -> dict[str, Any]:
+    return {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "PLAIN",
+        "username": USER,
+        "password_env": "KAFKA_PASSWORD",
+    }
+
+
+def token(kafka: SecureKafka, file: Path) -> dict[str, Any]:
+    return tls(kafka) | {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_file": str(file)}
+
+
+# A stage with an authoriser
+
+
+class Log:
+    """What a process says."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @property
+    def text(self) -> str:
+        """All of it, so far."""
+        return self._file.read_text(encoding="utf-8")
+
+    def whole(self) -> str:
+        """All of it, at the end; there must be no stack trace."""
+        assert "Traceback" not in self.text, self.text[-6000:]
+        return self.text
+
+
+@dataclass
+class GuardedStage(Stage):
+    """Topics of its own, made by the administrator; the worker gets in by `security`."""
+
+    kafka: SecureKafka = field(kw_only=True)
+    principal: str = f"User:{USER}"
+
+    def grants(self, agents: Sequence[AgentName] = AGENTS) -> list[Grant]:
+        """What the documentation says a worker needs."""
+        settings = self.settings
+        group = group_of(settings.kafka.group_id, agents)
+        return worker_grants(settings.topics, settings.metrics, group, agents)
+
+    async def create_topics(self) -> None:
+        """Create all topics as the administrator."""
+        admin = AIOKafkaAdminClient(**self.access)
+        await admin.start()
+        try:
+            names = needed_topics(self.settings, AGENTS)
+            await admin.create_topics([NewTopic(name, self.partitions, 1) for name in names])
+        finally:
+            await admin.close()
+
+    @contextlib.contextmanager
+    def allowed(self, grants: Sequence[Grant], principal: str | None = None) -> Iterator[None]:
+        """Grant something for a while."""
+        self.kafka.allow(principal or self.principal, grants)
+        try:
+            yield
+        finally:
+            self.kafka.forbid(principal or self.principal, grants)
+
+    def write_settings(self, stem: str = "settings", **changes: Any) -> Path:
+        """Write the settings file; changes are to the section kafka."""
+        document = self.document()
+        document["kafka"] |= changes
+        file = self.directory / f"{stem}.yaml"
+        file.write_text(yaml.safe_dump(document), encoding="utf-8")
+        return file
+
+    @contextlib.asynccontextmanager
+    async def process(
+        self, file: Path, *, agents: Sequence[str] = AGENTS
+    ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Log]]:
+        """The command `worker` as a process, and its log; killed at the end if it still runs."""
+        log = file.with_suffix(".log")
+        with log.open("wb") as sink:
+            started = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                "worker",
+                "--config",
+                str(file),
+                "--agents",
+                ",".join(agents),
+                env=clean_environment(ENVIRONMENT),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+            )
+        try:
+            yield started, Log(log)
+        finally:
+            if started.returncode is None:
+                started.kill()
+            await started.wait()
+
+    async def judged(self, count: int) -> bool:
+        """Whether so many events have a result."""
+        return len({result.event_id for result in await self.results()}) == count
+
+
+Staged = Callable[..., GuardedStage]
+
+
+@pytest.fixture
+def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
+    """Makes stages: by listener, security and principal."""
+
+    def make(listener: str, security: dict[str, Any], principal: str = f"User:{USER}") -> GuardedStage:
+        return GuardedStage(
+            kafka.at(listener),
+            tmp_path,
+            partitions=2,
+            base_url=f"http://127.0.0.1:{endpoint.port}/v1",
+            changes={"kafka.security": security, "topics.create": False, "telemetry.log_format": "json"},
+            access=kafka.client_options(),
+            kafka=kafka,
+            principal=principal,
+        )
+
+    return make
+
+
+async def ended(process: asyncio.subprocess.Process, log: Log) -> tuple[int, str]:
+    """Wait for the end; give the exit code and what was said last."""
+    code = await asyncio.wait_for(process.wait(), 45)
+    return code, log.whole().strip().splitlines()[-1]
+
+
+async def stopped(process: asyncio.subprocess.Process, log: Log) -> str:
+    """Ask for the end, which must be in order; give the log."""
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 45) == 0, log.text[-6000:]
+    return log.whole()
+
+
+@contextlib.asynccontextmanager
+async def kept_fresh(kafka: SecureKafka, file: Path) -> AsyncIterator[None]:
+    """A token in a file, replaced well before it expires, as a projected volume does it."""
+
+    def write() -> None:
+        new = file.with_suffix(".new")
+        new.write_text(kafka.issuer.token(USER))
+        new.replace(file)
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(TOKEN_LIFE_SECONDS / 4)
+            write()
+
+    write()
+    task = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+# The main job
+
+
+@pytest.mark.parametrize("way", ["tls", "mutual", "scram", "token"])
+async def test_a_worker_does_its_job_with_the_documented_permissions(
+    way: str, kafka: SecureKafka, staged: Staged, tmp_path: Path
+) -> None:
+    """Events in, results out, offsets committed; all its settings are checked, and nothing is refused."""
+    file = tmp_path / "token"
+    security, principal = {
+        "tls": (tls(kafka), "User:ANONYMOUS"),  # without a certificate nobody has a name
+        "mutual": (mutual(kafka), f"User:{USER}"),
+        "scram": (scram(kafka), f"User:{USER}"),
+        "token": (token(kafka, file), f"User:{USER}"),
+    }[way]
+    stage = staged(way.upper(), security, principal)
+    await stage.create_topics()
+    grants = stage.grants()
+    async with contextlib.AsyncExitStack() as held:
+        held.enter_context(stage.allowed([*grants, *checking_grants(grants)]))
+        if way == "token":
+            await held.enter_async_context(kept_fresh(kafka, file))
+        process, log = await held.enter_async_context(stage.process(stage.write_settings()))
+        await stage.produce([event(number) for number in range(20)])
+        await until(lambda: stage.judged(20), f"20 results\n{log.text}", deadline_seconds=45)
+        text = await stopped(process, log)
+    assert "not checked" not in text
+    assert "uthorization" not in text
+    for topic in ("events", "tasks.tone"):
+        assert sum(offset or 0 for offset in await stage.committed(topic)) == 20
+
+
+async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, staged: Staged) -> None:
+    """Three users, each with the permissions of its part; without DescribeConfigs there is a warning and no stop."""
+    stage = staged("SCRAM", scram(kafka))
+    await stage.create_topics()
+    async with contextlib.AsyncExitStack() as held:
+        workers = []
+        for part, user in zip(AGENTS, PARTS, strict=True):
+            held.enter_context(stage.allowed(stage.grants([part]), f"User:{user}"))
+            file = stage.write_settings(part, security=scram(kafka, username=user))
+            workers.append(await held.enter_async_context(stage.process(file, agents=[part])))
+        await stage.produce([event(number) for number in range(20)])
+        await until(lambda: stage.judged(20), "20 results", deadline_seconds=60)
+        group = group_of(stage.settings.kafka.group_id, ["monitor"])
+
+        async def all_watched() -> bool:
+            return sum(offset or 0 for offset in await stage.committed("scores", group)) == 20
+
+        await until(all_watched, "20 results seen by the monitor", deadline_seconds=45)
+        for process, log in workers:
+            text = await stopped(process, log)
+            assert "does not show all its settings" in text
+            assert "DescribeConfigs" in text
+
+
+async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: Staged) -> None:
+    """With Create on each topic besides; without it the missing permission is named."""
+    stage = staged("SCRAM", scram(kafka))
+    settings, grants = stage.settings, stage.grants()
+    wanted = plan_topics(settings)
+    with stage.allowed(grants):
+        with pytest.raises(
+            KafkaAccessError, match=rf"lacks Create on topic {stage.name}\..*--operation Create"
+        ):
+            await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
+        with stage.allowed(creating_grants(grants)):
+            await ensure_topics(settings.kafka, wanted, create=True, grants=grants)
+
+
+async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged: Staged) -> None:
+    """Taken away one by one, each stops the start, with the command that grants it; with all of them it goes on."""
+    stage = staged("SCRAM", scram(kafka))
+    await stage.create_topics()
+    settings, grants = stage.settings, stage.grants()
+    wanted = plan_topics(settings)
+    with stage.allowed(grants):
+        await ensure_topics(settings.kafka, wanted, create=False, grants=grants)
+        for grant in grants:
+            for operation in grant.operations:
+                gone = [Grant(grant.resource, grant.name, (operation,))]
+                kafka.forbid(stage.principal, gone)
+                with pytest.raises(KafkaAccessError) as caught:
+                    await ensure_topics(settings.kafka, wanted, create=False, grants=grants)
+                kafka.allow(stage.principal, gone)
+                said = str(caught.value)
+                assert f"User:{USER} lacks {operation} on {grant.resource} {grant.name}; grant it: " in said
+                assert said.endswith(
+                    f"--allow-principal User:{USER} --operation {operation} --{grant.resource} {grant.name}"
+                )
+
+
+# What is wrong is said
+
+
+def without(security: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in security.items() if name not in names}
+
+
+@pytest.fixture(scope="module")
+def strangers(kafka: SecureKafka) -> Path:
+    """The certificate of an authority that has nothing to do with the broker."""
+    from tests.integration.secure_kafka import Authority
+
+    directory = kafka.directory / "strangers"
+    directory.mkdir()
+    authority = Authority(directory)
+    authority.issue("client", "client.test", common_name=USER)
+    return directory
+
+
+WRONG: list[tuple[str, str, Callable[[SecureKafka, Path], dict[str, Any]], str]] = [
+    (
+        "wrong password",
+        "SCRAM",
+        lambda kafka, _: scram(kafka) | {"password_env": "WRONG_PASSWORD"},
+        r"refuses the user 'judgestream' or its password with SCRAM-SHA-512 .*; check kafka\.security\.username",
+    ),
+    (
+        "unknown user",
+        "SCRAM",
+        lambda kafka, _: scram(kafka, username="nobody"),
+        "refuses the user 'nobody' or its password",
+    ),
+    (
+        "wrong password with PLAIN",
+        "LOGIN",
+        lambda _, __: in_the_clear() | {"password_env": "WRONG_PASSWORD"},
+        "refuses the user 'judgestream' or its password with PLAIN",
+    ),
+    (
+        "mechanism that is not offered",
+        "TOKEN",
+        lambda kafka, _: scram(kafka),
+        r"does not offer SCRAM-SHA-512 \(it offers OAUTHBEARER\); set kafka\.security\.mechanism",
+    ),
+    (
+        "wrong authority",
+        "TLS",
+        lambda kafka, strangers: tls(kafka) | {"ca_file": str(strangers / "ca.pem")},
+        r"is not signed by an authority that is trusted here .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
+    ),
+    (
+        "the system's authorities",
+        "TLS",
+        lambda _, __: {"protocol": "SSL"},
+        r"kafka\.security\.ca_file \(now unset: the system's authorities\)",
+    ),
+    (
+        "other host",
+        "ELSEWHERE",
+        lambda kafka, _: tls(kafka),
+        "is for another host .* not valid for '127.0.0.1'",
+    ),
+    (
+        "the broker's certificate has expired",
+        "EXPIRED",
+        lambda kafka, _: tls(kafka),
+        "the certificate of the broker .* has expired; have it renewed there, and check this machine's clock",
+    ),
+    (
+        "our certificate has expired",
+        "MUTUAL",
+        lambda kafka, _: mutual(kafka, "old", expired=True),
+        r"certificate_file \(.*old\.pem\) has expired on 20.* UTC; renew it",
+    ),
+    (
+        "our certificate is of a stranger",
+        "MUTUAL",
+        lambda kafka, strangers: (
+            tls(kafka)
+            | {"certificate_file": str(strangers / "client.pem"), "key_file": str(strangers / "client.key")}
+        ),
+        r"refuses the certificate of kafka\.security\.certificate_file .* truststore",
+    ),
+    (
+        "no certificate",
+        "MUTUAL",
+        lambda kafka, _: tls(kafka),
+        r"wants a certificate of ours, and there is none; set kafka\.security\.certificate_file and key_file",
+    ),
+    (
+        "plain text to TLS",
+        "TLS",
+        lambda _, __: {},
+        r"protocol is PLAINTEXT, and the port .* speaks TLS; set the protocol to SSL",
+    ),
+    (
+        "a login in plain text to TLS",
+        "SCRAM",
+        lambda _, __: in_the_clear(),
+        r"protocol is SASL_PLAINTEXT, and the port .* speaks TLS; set the protocol to SASL_SSL",
+    ),
+    (
+        "TLS to plain text",
+        "CLIENTS",
+        lambda kafka, _: tls(kafka),
+        r"protocol is SSL, and the port .* speaks no TLS; use the port of the TLS listener",
+    ),
+    (
+        "TLS to a login in plain text",
+        "LOGIN",
+        lambda kafka, _: scram(kafka),
+        r"protocol is SASL_SSL, and the port .* speaks no TLS; .*SASL_PLAINTEXT",
+    ),
+    (
+        "no login",
+        "LOGIN",
+        lambda _, __: {},
+        r"asks for a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",
+    ),
+    (
+        "no login with TLS",
+        "SCRAM",
+        lambda kafka, _: tls(kafka),
+        r"asks for a login .*; set the protocol to SASL_SSL",
+    ),
+    (
+        "a login where none is asked for",
+        "CLIENTS",
+        lambda _, __: in_the_clear(),
+        "asks for no login; use the port of the SASL listener, or set the protocol to PLAINTEXT",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("listener", "security", "expected"), [pytest.param(*row[1:], id=row[0]) for row in WRONG]
+)
+async def test_whoever_is_kept_out_learns_why(
+    kafka: SecureKafka,
+    strangers: Path,
+    listener: str,
+    security: Callable[[SecureKafka, Path], dict[str, Any]],
+    expected: str,
+) -> None:
+    """One line with reason and remedy, that stays so until somebody changes something, and no secret in it."""
+    server = kafka.bootstrap_servers if listener == "CLIENTS" else kafka.at(listener)
+    settings = KafkaSettings.model_validate(
+        {"bootstrap_servers": server, "security": security(kafka, strangers)}
+    )
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - each is another; what it is taken for counts
+        await reach(settings)
+    explanation = explain(caught.value, settings)
+    assert explanation is not None, repr(caught.value)
+    assert explanation.lasting
+    said = str(explanation)
+    assert "\n" not in said
+    assert not [secret for secret in ENVIRONMENT.values() if secret in said]
+    assert re.search(expected, said), said
+
+
+@pytest.mark.parametrize(
+    ("life_seconds", "audience", "expected"),
+    [
+        (
+            -5.0,
+            "kafka",
+            r"token_file: the token in .* expired \d+ s ago; have whatever writes it write a new one",
+        ),
+        (60.0, "others", r"refuses the token \(.*\); check its issuer, audience, scope and lifetime"),
+    ],
+)
+async def test_a_token_that_does_not_hold(
+    kafka: SecureKafka, tmp_path: Path, life_seconds: float, audience: str, expected: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(kafka.issuer.token(USER, life_seconds=life_seconds, audience=audience))
+    settings = KafkaSettings.model_validate(
+        {"bootstrap_servers": kafka.at("TOKEN"), "security": token(kafka, file)}
+    )
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - as above
+        await reach(settings)
+    explanation = explain(caught.value, settings)
+    assert explanation is not None
+    assert re.search(expected, str(explanation)), str(explanation)
+
+
+async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka, staged: Staged) -> None:
+    """worker, produce and tail: with a wrong password, and without a permission."""
+    stage = staged("SCRAM", scram(kafka))
+    await stage.create_topics()
+    good = stage.write_settings("good")
+    bad = stage.write_settings("bad", security=scram(kafka) | {"password_env": "WRONG_PASSWORD"})
+    events = stage.directory / "events.jsonl"
+    events.write_bytes(event(1) + b"\n")
+    topic = stage.topic("events")
+    calls = [("worker",), ("produce", str(events), "--topic", topic), ("tail", "--topic", topic)]
+    tried = [
+        judgestream(*call, "--config", str(file), env=ENVIRONMENT) for file in (bad, good) for call in calls
+    ]
+    for number, result in enumerate(await asyncio.gather(*tried)):
+        assert result.code == 2, result
+        assert "Traceback" not in result.err
+        last = result.err.strip().splitlines()[-1]
+        reason = "refuses the user 'judgestream'" if number < 3 else f"User:{USER} lacks "
+        assert last.startswith("error: "), result.err
+        assert reason in last, result.err
+    with stage.allowed(produce_grants(topic)):
+        sent = await judgestream("produce", str(events), "--config", str(good), env=ENVIRONMENT)
+        assert (sent.code, sent.err) == (0, "")
+
+
+# While it runs
+
+
+async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, staged: Staged) -> None:
+    """Without Write it waits and says so; without Read, on a topic or on the group, it ends and says so.
+
+    The next one goes on where it ended.
+    """
+    stage = staged("SCRAM", scram(kafka))
+    await stage.create_topics()
+    scores, events = stage.topic("scores"), stage.topic("events")
+    with stage.allowed(stage.grants()):
+        async with stage.process(stage.write_settings("first")) as (process, log):
+            await stage.produce([event(number) for number in range(10)])
+            await until(lambda: stage.judged(10), "10 results", deadline_seconds=45)
+            kafka.forbid(stage.principal, [Grant("topic", scores, ("Write",))])
+            await stage.produce([event(number) for number in range(10, 20)])
+
+            def complains() -> bool:
+                return f"TopicAuthorizationFailedError('{scores}')" in log.text
+
+            await until(complains, "a complaint", deadline_seconds=30)
+            kafka.allow(stage.principal, [Grant("topic", scores, ("Write",))])
+            await until(lambda: stage.judged(20), "20 results", deadline_seconds=45)
+            kafka.forbid(stage.principal, [Grant("topic", events, ("Read",))])
+            code, last = await ended(process, log)
+            assert code == 2
+            assert f"may not do what is needed with the topic {events}" in last
+            kafka.allow(stage.principal, [Grant("topic", events, ("Read",))])
+        await stage.produce([event(number) for number in range(20, 30)])
+        group = [Grant("group", stage.settings.kafka.group_id, ("Read",))]
+        async with stage.process(stage.write_settings("second")) as (process, log):
+            await until(lambda: stage.judged(30), "30 results", deadline_seconds=45)
+            kafka.forbid(stage.principal, group)
+            await stage.produce([event(30)])
+            code, last = await ended(process, log)
+            assert code == 2
+            assert f"may not use the consumer group {stage.settings.kafka.group_id}" in last
+            kafka.allow(stage.principal, group)
+        async with stage.process(stage.write_settings("third")) as (process, log):
+
+            async def all_committed() -> bool:
+                return sum(offset or 0 for offset in await stage.committed("tasks.tone")) >= 31
+
+            await until(all_committed, "31 tasks done", deadline_seconds=45)
+            assert await stage.judged(31)
+            await stopped(process, log)
+    assert await stage.dead_letters() == []
+
+
+class TokenEndpoint:
+    """Gives tokens to who knows the secret."""
+
+    def __init__(self, kafka: SecureKafka) -> None:
+        self._kafka = kafka
+        self.given = 0
+        self.url = ""
+        self._runner: web.AppRunner | None = None
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        if request.headers["Authorization"] != "Basic anVkZ2VzdHJlYW06Y2xpZW50LXNlY3JldA==":
+            return web.json_response({"error": "invalid_client"}, status=401)
+        assert dict(form) == {"grant_type": "client_credentials", "scope": "kafka"}
+        self.given += 1
+        return web.json_response(
+            {
+                "access_token": self._kafka.issuer.token(USER),
+                "expires_in": TOKEN_LIFE_SECONDS,
+                "token_type": "Bearer",
+            }
+        )
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_post("/token", self._answer)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/token"
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
+async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged: Staged) -> None:
+    """The broker ends each session when its token expires; over three lives of a token nothing is lost."""
+    tokens = TokenEndpoint(kafka)
+    await tokens.start()
+    try:
+        oauth = {
+            "token_url": tokens.url,
+            "client_id": USER,
+            "client_secret_env": "CLIENT_SECRET",
+            "scope": "kafka",
+        }
+        security = without(token(kafka, Path("none")), "token_file") | {"oauth": oauth}
+        stage = staged("TOKEN", security)
+        await stage.create_topics()
+        with stage.allowed(stage.grants()):
+            async with stage.process(stage.write_settings()) as (process, log):
+                sent = 0
+
+                async def enough() -> bool:
+                    nonlocal sent
+                    await stage.produce([event(sent)])
+                    sent += 1
+                    return tokens.given >= 4
+
+                await until(enough, "four tokens", deadline_seconds=60)
+                await until(lambda: stage.judged(sent), f"{sent} results", deadline_seconds=45)
+                await stopped(process, log)
+    finally:
+        await tokens.stop()
+
+
+async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:
+    """With one set of client options: a certificate, then one that has expired, then a good one; a password likewise."""
+    from streams.connection import client_options
+
+    security = mutual(kafka, "rotated")
+    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("MUTUAL"), "security": security})
+    options = client_options(settings)
+    await reach(settings, options)
+    mutual(kafka, "rotated", expired=True)
+    with pytest.raises(KafkaAccessError, match="has expired on"):
+        await reach(settings, options)
+    mutual(kafka, "rotated")
+    await reach(settings, options)
+
+    file = tmp_path / "password"
+    file.write_text(PASSWORD)
+    security = without(scram(kafka), "password_env") | {"password_file": str(file)}
+    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("SCRAM"), "security": security})
+    options = client_options(settings)
+    await reach(settings, options)
+    file.write_text("another")
+    with pytest.raises(Exception, match="invalid credentials"):
+        await reach(settings, options)
+    file.write_text(f"{PASSWORD}\n")
+    await reach(settings, options)
