@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import structlog
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordTooLargeError
 from faust.exceptions import ProducerSendError
+from pydantic import TypeAdapter
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, Header, JudgeTask, Scored, Unscored
@@ -21,6 +22,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 FIRST_WAIT_SECONDS: Final = 0.2
 LONGEST_WAIT_SECONDS: Final = 15.0
+_TASK: Final = TypeAdapter(JudgeTask)  # writes bytes, where the model itself has text to be encoded once more
 CUT_VALUE_BYTES: Final = 256 * 1024
 """What is kept of a dead letter's value when the whole does not fit."""
 MAX_DETAIL_CHARS: Final = 2_000
@@ -154,7 +156,7 @@ class Output:
         await self.write(
             self._task_topic(task.metric),
             key=task.event_id.encode(),
-            value=task.model_dump_json().encode(),
+            value=_TASK.dump_json(task),
             headers=[("result_id", task.result_id.encode())],
         )
 

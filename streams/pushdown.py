@@ -13,12 +13,14 @@ of 1% about one such record in a hundred is seen, which is as much as is seen of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
 from streams.ingest import Ingest
 from streams.ingest.envelope import Headers, strip_confluent
@@ -35,6 +37,8 @@ from streams.sampling import (
     trace_randomness,
 )
 
+MAX_PLACES: Final = 1_000
+"""Combinations of label values whose stratum is kept at hand; there may be as many as producers care to make up."""
 _DIGEST_BYTES: Final = 32
 _Needed = tuple[int, dict[str, str]]
 """R and the labels that decide the stratum."""
@@ -54,6 +58,25 @@ class Record(Protocol):
     @property
     def headers(self) -> Headers:
         """Name and raw value, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A stratum, as quickly as it can be asked.
+
+    Args:
+        limit: The SHA-256 of an identity from which on it is kept: digests compare like the numbers they begin with.
+        skip_reason: Why the others are not.
+    """
+
+    limit: bytes
+    skip_reason: SkipReason
+
+    @classmethod
+    def of(cls, stratum: Stratum) -> _Place:
+        if stratum.threshold == RANGE:  # no digest reaches it
+            return cls(b"\xff" * (_DIGEST_BYTES + 1), stratum.skip_reason)
+        return cls(stratum.threshold.to_bytes(RANDOM_BITS // 8, "big"), stratum.skip_reason)
 
 
 def push_down(policy: SamplingPolicy, ingest: Ingest) -> PushDown | None:
@@ -80,9 +103,9 @@ class PushDown:
             (f"label_{index}", name) for index, name in enumerate(policy.label_names)
         )
         self._only_stratum = None if policy.label_names else policy.stratum({})
-        self._key_limit = (
-            None if self._only_stratum is None or not self._by_key else _digest_limit(self._only_stratum)
-        )
+        self._only_place = None if self._only_stratum is None else _Place.of(self._only_stratum)
+        self._key_place = self._only_place if self._by_key else None
+        self._places: dict[Any, _Place] = {}
         self._whole = _decoder(ingest, policy.label_names, identity=True)
         self._labels_alone = _decoder(ingest, policy.label_names, identity=False)
 
@@ -95,13 +118,17 @@ class PushDown:
         Returns:
             Whether it is delivered.
         """
-        key_limit = self._key_limit
-        if key_limit is not None and record.key and self._only_stratum is not None:
-            # The same decision as below, in the fewest steps: digests compare like the numbers they begin with.
-            if sha256(record.key).digest() >= key_limit:
+        # Two short cuts to the decision below, for what most records are: this runs on every one of them.
+        place = self._key_place
+        if place is not None and record.key:
+            if sha256(record.key).digest() >= place.limit:
                 return True
-            self.skipped[self._only_stratum.skip_reason] += 1
+            self.skipped[place.skip_reason] += 1
             return False
+        if self._whole is not None and not record.headers and not (self._by_key and record.key):
+            kept = self._decide_by_body(record.value)
+            if kept is not None:
+                return kept
         if self._by_key and record.key:
             randomness: int | None = hashed_randomness(record.key)
         else:
@@ -117,6 +144,43 @@ class PushDown:
             return True
         self.skipped[stratum.skip_reason] += 1
         return False
+
+    def _decide_by_body(self, value: bytes | None) -> bool | None:
+        """Decide where the body's own id and labels say all that is needed; None where they do not."""
+        if not value or len(value) > self._ingest.max_event_bytes or self._whole is None:
+            return None
+        try:
+            found = self._whole.decode(value if value[0] else strip_confluent(value))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        if not found.event_id or found.trace_id or found.specversion is not UNSET:
+            return None
+        place = self._only_place or self._places.get(found.labels) or self._find_place(found.labels)
+        if sha256(found.event_id.encode()).digest() >= place.limit:
+            return True
+        self.skipped[place.skip_reason] += 1
+        return False
+
+    def _find_place(self, found: Any) -> _Place:
+        labels = self._labels_of(found)
+        place = _Place.of(self._policy.stratum(labels))
+        if len(self._places) < MAX_PLACES and all(
+            len(label) < MAX_LABEL_VALUE_CHARS for label in labels.values()
+        ):
+            self._places[found] = place
+        return place
+
+    def _labels_of(self, found: Any) -> dict[str, str]:
+        """The labels that decide the stratum, as `normal_labels` writes them."""
+        labels: dict[str, str] = {}
+        if found:
+            for attribute, name in self._label_attributes:
+                label = getattr(found, attribute)
+                if label is True or label is False:
+                    labels[name] = "true" if label else "false"
+                elif label is not None and label is not UNSET:
+                    labels[name] = normal_label(label)
+        return labels
 
     def _read(self, record: Record, randomness: int | None) -> _Needed | None:
         """Read the body as far as needed; None where it cannot be read and so is delivered."""
@@ -137,14 +201,7 @@ class PushDown:
             return None  # not JSON, nested too deeply, or a type that `normal_labels` converts
         if found.specversion is not UNSET:
             return None  # perhaps a structured CloudEvent, whose fields lie deeper
-        labels: dict[str, str] = {}
-        if self._label_names and found.labels:
-            for attribute, name in self._label_attributes:
-                label = getattr(found.labels, attribute)
-                if label is True or label is False:
-                    labels[name] = "true" if label else "false"
-                elif label is not None and label is not UNSET:
-                    labels[name] = normal_label(label)
+        labels = self._labels_of(found.labels) if self._label_names else {}
         if randomness is None:
             if not found.event_id:
                 return None  # a CloudEvent in binary mode has its id in a header
@@ -163,13 +220,6 @@ class PushDown:
         except (DecodeError, ValueError):
             return None  # ValueError: text that UTF-8 cannot write, made by an expression of the mapping
         return randomness, found.labels
-
-
-def _digest_limit(stratum: Stratum) -> bytes:
-    """The SHA-256 from which on the stratum keeps; none reaches that of a rate of 0."""
-    if stratum.threshold == RANGE:
-        return b"\xff" * (_DIGEST_BYTES + 1)
-    return stratum.threshold.to_bytes(RANDOM_BITS // 8, "big")
 
 
 def _header_randomness(headers: Headers) -> int | None:
@@ -194,6 +244,7 @@ def _decoder(
                 "Labels",
                 [(field, str | bool | UnsetType | None, UNSET) for field in names],
                 rename=names,
+                frozen=True,  # so that it can be looked up
                 gc=False,
             )
         except ValueError:

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from benchmarks.contestants.choice import choice, handed_on
 from benchmarks.contestants.pace import Pace
-from streams.cli.running import run_until_stopped
+from benchmarks.contestants.plain_loop import run_plainly
 
 
 async def _run(plan: dict[str, Any], pace: Pace) -> None:
@@ -48,5 +48,5 @@ async def _run(plan: dict[str, Any], pace: Pace) -> None:
 if __name__ == "__main__":
     the_plan = json.loads(sys.argv[1])
     the_pace = Pace(the_plan["total"])
-    run_until_stopped(lambda _: _run(the_plan, the_pace))  # the event loop that the worker has
+    run_plainly(_run(the_plan, the_pace))
     the_pace.tell()

@@ -12,10 +12,10 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel, ValidationError
 
 from benchmarks.contestants.pace import Pace
+from benchmarks.contestants.plain_loop import run_plainly
 from benchmarks.contestants.profiling import profiled
 from judge.prompting import load_prompt
 from judge.response_schemas import RELEVANCE_SCHEMA
-from streams.cli.running import run_until_stopped
 
 RESPONSE_FORMAT: Any = {
     "type": "json_schema",
@@ -143,7 +143,7 @@ if __name__ == "__main__":
     the_pace = Pace(the_plan["total"])
     with profiled():
         if the_plan["uvloop"]:
-            run_until_stopped(lambda _: _run(the_plan, the_pace))
+            run_plainly(_run(the_plan, the_pace))
         else:
             asyncio.run(_run(the_plan, the_pace))
     the_pace.tell()

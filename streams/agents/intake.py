@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from judge.metric import Metric
@@ -15,7 +16,7 @@ from streams.errors import DecodeError
 from streams.metrics import Metrics
 from streams.output import Incoming, Output, TooLargeError, moment
 from streams.routing import Route, Routing, route
-from streams.sampling import SamplingPolicy
+from streams.sampling import SamplingPolicy, probability
 
 Decode = Callable[[Incoming], QAEvent]
 """Reads an event from a record, or raises DecodeError."""
@@ -94,11 +95,7 @@ class Intake:
                 event,
                 self._metrics[one.metric],
                 source=source,
-                sampling=Sampling(
-                    probability=float(one.decision.probability),
-                    stratum=one.decision.stratum,
-                    policy=one.decision.policy,
-                ),
+                sampling=_sampling(one.decision.threshold, one.decision.stratum, one.decision.policy),
                 recorded_at=recorded_at,
                 sampled_at=now,
             )
@@ -106,22 +103,25 @@ class Intake:
         ]
 
     async def _send(self, record: Incoming, event: QAEvent, tasks: Sequence[JudgeTask]) -> None:
-        # The largest goes first and alone when size may matter: if it is refused, nothing of this event was sent, and
-        # the event ends as one dead letter and not as a task and a dead letter.
-        sized = sorted(tasks, key=_text_chars, reverse=True)
-        careful = 1 if _text_chars(sized[0]) > SMALL_TASK_CHARS else 0
         try:
-            for task in sized[:careful]:
-                await self._output.task(task)
-            if len(sized) == 1 + careful:
-                await self._output.task(sized[careful])
+            if len(tasks) == 1:
+                await self._output.task(tasks[0])
             else:
-                await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
+                await self._send_several(tasks)
         except TooLargeError as error:
             await self._output.dead_letter(record, "oversized", str(error), event_id=event.event_id)
             self._counts.count_event("undecodable", "oversized")
             return
         self._counts.count_event("sampled")
+
+    async def _send_several(self, tasks: Sequence[JudgeTask]) -> None:
+        # The largest goes first and alone when size may matter: if it is refused, nothing of this event was sent, and
+        # the event ends as one dead letter and not as a task and a dead letter.
+        sized = sorted(tasks, key=_text_chars, reverse=True)
+        careful = 1 if _text_chars(sized[0]) > SMALL_TASK_CHARS else 0
+        for task in sized[:careful]:
+            await self._output.task(task)
+        await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Set a record aside that met an error nobody foresaw."""
@@ -129,6 +129,12 @@ class Intake:
             record, "undecodable", f"internal error: {type(error).__name__}: {error}"
         )
         self._counts.count_event("undecodable", "internal_error")
+
+
+@lru_cache(maxsize=1024)
+def _sampling(threshold: int, stratum: str, policy: str) -> Sampling:
+    """Why an event is in the sample; the same for all events of a stratum, and a fraction is slow to work out."""
+    return Sampling(probability=float(probability(threshold)), stratum=stratum, policy=policy)
 
 
 def _text_chars(task: JudgeTask) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -25,6 +26,9 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
         main: Gets the event, and returns soon after it is set.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
+    # What is loaded by now stays for good. The cyclic garbage collector would walk through all of it every few hundred
+    # records, which took a quarter of the time that reading a record takes.
+    gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))
 
