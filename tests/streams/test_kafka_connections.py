@@ -1,0 +1,128 @@
+"""What becomes of connections, and what their clients are given."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import aiokafka.client
+import pytest
+from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
+from aiokafka.protocol.admin import SaslAuthenticateRequest
+from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
+
+from streams.connection import Access, client_options
+from streams.errors import SettingsError
+from streams.kafka_connections import REFUSED_SECONDS, Admission, Password, open_connection
+from streams.kafka_errors import KafkaAccessError, TokenError, explain
+from streams.settings import KafkaSettings
+
+SCRAM = {"protocol": "SASL_PLAINTEXT", "mechanism": "SCRAM-SHA-512", "username": "u"}
+
+
+def kafka_of(**security: object) -> KafkaSettings:
+    return KafkaSettings.model_validate({"security": security})
+
+
+def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
+    """60 s without one that is let in; one that is starts the count anew, and what may pass does not count."""
+    now = 0.0
+    admission = Admission(kafka_of(**SCRAM, password_env="P"), now=lambda: now)
+    given_up: list[KafkaAccessError] = []
+    admission.on_refused = given_up.append
+    refusal = SaslAuthenticationFailed("no")
+    admission.failed(refusal)
+    now = REFUSED_SECONDS - 1
+    admission.failed(refusal)
+    admission.succeeded()
+    now += 1
+    admission.failed(refusal)
+    now += REFUSED_SECONDS
+    admission.failed(ConnectionRefusedError())
+    assert given_up == []
+    admission.failed(refusal)
+    assert "refuses the user 'u'" in str(given_up[0])
+
+
+def test_a_password_is_read_anew_and_never_shown(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    kafka = kafka_of(**SCRAM, password_file=file)
+    with pytest.raises(SettingsError, match=r"kafka\.security\.password_file"):
+        client_options(kafka)
+    file.write_text("one\n")
+    password = Password(kafka)
+    file.write_text("two")
+    assert password.read() == "two"
+    file.unlink()
+    assert password.read() == "two"
+    assert "two" not in repr(password)
+
+
+def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
+    """Password, token or certificates alone: what Faust hands to aiokafka is what aiokafka's own clients get."""
+    token = tmp_path / "token"
+    for security in (
+        {**SCRAM, "password_env": "P"},
+        {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": token},
+        {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_file": token},
+        {"protocol": "SSL"},
+        {},
+    ):
+        access = Access(kafka_of(**security), {"P": "x"})
+        given = credentials_to_aiokafka_auth(access.faust_credentials())
+        own = {
+            name: value
+            for name, value in access.client_options().items()
+            if name != "bootstrap_servers" and value is not None
+        }
+        assert {name: value for name, value in given.items() if value is not None} == own
+
+
+def test_aiokafka_opens_its_connections_here() -> None:
+    """Its own function is the only place that it opens any from; a version that does otherwise must be looked at."""
+    assert aiokafka.client.create_conn is open_connection
+
+
+async def test_a_missing_token_is_a_failed_connection(tmp_path: Path) -> None:
+    """Clients try again only after errors of their own library; the reason stays attached."""
+    kafka = kafka_of(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", token_file=tmp_path / "none")
+    error = KafkaConnectionError("no login")
+    error.__cause__ = TokenError("there is none", "write one", lasting=True)
+    explanation = explain(error, kafka)
+    assert explanation is not None
+    assert (explanation.kind, str(explanation)) == ("token", "there is none; write one")
+
+
+def test_logins_are_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """On the level debug aiokafka writes whole requests."""
+    request = SaslAuthenticateRequest(b"\0user\0hidden").prepare({36: (0, 0)})
+    with caplog.at_level(logging.DEBUG, "aiokafka.conn"):
+        logging.getLogger("aiokafka.conn").debug("Request to %s:%d %d: %s", "h", 1, 2, request)
+        logging.getLogger("aiokafka.conn").debug("Closing %s", "h")
+    assert [record.getMessage() for record in caplog.records if record.name == "aiokafka.conn"] == [
+        "Closing h"
+    ]
+
+
+def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
+    """Nobody is asked at the terminal."""
+    import trustme
+    from cryptography.hazmat.primitives import serialization
+
+    made = trustme.CA().issue_cert("a.test")
+    certificate, key = tmp_path / "c.pem", tmp_path / "c.key"
+    certificate.write_bytes(made.cert_chain_pems[0].bytes())
+    private = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
+    key.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"kp"),
+        )
+    )
+    files = {"protocol": "SSL", "certificate_file": certificate, "key_file": key}
+    with pytest.raises(SettingsError, match=r"c\.key is encrypted; set key_password_env"):
+        client_options(kafka_of(**files))
+    with pytest.raises(SettingsError, match=r"cannot be decrypted with the password given"):
+        client_options(kafka_of(**files, key_password_env="P"), {"P": "other"})
+    assert client_options(kafka_of(**files, key_password_env="P"), {"P": "kp"})["ssl_context"] is not None
