@@ -17,10 +17,17 @@ import pytest
 import yaml
 from aiohttp import ClientSession, web
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from tests.integration.deadlines import until
 from tests.integration.leaks import Scan, forms
 from tests.integration.login_front import login_front
+from tests.streams.certificates import Authority
 from tests.streams.cli.processes import Ended, clean_environment, judgestream
 from tests.streams.cli.test_main import call
 
@@ -378,6 +385,7 @@ async def test_commands(tmp_path: Path) -> None:
     async with (
         echoing_judge(always=401) as refusing,
         echoing_judge() as flaky,
+        echoing_judge(always=400) as rejecting,
         login_front("PLAIN", SECRETS["kafka password"]) as front,
     ):
         config = written(
@@ -411,7 +419,7 @@ async def test_commands(tmp_path: Path) -> None:
                 ended = await judgestream("--debug", *arguments, env=variables)
                 keep(scan, " ".join(arguments[:2]), ended)
                 assert ended.code in {0, 1}, ended.err
-        for judge in (refusing, flaky):
+        for judge in (refusing, rejecting):
             call = ("judge", events, "--metric", "relevance", "--base-url", judge.url, "--model", "m")
             keep(scan, "judge", await judgestream("--debug", *call, env=env))
         front.secret = "another"
@@ -421,9 +429,83 @@ async def test_commands(tmp_path: Path) -> None:
     assert {f"Bearer {SECRETS[f'judge key by {place}']}" for place in ("variable", "endpoints")} <= (
         refusing.keys | flaky.keys
     )
-    assert f"Bearer {SECRETS['openai key']}" in flaky.keys
+    assert f"Bearer {SECRETS['openai key']}" in rejecting.keys
     assert {welcome for welcome, _ in front.logins} == {True, False}
     assert "*****" in scan.text()
+    assert_clean(scan)
+
+
+async def test_tokens(tmp_path: Path) -> None:
+    """A worker on the level debug and the doctor, logging in with a token; the token endpoint refuses at first, and echoes."""
+    scan = Scan(SECRETS)
+    asked: list[str] = []
+
+    async def token(request: web.Request) -> web.Response:
+        asked.append(request.headers.get("Authorization", "") + await request.text())
+        if len(asked) == 1:
+            text = f"no: {asked[0]} {SECRETS['client secret']}"
+            return web.json_response(
+                {"error": "temporarily_unavailable", "error_description": text}, status=503
+            )
+        return web.json_response(
+            {"access_token": SECRETS["kafka token"], "token_type": "Bearer", "expires_in": 600}
+        )
+
+    app = web.Application()
+    app.router.add_post("/token", token)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    security = {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "OAUTHBEARER",
+        "oauth": {
+            "token_url": f"http://127.0.0.1:{runner.addresses[0][1]}/token",
+            "client_id": "judge",
+            "client_secret_env": "CLIENT_SECRET",
+        },
+    }
+    env = {"CLIENT_SECRET": SECRETS["client secret"]}
+    try:
+        async with echoing_judge() as judge, login_front("OAUTHBEARER", SECRETS["kafka token"]) as front:
+            endpoint = {"name": "flaky", "base_url": judge.url, "model": "m"}
+            content = document(tmp_path, front.bootstrap_servers, security, endpoint)
+            config = written(tmp_path, "oauth.yaml", content)
+            for command in (("doctor", "--skip", "verdict", "-c"), ("config", "show")):
+                keep(scan, command[0], await judgestream("--debug", *command, config, env=env))
+            async with worker(config, env) as one:
+                await one.url()
+                assert await one.end() == 0
+                scan.add("worker", bytes(one.written))
+    finally:
+        await runner.cleanup()
+    assert len(asked) >= 2
+    assert {welcome for welcome, _ in front.logins} == {True}
+    assert_clean(scan)
+
+
+async def test_the_password_of_a_key(tmp_path: Path) -> None:
+    """Right and wrong, of a certificate for a broker that is not there."""
+    files = Authority(tmp_path).issue("client", "client.example")
+    key = load_pem_private_key(files.key.read_bytes(), None)
+    scan = Scan(SECRETS)
+    for password in (SECRETS["key password"], "another"):
+        files.key.write_bytes(
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
+        )
+        security = {
+            "protocol": "SSL",
+            "certificate_file": str(files.certificate),
+            "key_file": str(files.key),
+            "key_password_env": "KEY_PASSWORD",
+        }
+        endpoint = {"name": "none", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+        config = written(tmp_path, "key.yaml", document(tmp_path, "127.0.0.1:9", security, endpoint))
+        ended = await judgestream(
+            "--debug", "doctor", "-c", config, env={"KEY_PASSWORD": SECRETS["key password"]}
+        )
+        assert keep(scan, "doctor", ended).code == (2 if password == "another" else 1)
+    assert "cannot be decrypted" in scan.text()
     assert_clean(scan)
 
 
