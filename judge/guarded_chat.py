@@ -14,6 +14,7 @@ from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
 from judge.concurrency import AdaptiveLimit, GentleStart
 from judge.errors import EndpointDownError, EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.quota import Quota, RateLimits
+from judge.turns import Turns
 from schemas import Usage
 
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -104,6 +105,8 @@ class Slots:
 
     most: int
     taken: int = 0
+    turns: Turns = field(default_factory=Turns)
+    """In which replies are handed on."""
 
 
 class GuardedChat:
@@ -200,7 +203,10 @@ class GuardedChat:
             verdict.calls += 1
             if self.endpoint not in verdict.marks:
                 verdict.marks[self.endpoint] = (self.tally.answered, self.tally.failed)
-        return await self._send(request, tokens, marks, bound, verdict)
+        reply = await self._send(request, tokens, marks, bound, verdict)
+        # Whoever was waiting for this call's slot is sent first: checking a reply takes longer.
+        await self._slots.turns.mine()
+        return reply
 
     async def check(self) -> bool:
         """Find out whether the endpoint answers anything at all, with a question that any judge can answer.
