@@ -17,6 +17,7 @@ BENCHMARKS = (
     "memory",
     "outage",
     "rate_limit",
+    "scaling",
     "scrape",
     "startup",
     "tokens",

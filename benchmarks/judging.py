@@ -109,11 +109,12 @@ def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
 
 def _filled(broker: Broker, count: int) -> str:
     topic = broker.topic(f"{fresh_name('bench-judge')}.relevance")
-    broker.fill(topic, _tasks(count))
+    broker.fill(topic, judge_tasks(count))
     return topic
 
 
-def _tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
+def judge_tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of tasks that the judge of `instant_judge` can judge, each with texts of its own."""
     metric, now = Relevance(), datetime.now(UTC)
     for number in range(count):
         task = build_task(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import json
 import os
 import statistics
@@ -265,12 +266,42 @@ def _sample(registry: CollectorRegistry) -> Mapping[str, float]:
         "results": sums["judgestream_results_total"],
         "lag": sums["judgestream_consumer_lag_records"],
         "in_hand": sums["judgestream_judge_in_flight"],
+        "blocks": sys.getallocatedblocks(),
+        "heap_mib": round(_heap_bytes() / _MIB, 1),
         "rss_mib": round(int(Path("/proc/self/statm").read_text("ascii").split()[1]) * _PAGE_BYTES / _MIB, 1),
         "tasks": len(asyncio.all_tasks()),
         "fds": len(fds),
         "sockets": sum(target.startswith("socket:") for target in fds),
         "threads": threading.active_count(),
     }
+
+
+class _Mallinfo(ctypes.Structure):
+    """What glibc says about its heap; see mallinfo2(3)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    )
+
+
+def _heap_bytes() -> int:
+    """What C code and large objects have in use; not counted is what is free and was not given back, nor Python's small objects."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = _Mallinfo
+    said = mallinfo()
+    return int(said.uordblks + said.hblkhd)
 
 
 if __name__ == "__main__":
