@@ -117,7 +117,7 @@ async def find_problems(admin: AIOKafkaAdminClient, kafka: KafkaSettings, names:
             hidden=hidden,
             remedy="grant DescribeConfigs on these topics and on the cluster (docs/security.md), or leave it so",
         )
-    shown = _shown(answers)
+    shown = shown_settings(answers)
     broker = next(
         (settings for (kind, _), settings in shown.items() if kind is ConfigResourceType.BROKER), {}
     )
@@ -144,7 +144,8 @@ def _hidden(answers: Sequence[Any]) -> list[str]:
     ]
 
 
-def _shown(answers: Sequence[Any]) -> dict[tuple[ConfigResourceType, str], dict[str, str]]:
+def shown_settings(answers: Sequence[Any]) -> dict[tuple[ConfigResourceType, str], dict[str, str]]:
+    """Read what the broker shows of its settings and of its topics', by kind and name."""
     return {
         # A setting that the broker keeps to itself has no value.
         (ConfigResourceType(kind), name): {entry[0]: entry[1] or "" for entry in entries}

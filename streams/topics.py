@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import structlog
@@ -27,6 +27,7 @@ from streams.kafka_errors import Explanation, KafkaAccessError, explain
 from streams.kafka_reach import reach
 from streams.permissions import explain_denied, refuse_denied
 from streams.settings import KafkaSettings
+from streams.topic_plan import WantedTopic
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -42,11 +43,9 @@ class TopicsError(StreamsError):
 
 async def ensure_topics(
     kafka: KafkaSettings,
-    names: Sequence[str],
+    wanted: Sequence[WantedTopic],
     *,
     create: bool,
-    partitions: int = 4,
-    replication_factor: int = 1,
     connect_seconds: float = CONNECT_SECONDS,
     grants: Sequence[Grant] = (),
 ) -> None:
@@ -54,10 +53,8 @@ async def ensure_topics(
 
     Args:
         kafka: Where the broker is.
-        names: The topics.
+        wanted: The topics, and how they are created.
         create: Whether missing ones are created.
-        partitions: Of created ones.
-        replication_factor: Of created ones.
         connect_seconds: How long to try to reach a broker that may be starting, too.
         grants: What will be done with the topics, and with which group.
 
@@ -67,25 +64,37 @@ async def ensure_topics(
             the broker break the promise that nothing is lost.
         SettingsError: A secret or certificate is not where the settings say.
     """
-    admin = await _connect(kafka, connect_seconds)
-    try:
+    names = [topic.name for topic in wanted]
+    async with admin_client(kafka, connect_seconds) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client cannot ask this itself
-        missing = await _missing(admin, names)
+        missing = await missing_topics(admin, wanted)
         if missing and not create:
-            raise TopicsError(_how_to_create(kafka, missing, partitions, replication_factor))
+            raise TopicsError(_how_to_create(kafka, missing))
         if missing:
-            await _create(admin, kafka, missing, partitions, replication_factor)
-        deadline = time.monotonic() + APPEAR_SECONDS
-        while missing and time.monotonic() < deadline:
-            missing = await _missing(admin, names)
-            await asyncio.sleep(0.1 if missing else 0)
-        if missing:
-            raise TopicsError(
-                f"topics were created and do not appear: {', '.join(missing)}; look at the broker's log"
-            )
+            await create_topics(admin, kafka, missing)
         problems = await find_problems(admin, kafka, names)
         if problems:
-            raise TopicsError("with these settings records would be lost:\n  " + "\n  ".join(problems))
+            raise TopicsError(would_lose(problems))
+
+
+@asynccontextmanager
+async def admin_client(
+    kafka: KafkaSettings, connect_seconds: float = CONNECT_SECONDS
+) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Have a client that may ask and change what topics there are.
+
+    Args:
+        kafka: Where the broker is.
+        connect_seconds: How long to try to reach a broker that may be starting, too.
+
+    Raises:
+        KafkaAccessError: The broker keeps us out until somebody changes that.
+        TopicsError: The broker does not answer, or breaks off.
+        SettingsError: A secret or certificate is not where the settings say.
+    """
+    admin = await _connect(kafka, connect_seconds)
+    try:
+        yield admin
     except KafkaError as error:
         lasting = await _lasting_trouble(kafka)
         if lasting is not None:
@@ -93,6 +102,11 @@ async def ensure_topics(
         raise TopicsError(f"topics cannot be looked up at {kafka.bootstrap_servers}: {error!r}") from error
     finally:
         await admin.close()
+
+
+def would_lose(problems: Sequence[str]) -> str:
+    """Put what `find_problems` found into one message."""
+    return "with these settings records would be lost:\n  " + "\n  ".join(problems)
 
 
 async def _connect(kafka: KafkaSettings, connect_seconds: float) -> AIOKafkaAdminClient:
@@ -159,20 +173,31 @@ def _unheard(logger: str) -> Iterator[None]:
         talker.setLevel(level)
 
 
-async def _missing(admin: AIOKafkaAdminClient, names: Sequence[str]) -> list[str]:
+async def missing_topics(admin: AIOKafkaAdminClient, wanted: Sequence[WantedTopic]) -> list[WantedTopic]:
+    """Pick the topics that are not there."""
     # All topics are listed: asking for one by name can create it.
     there = set(await admin.list_topics())
-    return [name for name in names if name not in there]
+    return [topic for topic in wanted if topic.name not in there]
 
 
-async def _create(
-    admin: AIOKafkaAdminClient,
-    kafka: KafkaSettings,
-    names: Sequence[str],
-    partitions: int,
-    replication_factor: int,
+async def create_topics(
+    admin: AIOKafkaAdminClient, kafka: KafkaSettings, topics: Sequence[WantedTopic]
 ) -> None:
-    new = [NewTopic(name, num_partitions=partitions, replication_factor=replication_factor) for name in names]
+    """Create topics and wait until they are there; one that somebody else creates at the same time is left as it is.
+
+    Raises:
+        KafkaAccessError: We may not.
+        TopicsError: The broker refuses, or does not show them afterwards.
+    """
+    new = [
+        NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=dict(topic.config),
+        )
+        for topic in topics
+    ]
     response = await admin.create_topics(new)
     for name, code, *reason in response.topic_errors:
         # Another worker that starts at the same time may have been quicker.
@@ -181,17 +206,23 @@ async def _create(
         if code not in {0, TopicAlreadyExistsError.errno}:
             said = reason[0] if reason and reason[0] else for_code(code).__name__
             raise TopicsError(f"topic {name} cannot be created: {said}; create it by other means")
-    _log.info(
-        "topics created", topics=list(names), partitions=partitions, replication_factor=replication_factor
-    )
+    for topic in topics:
+        _log.info(
+            "topic created",
+            topic=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            **{key.replace(".", "_"): value for key, value in topic.config.items()},
+        )
+    deadline = time.monotonic() + APPEAR_SECONDS
+    while missing := await missing_topics(admin, topics):
+        if time.monotonic() >= deadline:
+            names = ", ".join(topic.name for topic in missing)
+            raise TopicsError(f"topics were created and do not appear: {names}; look at the broker's log")
+        await asyncio.sleep(0.1)
 
 
-def _how_to_create(
-    kafka: KafkaSettings, missing: Sequence[str], partitions: int, replication_factor: int
-) -> str:
-    commands = "\n".join(
-        f"  kafka-topics.sh --bootstrap-server {kafka.bootstrap_servers} --create --topic {name} "
-        f"--partitions {partitions} --replication-factor {replication_factor}"
-        for name in missing
-    )
-    return f"topics are missing at {kafka.bootstrap_servers}: {', '.join(missing)}; create them:\n{commands}"
+def _how_to_create(kafka: KafkaSettings, missing: Sequence[WantedTopic]) -> str:
+    names = ", ".join(topic.name for topic in missing)
+    commands = "\n".join(f"  {topic.command(kafka.bootstrap_servers)}" for topic in missing)
+    return f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream topics or:\n{commands}"

@@ -13,8 +13,9 @@ from prometheus_client import CollectorRegistry
 from judge.chat import ChatClient
 from streams.acls import worker_grants
 from streams.errors import StreamsError
-from streams.roster import AGENTS, AgentName, needed_topics
+from streams.roster import AGENTS, AgentName
 from streams.settings import Settings
+from streams.topic_plan import plan_topics
 from streams.topics import ensure_topics
 from streams.web import WebServer
 from streams.web_access import open_access
@@ -106,10 +107,8 @@ class _Worker:
             self._wiring.wire()
             topics_ready = ensure_topics(
                 self._settings.kafka,
-                needed_topics(self._settings, self._wiring.agents),
+                plan_topics(self._settings, self._wiring.agents),
                 create=self._settings.topics.create,
-                partitions=self._settings.topics.create_partitions,
-                replication_factor=self._settings.topics.create_replication_factor,
                 grants=worker_grants(
                     self._settings.topics,
                     self._settings.metrics,

@@ -21,6 +21,7 @@ from streams.cli.offline_judge import offline_judge
 from streams.cli.produce import produce
 from streams.cli.settings import DEBUG_VARIABLE
 from streams.cli.tail import tail
+from streams.cli.topics import topics
 from streams.cli.worker import worker
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -38,6 +39,7 @@ app.command()(demo)
 app.command()(worker)
 app.command()(health)
 app.command()(doctor)
+app.command()(topics)
 app.command()(judge)
 app.command()(produce)
 app.command()(tail)

@@ -24,7 +24,7 @@ from streams.settings.judge import (
     PriceSettings,
     default_endpoints,
 )
-from streams.settings.kafka import KafkaSettings, TopicSettings
+from streams.settings.kafka import KafkaSettings, RetentionSettings, TopicSettings
 from streams.settings.load import load_settings
 from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
@@ -45,6 +45,7 @@ __all__ = [
     "MonitorSettings",
     "OAuthSettings",
     "PriceSettings",
+    "RetentionSettings",
     "SamplingRule",
     "SamplingSettings",
     "SecuritySettings",

@@ -72,6 +72,19 @@ class KafkaSettings(Section):
         return self
 
 
+Hours = Annotated[int, Field(ge=1, le=87_600)]
+
+
+class RetentionSettings(Section):
+    """How long created topics keep records, in hours. Whoever reads later than that misses them."""
+
+    events: Hours = Field(default=168, description="Events; an outage of intake may last as long.")
+    tasks: Hours = Field(default=168, description="Tasks; an outage of the judge may last as long.")
+    scores: Hours = Field(default=720, description="Results; the furthest that a reader may come back.")
+    dead_letters: Hours = Field(default=720, description="What somebody has yet to look at.")
+    alerts: Hours = Field(default=2160, description="Drops; there are few.")
+
+
 class TopicSettings(Section):
     """Where records lie."""
 
@@ -85,6 +98,9 @@ class TopicSettings(Section):
     create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
     create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")
     create_replication_factor: int = Field(default=1, ge=1, le=100, description="Replicas of created topics.")
+    create_retention_hours: RetentionSettings = Field(
+        default_factory=RetentionSettings, description="How long created topics keep records."
+    )
 
     def task_topic(self, metric: str) -> str:
         """Name the task topic of a metric."""

@@ -150,19 +150,22 @@ class SecureKafka(ApacheKafka):
         return f"127.0.0.1:{self.ports[listener]}"
 
     def allow(self, principal: str, grants: Sequence[Grant]) -> None:
-        """Let a principal do something."""
+        """Let a principal do something, and wait until it holds."""
+        bindings = _bindings(principal, grants)
         body = Writer()
-        body.array(_bindings(principal, grants), lambda binding: _write_binding(body, binding))
+        body.array(bindings, lambda binding: _write_binding(body, binding))
         with self._admin() as client:
             answer = client.call(_CREATE_ACLS, 1, body)
             answer.int32()
             for error, message in answer.array(lambda: (answer.int16(), answer.nullable_string())):
                 assert error == 0, message
+            _await_bindings(client, bindings, there=True)
 
     def forbid(self, principal: str, grants: Sequence[Grant]) -> None:
-        """Take back what was allowed."""
+        """Take back what was allowed, and wait until that holds."""
+        bindings = _bindings(principal, grants)
         body = Writer()
-        body.array(_bindings(principal, grants), lambda binding: _write_binding(body, binding))
+        body.array(bindings, lambda binding: _write_binding(body, binding))
         with self._admin() as client:
             answer = client.call(_DELETE_ACLS, 1, body)
             answer.int32()
@@ -170,6 +173,7 @@ class SecureKafka(ApacheKafka):
                 lambda: (answer.int16(), answer.nullable_string(), answer.array(lambda: _read_match(answer)))
             ):
                 assert error == 0, message
+            _await_bindings(client, bindings, there=False)
 
     def client_options(self) -> dict[str, Any]:
         """What aiokafka's clients take to act as `ADMIN`."""
@@ -281,6 +285,7 @@ _KINDS = {"topic": 2, "group": 3, "cluster": 4}
 _OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "DescribeConfigs": 10}
 _ALLOW = 3
 _LITERAL = 3
+_DESCRIBE_ACLS: Any = 29
 _CREATE_ACLS: Any = 30
 _DELETE_ACLS: Any = 31
 _SASL_HANDSHAKE: Any = 17
@@ -300,6 +305,27 @@ def _write_binding(body: Writer, binding: _Binding) -> None:
     body.string("*")
     body.int8(_OPERATIONS[operation])
     body.int8(_ALLOW)
+
+
+def _await_bindings(
+    client: WireClient, bindings: Sequence[_Binding], *, there: bool, deadline_seconds: float = 15.0
+) -> None:
+    """Wait until the node's authoriser knows: it learns of a change after whoever made it."""
+    deadline = time.monotonic() + deadline_seconds
+    for binding in bindings:
+        body = Writer()
+        _write_binding(body, binding)
+        while _is_listed(client, body) is not there:
+            assert time.monotonic() < deadline, f"not within {deadline_seconds} s: {binding}"
+            time.sleep(0.02)  # between two looks
+
+
+def _is_listed(client: WireClient, body: Writer) -> bool:
+    answer = client.call(_DESCRIBE_ACLS, 1, body)
+    answer.int32()
+    error, message = answer.int16(), answer.nullable_string()
+    assert error == 0, message
+    return answer.int32() > 0  # the length of the list
 
 
 def _read_match(answer: Reader) -> None:

@@ -9,7 +9,19 @@ import pytest
 from streams.cli.main import run
 from tests.streams.cli.processes import judgestream
 
-COMMANDS = ("demo", "worker", "health", "judge", "produce", "tail", "broker", "offline-judge", "config")
+COMMANDS = (
+    "demo",
+    "worker",
+    "health",
+    "doctor",
+    "topics",
+    "judge",
+    "produce",
+    "tail",
+    "broker",
+    "offline-judge",
+    "config",
+)
 
 
 def call(*arguments: str) -> int:

@@ -1,0 +1,126 @@
+"""`judgestream topics` on each of the two brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from streams.broker_settings import shown_settings
+from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.main import app
+from streams.settings import Settings
+from streams.topic_making import make_topics
+from streams.topics import TopicsError
+from tests.integration.conftest import RunningBroker
+
+
+def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics: Any) -> dict[str, Any]:
+    stem = topic_name("topics")
+    names = {name: f"{stem}.{name}" for name in ("events", "scores", "dead_letters", "alerts")}
+    return {
+        "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+        "topics": {**names, "tasks_prefix": f"{stem}.tasks.", "create_partitions": 3, **topics},
+        "metrics": {"coverage": {}},
+    }
+
+
+async def _look(broker: RunningBroker, name: str) -> tuple[int, dict[str, str]]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    await admin.start()
+    try:
+        (described,) = await admin.describe_topics([name])
+        answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+        return len(described["partitions"]), shown_settings(answers)[ConfigResourceType.TOPIC, name]
+    finally:
+        await admin.close()
+
+
+async def test_missing_topics_are_made_once_and_as_planned(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """Partitions and retention arrive at the broker; a second time everything is found as wanted."""
+    retention = {"tasks": 48}
+    settings = Settings.model_validate(_document(broker, topic_name, create_retention_hours=retention))
+    report = await make_topics(settings)
+    assert [one.created for one in report.topics] == [True] * 5
+    assert report.problems == []
+    partitions, config = await _look(broker, settings.topics.task_topic("coverage"))
+    assert partitions == 3
+    assert config["retention.ms"] == "172800000"  # 48 hours
+    assert config["cleanup.policy"] == "delete"
+    again = await make_topics(settings)
+    assert [(one.created, list(one.differences)) for one in again.topics] == [(False, [])] * 5
+
+
+async def test_a_dry_run_makes_nothing(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
+    settings = Settings.model_validate(_document(broker, topic_name))
+    for _ in range(2):
+        report = await make_topics(settings, dry_run=True)
+        assert [one.created for one in report.topics] == [True] * 5
+
+
+async def test_what_is_there_is_left_as_it_is(
+    broker: RunningBroker, topic_name: Callable[[str], str]
+) -> None:
+    """Fewer partitions and a shorter retention than wanted are told, and stay."""
+    settings = Settings.model_validate(_document(broker, topic_name))
+    broker.create_topic(settings.topics.scores, 1, retention_ms="3600000", cleanup_policy="delete")
+    report = await make_topics(settings)
+    (scores,) = [one for one in report.topics if one.wanted.name == settings.topics.scores]
+    assert not scores.created
+    assert list(scores.differences) == ["partitions 1, not 3", "retention.ms 3600000, not 2592000000"]
+    partitions, config = await _look(broker, settings.topics.scores)
+    assert (partitions, config["retention.ms"]) == (1, "3600000")
+
+
+async def test_a_broker_that_is_not_there_is_named() -> None:
+    settings = Settings.model_validate({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
+    with pytest.raises(TopicsError, match=r"127\.0\.0\.1:1"):
+        await make_topics(settings, connect_seconds=0.1)
+
+
+def _run(file: Path, *arguments: str) -> None:
+    app(["topics", "--config", str(file), *arguments], standalone_mode=False)
+
+
+def test_the_command_says_what_it_did(
+    broker: RunningBroker,
+    topic_name: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A line a topic; a compacted one ends it with exit code 1 and the remedy."""
+    for name in ("BIN", "PYTHON", "NODE", "SCHEMAS", "BASE", "CRDS"):
+        monkeypatch.delenv(f"JUDGESTREAM_TOOLS_{name}", raising=False)
+    document = _document(broker, topic_name)
+    scores = document["topics"]["scores"]
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    _run(file, "--dry-run")
+    assert (
+        f"would create {scores}: 3 partitions, 1 copies, cleanup.policy=delete, retention.ms=2592000000"
+        in (capsys.readouterr().out)
+    )
+    _run(file, "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["problems"] == []
+    assert all(one["created"] for one in said["topics"])
+    _run(file)
+    assert capsys.readouterr().out.splitlines()[0] == f"found {document['topics']['events']} as wanted"
+
+    compacted = topic_name("compacted")
+    broker.create_topic(compacted, 3, cleanup_policy="compact")
+    document["topics"]["alerts"] = compacted
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    with pytest.raises(CommandError, match=rf"topic {compacted}: cleanup\.policy must be delete") as caught:
+        _run(file)
+    assert not isinstance(caught.value, BadUsageError)
+    assert f"left {compacted} as it is: cleanup.policy compact, not delete" in capsys.readouterr().out
