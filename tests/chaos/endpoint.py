@@ -23,17 +23,25 @@ class ScriptedJudge:
         self.mode = "answer"
         self.latency_seconds = 0.02
         self.answered = 0
+        self.in_hand = 0
 
     async def change(self, request: web.Request) -> web.Response:
-        """Change how it answers; says how often it has."""
+        """Change how it answers; says how often it has, and how many calls are under way."""
         wanted: dict[str, Any] = await request.json()
         self.mode = wanted.get("mode", self.mode)
         self.latency_seconds = wanted.get("latency_seconds", self.latency_seconds)
-        return web.json_response({"answered": self.answered})
+        return web.json_response({"answered": self.answered, "in_hand": self.in_hand})
 
     async def complete(self, request: web.Request) -> web.Response:
         """Answer a chat completion."""
         body: dict[str, Any] = await request.json()
+        self.in_hand += 1
+        try:
+            return await self._answer(body)
+        finally:
+            self.in_hand -= 1
+
+    async def _answer(self, body: dict[str, Any]) -> web.Response:
         if self.mode == "hang":
             await asyncio.sleep(3600)
         await asyncio.sleep(self.latency_seconds)

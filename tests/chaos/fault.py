@@ -35,7 +35,7 @@ class Fault:
         return self.name.lower().translate(_SLUG)
 
 
-_SLUG: Final = str.maketrans(" ", "-", ",:()=.")
+_SLUG: Final = str.maketrans(" ", "-", ",:()=.'")
 
 
 def fault(

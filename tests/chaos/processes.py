@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.deadlines import until
 
@@ -21,7 +19,6 @@ ROOT: Final = Path(__file__).parents[2]
 END_SECONDS: Final = 60.0
 READS: Final = '"event": "reading"'
 """In the log once a worker has its partitions."""
-_URL = re.compile(r'"url": "(http://[^"]+)"')
 _LOG_TAIL_CHARS = 3_000
 
 
@@ -73,19 +70,6 @@ class Worker:
 
         await until(reads, f"{self.name} reads", deadline_seconds=END_SECONDS)
 
-    async def results(self) -> float:
-        """How many results the process now running has counted."""
-        found = _URL.search(self.lines(READS)[-1])
-        assert found is not None, f"{self.name} does not say where its metrics are"
-        async with aiohttp.ClientSession() as session, session.get(f"{found[1]}/metrics") as response:
-            text = await response.text()
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == "judgestream_results_total"
-        )
-
     def lines(self, text: str) -> list[str]:
         """The lines of its log that hold a text."""
         if not self.log.exists():
@@ -135,8 +119,16 @@ class Judge:
 
     async def change(self, **how: Any) -> int:
         """Change how it answers; gives how often it has."""
+        return (await self._tell(how))["answered"]
+
+    async def in_hand(self) -> int:
+        """How many calls are under way now."""
+        return (await self._tell({}))["in_hand"]
+
+    async def _tell(self, how: dict[str, Any]) -> dict[str, int]:
         async with (
             aiohttp.ClientSession() as session,
             session.post(f"http://127.0.0.1:{self.port}/mode", json=how) as response,
         ):
-            return int((await response.json())["answered"])
+            said: dict[str, int] = await response.json()
+            return said

@@ -8,10 +8,9 @@ import os
 import signal
 import time
 
-from tests.chaos.arena import Arena
+from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
-from tests.chaos.processes import Worker
 from tests.integration.deadlines import until
 
 KILL_EVERY_SECONDS = 2.0
@@ -109,16 +108,19 @@ async def zombie_wakes_up(arena: Arena) -> Report:
 
 @fault("workers join under load", workers=3)
 async def workers_join(arena: Arena) -> Report:
-    """Two workers join one that cannot keep up: they take their share of the backlog, and nothing is done twice for it."""
-    await arena.judge.change(latency_seconds=0.5)  # a third of what comes in is what one worker can do
+    """Two workers join one that cannot keep up: the judge is asked for three times as much at once, and nothing is done twice for it."""
+    await arena.judge.change(latency_seconds=0.5 * JUDGE_TIMEOUT_SECONDS)
     await arena.begin(workers=1)
     await arena.start_workers(arena.crew - 1)
-    for worker in arena.workers:
-        before = await worker.results()
+    at_once = arena.stage.settings.judge.max_in_flight
 
-        async def more(worker: Worker = worker, before: float = before) -> bool:
-            return await worker.results() > before
+    async def all_judge() -> bool:
+        await asyncio.sleep(0.1)  # each look costs the judge a request
+        # Each has its fill, but for a few calls that have just ended.
+        return await arena.judge.in_hand() > (arena.crew - 0.5) * at_once
 
-        await until(more, f"{worker.name} judges", deadline_seconds=arena.size.settle_seconds)
+    await until(all_judge, "all workers judge", deadline_seconds=arena.size.settle_seconds)
     await arena.judge.change(latency_seconds=0.02)
-    return await arena.verdict()
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
