@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools chaos test-llm check format bench schemas lock image sbom audit clean
+.PHONY: help install demo test test-all test-tools chaos test-llm check format bench chart schemas lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,7 @@ check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/lint-imports
 	$(BIN)/python -m schemas.json_schema --check
 	$(BIN)/python -m dashboards --check
+	$(BIN)/python -m chart_docs --check
 	$(BIN)/python -m benchmarks.sizing --check
 
 format: $(VENV)/.dev  ## put the code in form
@@ -64,6 +65,10 @@ format: $(VENV)/.dev  ## put the code in form
 
 bench: $(VENV)/.dev  ## the benchmarks, one JSON object a line
 	$(BIN)/python -m benchmarks
+
+chart: $(VENV)/.dev  ## the chart's table of values and its golden renders anew (needs helm, see tests/toolbox.py)
+	$(BIN)/python -m chart_docs --write
+	$(BIN)/python -m tests.helm.renders
 
 schemas: $(VENV)/.runtime  ## write the JSON Schemas anew from the models
 	$(BIN)/python -m schemas.json_schema --write

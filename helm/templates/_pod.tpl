@@ -158,6 +158,10 @@ spec:
         - doctor
         - --config
         - /etc/judgestream/config.yaml
+        {{- with .one.agents }}
+        - --agents
+        - {{ . }}
+        {{- end }}
         - --wait
         - {{ $values.doctor.waitSeconds | quote }}
         {{- with $values.doctor.extraArgs }}

@@ -6,11 +6,12 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, rendered
+from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, pods, rendered
 from tests.helm.kube import Cluster, cluster
 from tests.toolbox import custom_resource_definitions, tool
 
@@ -117,6 +118,39 @@ def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> N
     assert all(len(selectors) == 3 for selectors in by_release.values())
     for release, selectors in by_release.items():
         assert {selector["app.kubernetes.io/instance"] for selector in selectors} == {release}
+
+
+def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) -> None:
+    """The server's own Pod Security admission, at its strictest; one with a container of somebody else's is refused."""
+    server.kubectl("create", "namespace", "restricted")
+    server.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
+    server.kubectl("create", "priorityclass", "background", "--value=-10")
+    found = {
+        f"{name_of(values)}-{name.replace('/', '-').lower()}": pod
+        for values in CI_VALUES
+        if values.name != "full-values.yaml"  # it has containers that are not ours
+        for name, pod in pods(rendered(values)).items()
+    }
+    assert len(found) > len(CI_VALUES)
+    documents: list[Manifest] = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": _startable(pod)}
+        for name, pod in found.items()
+    ]
+    _create_strictly(server, documents, tmp_path, "restricted")
+    (broken,) = documents[:1]
+    broken["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
+    with pytest.raises(AssertionError, match="violates PodSecurity"):
+        _create_strictly(server, [broken], tmp_path, "restricted")
+
+
+def _startable(pod: dict[str, Any]) -> dict[str, Any]:
+    """What the controllers of workloads and the admission that is off would add: restarts, volumes of claims."""
+    volumes = {one["name"] for one in pod.get("volumes", [])}
+    claimed = {
+        mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])
+    } - volumes
+    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed]
+    return {**pod, "volumes": [*pod.get("volumes", []), *added]}
 
 
 def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:

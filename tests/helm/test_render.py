@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -245,6 +246,36 @@ def test_a_change_of_settings_or_prompts_rolls_the_pods_and_nothing_else_does() 
         checksum("--set", r"promptPacks.tone\.md=b"),
     }
     assert len(changed | {base}) == 4
+
+
+def _documented() -> list[tuple[str, str]]:
+    """Values files as the documentation shows them."""
+    pages = (CHART / "README.md", CHART.parent / "docs" / "deploy.md")
+    return [
+        (f"{page.name}-{number}", block)
+        for page in pages
+        for number, block in enumerate(
+            re.findall(
+                r"```yaml\n(# values\.yaml\n.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL
+            )
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "values"), _documented(), ids=lambda value: value if len(value) < 40 else ""
+)
+def test_documented_values_install(
+    page: str, values: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What README and docs/deploy.md show renders, and its settings hold."""
+    assert page
+    file = tmp_path / "values.yaml"
+    file.write_text(values, encoding="utf-8")
+    documents = manifests("--values", str(file))
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
+    load_settings(_settings_file(documents, tmp_path))
 
 
 # Security
