@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import threading
@@ -12,7 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from streams.health import Health
+from streams.settings import load_settings
+from streams.web import WebServer
+from streams.web_access import open_access
 from tests.streams.certificates import Authority, Files
 from tests.streams.cli.test_main import call
 
@@ -133,3 +139,34 @@ def test_a_port_that_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[
     """Port 0 takes a free one: bad usage, with what to do."""
     assert call("health", "--config", settings(tmp_path, port=0)) == 2
     assert "telemetry.port is 0" in capsys.readouterr().err
+
+
+async def test_the_port_itself_with_tls_and_a_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the worker serves and what the check asks fit together: by TLS, without the password, alive and not ready."""
+    own = Authority(tmp_path).issue("worker", "worker.example")
+    (tmp_path / "password").write_text("hidden-from-checks")
+    telemetry = {
+        "tls": {"certificate_file": str(own.certificate), "key_file": str(own.key)},
+        "basic_auth": {"username": "ops", "password_file": str(tmp_path / "password")},
+    }
+    read = load_settings(Path(settings(tmp_path, **telemetry)), {}).telemetry
+    auth, tls = open_access(read, {})
+    health = Health(
+        loop=lambda: None, agents=[], judge_trouble=lambda: None, write_trouble_seconds=lambda: 0.0
+    )
+    server = WebServer(
+        host="127.0.0.1", port=0, registry=CollectorRegistry(), health=health, status=dict, auth=auth, tls=tls
+    )
+    await server.start()
+    try:
+        port = int(server.url.rpartition(":")[2])
+        config = settings(tmp_path, port=port, **telemetry)
+        assert await asyncio.to_thread(call, "health", "--config", config) == 0
+        assert await asyncio.to_thread(call, "health", "--ready", "--config", config) == 1
+    finally:
+        await server.stop()
+    said = capsys.readouterr()
+    assert said.out == "alive\n"
+    assert "/readyz answered 503: the consumer group has assigned nothing yet" in said.err
