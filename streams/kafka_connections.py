@@ -13,6 +13,7 @@ Clients that bring neither are served as before.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ _log = structlog.stdlib.get_logger(__name__)
 REFUSED_SECONDS: Final = 60.0
 """So long a broker may refuse every new connection before a worker gives up: a rotated secret may come a little late."""
 TELL_SECONDS: Final = 15.0
+CLOSE_SECONDS: Final = 1.0
 
 
 class Admission:
@@ -125,13 +127,51 @@ class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not 
         return (b"\x01", True) if following is None and payload else following
 
 
-class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
+class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
+    """One connection to a broker, as aiokafka's clients use it."""
+
+    _transport: asyncio.WriteTransport | None = None
+
     def authenticator_oauth(self) -> _TokenLogin:
+        """Log in with a token."""
         return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
+    async def connect(self) -> Any:
+        """Connect; where that fails nothing is left behind.
 
-async def open_connection(host: str, port: int, **options: Any) -> AIOKafkaConnection:
-    """Open one connection to a broker, and log in.
+        aiokafka closes a connection whose login is refused and does not wait for its end, which with TLS is the broker's to
+        give, and a broker takes its time over those that it refuses (100 ms and more). Nobody has anything to say any more.
+        """
+        try:
+            return await super().connect()
+        except BaseException:
+            await self.end(abort=True)
+            raise
+
+    def close(self, *args: Any, **kwargs: Any) -> Any:
+        """Begin to close; the future that is returned, if any, is done at the end."""
+        if self._writer is not None:
+            self._transport = self._writer.transport
+        return super().close(*args, **kwargs)
+
+    async def end(self, *, abort: bool = False) -> None:
+        """Close, and wait until it is closed: TLS takes a moment.
+
+        Args:
+            abort: At once, without a farewell. Otherwise that happens after `CLOSE_SECONDS`.
+        """
+        closed = self.close()
+        if closed is None or self._transport is None:  # never opened
+            return
+        if not abort:
+            await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
+        if not closed.done():
+            self._transport.abort()
+            await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
+
+
+async def open_connection(host: str, port: int, **options: Any) -> Connection:
+    """Open one connection to a broker, and log in. Whoever opens it awaits its `end`.
 
     Args:
         host: Where.
@@ -145,7 +185,7 @@ async def open_connection(host: str, port: int, **options: Any) -> AIOKafkaConne
     carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
     admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:
-        connection = _Connection(host, port, **options)
+        connection = Connection(host, port, **options)
         await connection.connect()
     except Exception as error:
         if admission is not None:

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from aiokafka.conn import AIOKafkaConnection, collect_hosts
+from aiokafka.conn import collect_hosts
 from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError, for_code
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.certificates import validity_of
 from streams.connection import client_options
-from streams.kafka_connections import open_connection
+from streams.kafka_connections import Connection, open_connection
 from streams.kafka_errors import (
     Explanation,
     KafkaAccessError,
@@ -29,7 +29,6 @@ from streams.settings import KafkaSettings
 
 REACH_SECONDS: Final = 10.0
 _ASK_SECONDS: Final = 3.0
-_CLOSE_SECONDS: Final = 1.0
 _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
 """The one request that every listener without TLS answers before a login: its key, version 0, a number, no name."""
 
@@ -77,7 +76,7 @@ async def _enter(kafka: KafkaSettings, host: str, port: int, options: Mapping[st
 async def _brokers_at(
     kafka: KafkaSettings, host: str, port: int, options: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
-    connection: AIOKafkaConnection | None = None
+    connection: Connection | None = None
     try:
         connection = await open_connection(
             host, port, client_id="judgestream", request_timeout_ms=round(REACH_SECONDS * 1000), **options
@@ -93,14 +92,7 @@ async def _brokers_at(
         raise
     finally:
         if connection is not None:
-            await _close(connection)
-
-
-async def _close(connection: AIOKafkaConnection) -> None:
-    """Close a connection to its end: TLS takes a moment."""
-    closed = connection.close()
-    if closed is not None:
-        await asyncio.wait({closed}, timeout=_CLOSE_SECONDS)
+            await connection.end()
 
 
 def _look_at_own_certificate(kafka: KafkaSettings, error: Exception) -> None:
@@ -143,7 +135,7 @@ async def _look_from_outside(
 
 async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) -> list[str] | None:
     """The ways to log in at a listener, or None where it knows none."""
-    connection: AIOKafkaConnection | None = None
+    connection: Connection | None = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
             # Without a login: it is the question how there could be one.
@@ -155,7 +147,7 @@ async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) 
         return None
     finally:
         if connection is not None:
-            await _close(connection)
+            await connection.end()
     if for_code(answer.error_code) is IllegalSaslStateError:
         return None
     return sorted(answer.enabled_mechanisms)
@@ -194,6 +186,6 @@ async def _conversation(
     try:
         yield reader, writer
     finally:
-        writer.close()
+        writer.transport.abort()  # a farewell would be the other side's to answer
         with contextlib.suppress(OSError):
             await writer.wait_closed()

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
@@ -31,7 +30,7 @@ from streams.doctor.kafka_facts import (
     rights_of,
 )
 from streams.doctor.topics import TOPIC_SETTINGS
-from streams.kafka_connections import open_connection
+from streams.kafka_connections import Connection, open_connection
 from streams.kafka_reach import reach
 from streams.kafka_requests import GroupWithRights, TopicsWithRights
 from streams.settings import KafkaSettings
@@ -77,14 +76,12 @@ class KafkaProbe:
         self._kafka = kafka
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout_seconds = timeout_seconds
-        self._connections: dict[tuple[str, int], AIOKafkaConnection] = {}
+        self._connections: dict[tuple[str, int], Connection] = {}
 
     async def close(self) -> None:
         """Close all connections."""
-        for connection in self._connections.values():
-            connection.close()
+        await asyncio.gather(*(connection.end() for connection in self._connections.values()))
         self._connections.clear()
-        await asyncio.sleep(0)
 
     async def reach(self, host: str, port: int) -> None:
         """Connect, and no more.
@@ -193,7 +190,7 @@ class KafkaProbe:
         connection = await self._connection(*at)
         return await connection.send(request)
 
-    async def _connection(self, host: str, port: int) -> AIOKafkaConnection:
+    async def _connection(self, host: str, port: int) -> Connection:
         known = self._connections.get((host, port))
         if known is not None and known.connected():
             return known
@@ -223,10 +220,9 @@ class KafkaProbe:
 
 
 async def _shut(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(1.0):
-            await writer.wait_closed()
+    writer.transport.abort()  # a farewell would be the other side's to answer
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 def _topic_view(answered: Sequence[Any]) -> TopicView:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import aiokafka.client
 import pytest
-from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
+from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import SaslAuthenticateRequest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
+from streams import kafka_connections
 from streams.connection import Access, client_options
 from streams.errors import SettingsError
-from streams.kafka_connections import REFUSED_SECONDS, Admission, Password, open_connection
+from streams.kafka_connections import REFUSED_SECONDS, Admission, Connection, Password, open_connection
 from streams.kafka_errors import KafkaAccessError, TokenError, explain
 from streams.settings import KafkaSettings
+from tests.streams.certificates import Authority
 
 SCRAM = {"protocol": "SASL_PLAINTEXT", "mechanism": "SCRAM-SHA-512", "username": "u"}
 
@@ -126,3 +135,58 @@ def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot be decrypted with the password given"):
         client_options(kafka_of(**files, key_password_env="P"), {"P": "other"})
     assert client_options(kafka_of(**files, key_password_env="P"), {"P": "kp"})["ssl_context"] is not None
+
+
+@contextlib.contextmanager
+def _refusing(context: ssl.SSLContext) -> Iterator[int]:
+    """A listener that offers another way to log in, and keeps the line open for as long as it likes."""
+    # Understands ApiVersions (18) and SaslHandshake (17); then error 33 and the one mechanism that it offers.
+    answers = (
+        struct.pack(">hi6h", 0, 2, 18, 0, 0, 17, 0, 1),
+        struct.pack(">hih11s", 33, 1, 11, b"OAUTHBEARER"),
+    )
+    over = threading.Event()
+
+    def serve() -> None:
+        raw, _ = server.accept()
+        with context.wrap_socket(raw, server_side=True) as line, line.makefile("rb") as asked:
+            for number, answer in enumerate(answers, 1):
+                asked.read(int.from_bytes(asked.read(4)))
+                body = number.to_bytes(4) + answer
+                line.sendall(len(body).to_bytes(4) + body)
+            over.wait(30)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            over.set()
+            thread.join()
+
+
+async def test_a_refused_login_leaves_no_open_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever hears of the refusal may end at once: nothing waits for a broker that takes its time to hang up."""
+    authority = Authority(tmp_path)
+    own = authority.issue("broker", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.certificate, own.key)
+    made: list[Connection] = []
+
+    class Noted(Connection):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr(kafka_connections, "Connection", Noted)
+    kafka = kafka_of(**{**SCRAM, "protocol": "SASL_SSL"}, password_env="P", ca_file=authority.file)
+    options = client_options(kafka, {"P": "x"})
+    del options["bootstrap_servers"]
+    with _refusing(context) as port:
+        with pytest.raises(UnsupportedSaslMechanismError):
+            await open_connection("127.0.0.1", port, **options)
+        (connection,) = made
+        assert connection.close().done()
