@@ -108,6 +108,16 @@ class Consumer(driver.Consumer):
 
     # Commits
 
+    async def maybe_wait_for_commit_to_finish(self) -> bool:
+        """Wait for a commit that is under way, and say that there is still one to make.
+
+        Faust takes the one under way for the other, too. The last one before a stop or a rebalance would then lack what was
+        finished meanwhile, and somebody would do it again.
+        """
+        while (under_way := self._commit_fut) is not None:
+            await asyncio.wait({under_way})
+        return False
+
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         return (tp for tp in tuple(self._books) if topics is None or tp in topics or tp.topic in topics)
 
