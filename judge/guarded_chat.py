@@ -23,6 +23,8 @@ LONGEST_PAUSE_SECONDS: Final = 900.0
 """No endpoint is left alone for longer, whatever it asks for."""
 MANY_REFUSALS: Final = 6
 """So many pauses in a row without an answer are an outage."""
+ALONE_AFTER_REFUSALS: Final = 2
+"""After so many pauses in a row without an answer one call at a time finds out whether there is one."""
 MISCONFIGURED_SECONDS: Final = 300.0
 """An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
 CUT_SHORT_SHARE: Final = 0.5
@@ -263,7 +265,7 @@ class GuardedChat:
         now = self._clock()
         if not self.breaker.may_try(now):
             raise EndpointDownError(self.trouble or f"judge endpoint {self.endpoint} is down")
-        if self._in_flight >= self._limit.calls or self._slots.taken >= self._slots.most:
+        if self._in_flight >= self._most_calls() or self._slots.taken >= self._slots.most:
             self._start.is_over = self._in_flight > 0
             return float("inf")
         waits = max(self._paused_until - now, self._requests.wait_seconds(now, 1))
@@ -272,6 +274,9 @@ class GuardedChat:
         if tokens:
             waits = max(waits, self._tokens.wait_seconds(now, tokens))
         return waits
+
+    def _most_calls(self) -> int:
+        return 1 if self._pauses >= ALONE_AFTER_REFUSALS else self._limit.calls
 
     def _enter(self, tokens: float) -> _Marks:
         now = self._clock()
@@ -372,7 +377,7 @@ class GuardedChat:
             raise
         except EventError as error:
             self._used(error.reply, verdict)
-            self._answered(verdict)
+            self._answered(verdict, started)
             raise
         else:
             self._used(reply, verdict)
@@ -381,7 +386,7 @@ class GuardedChat:
                 self._settle(reply, tokens)
             if not self._start.is_over:
                 self._start.answered(self._clock() - started)
-            self._answered(verdict)
+            self._answered(verdict, started)
             return reply
         finally:
             now = self._clock()
@@ -399,13 +404,13 @@ class GuardedChat:
             verdict.used.append((self.endpoint, reply.usage))
         self._observer.used(self.endpoint, self.model, reply.usage, for_verdict=verdict is not None)
 
-    def _answered(self, verdict: Verdict | None = None) -> None:
+    def _answered(self, verdict: Verdict | None = None, sent_at: float | None = None) -> None:
         now = self._clock()
         self.tally.answered += 1
         if verdict is not None:
             verdict.answers += 1
         self._pauses = 0
-        self._requests.answered(now)
+        self._requests.answered(now, sent_at=now if sent_at is None else sent_at)
         self._limit.answered(self._in_flight)
         if self.breaker.answered():
             self._limit.came_back()
@@ -448,6 +453,7 @@ class GuardedChat:
             self._requests.refused(now, pause)
         self._pause(error, now, pause)
         if self._pauses >= MANY_REFUSALS:
+            self._requests.unlearn()
             self._opened(self.breaker.trip(now, self._paused_until - now), str(error))
 
     def _pause(self, error: JudgeUnavailableError, now: float, seconds: float) -> None:

@@ -45,6 +45,21 @@ class RateLimits:
     tokens: QuotaReport = QuotaReport()
 
 
+@dataclass(slots=True)
+class _Lesson:
+    """What a refusal tells.
+
+    Args:
+        granted: Calls from one opening to the refusal.
+        cycle_seconds: From that opening to the next.
+        before: What was learned before; still holds where nothing was granted.
+    """
+
+    granted: int
+    cycle_seconds: float
+    before: float | None
+
+
 class Quota:
     """Requests, or tokens, a minute at one endpoint.
 
@@ -68,7 +83,9 @@ class Quota:
         self._recent = [0] * WINDOW_SECONDS
         self._recent_second = 0
         self._opened_at: float | None = None
-        self._lesson: tuple[int, float] | None = None
+        self._lesson: _Lesson | None = None
+        self._answered = False
+        self._held: float | None = None
 
     @property
     def per_minute(self) -> float | None:
@@ -139,8 +156,10 @@ class Quota:
             return  # a later call has told something newer
         self._left = (report.remaining, mark, now + min(report.reset_seconds, LONGEST_GATE_SECONDS))
 
-    def answered(self, now: float) -> None:
-        """A call was answered."""
+    def answered(self, now: float, *, sent_at: float) -> None:
+        """A call that was sent then was answered now."""
+        if sent_at >= self._learned_at:
+            self._answered = True
         if self._learned is not None and now - self._learned_at >= WINDOW_SECONDS:
             self._learned *= GROWTH
             self._learned_at = now
@@ -148,7 +167,8 @@ class Quota:
     def refused(self, now: float, retry_after_seconds: float) -> None:
         """A call was refused for asking too often, by an endpoint that tells no limit: learn one.
 
-        What is granted from the last opening to this refusal is what the endpoint grants from one opening to the next.
+        What is granted from the last opening to this refusal is what the endpoint grants from one opening to the next. Where
+        nothing is, it is out of order, or others have used the limit up: how much it grants shows itself later.
 
         Args:
             now: When.
@@ -160,10 +180,12 @@ class Quota:
             or retry_after_seconds < LEAST_LESSON_SECONDS
         ):
             return
+        if self._answered:
+            self._held, self._answered = self._learned, False
         self._forget(now)
         opened = now if self._opened_at is None else self._opened_at
         cycle_seconds = min(max(0.0, now - opened), WINDOW_SECONDS) + retry_after_seconds
-        self._lesson = (sum(self._recent), cycle_seconds)
+        self._lesson = _Lesson(sum(self._recent), cycle_seconds, self._learned)
         self._learned_at = self._opened_at = now + retry_after_seconds
         self._recent = [0] * WINDOW_SECONDS
         self.refused_too()
@@ -172,9 +194,14 @@ class Quota:
         """Another call was refused that was sent before the endpoint asked for its pause."""
         if self._lesson is None or self._told is not None:
             return
-        calls, cycle_seconds = self._lesson
-        self._lesson = (calls - 1, cycle_seconds)
-        self._learned = max(1, calls - 1) * 60 / cycle_seconds
+        lesson = self._lesson
+        lesson.granted -= 1
+        self._learned = lesson.granted * 60 / lesson.cycle_seconds if lesson.granted > 0 else lesson.before
+
+    def unlearn(self) -> None:
+        """Keeping the pauses that the endpoint asked for has not helped: no limit made it refuse, and none is learned."""
+        if not self._answered:
+            self._learned, self._lesson = self._held, None
 
     def _forget(self, now: float) -> None:
         """Drop the counts of seconds that have left the window."""

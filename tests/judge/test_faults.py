@@ -121,6 +121,37 @@ async def test_what_passes_is_tried_again(fault: Answer) -> None:
         assert pool.trouble is None
 
 
+EVENTS_AT_ONCE = 12
+FAULT_SECONDS = 1.5
+
+
+async def test_what_stays_costs_few_calls_and_no_event() -> None:
+    """Each fault for a while, under load: no result, no storm, and once it is over every event has its verdict."""
+
+    async def stays(name: str, fault: Answer) -> None:
+        async with (
+            fake_openai(fault) as server,
+            judging(server, call_seconds=LONG_CALL_SECONDS) as (judge, _),
+        ):
+            tasks = [
+                asyncio.create_task(judge.judge(make_task("tone", answer=str(number))))
+                for number in range(EVENTS_AT_ONCE)
+            ]
+            await asyncio.sleep(FAULT_SECONDS)
+            assert not any(one.done() for one in tasks), name
+            # Ten failures, or six pauses, and it is taken for down; then two probes a second, each with a check.
+            assert len(server.requests) <= EVENTS_AT_ONCE + 10 + 4 * FAULT_SECONDS, name
+            server.answers = [GOOD]
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                results = await asyncio.gather(*tasks)
+            assert {result.status for result in results} == {"scored"}, name
+            tries = sum(result.judge.tries for result in results if result.judge)
+            checks = sum("ready" in one["messages"][-1]["content"] for one in server.requests)
+            assert tries == len(server.requests) - checks, name
+
+    await asyncio.gather(*(stays(name, fault) for name, fault in PASSING.items()))
+
+
 async def test_a_date_to_come_back_at_is_kept() -> None:
     """By the server's own clock, however wrong: no call within the second that it asks for."""
     busy = Answer(status=429, body=b"{}", headers={**JSON, **dated(1)})

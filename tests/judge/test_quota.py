@@ -94,6 +94,52 @@ def test_nobody_is_believed_to_have_nothing_left_for_hours() -> None:
     assert quota.wait_seconds(0.0, 1) == 60
 
 
+def test_a_refusal_teaches_what_was_granted_before_it() -> None:
+    """Ten calls, the last two refused, a pause of 50 s after 10: eight a minute; one refused at once after it changes nothing."""
+    quota = Quota()
+    for second in range(10):
+        quota.take(float(second), 1)
+    quota.refused(10.0, 50.0)
+    quota.refused_too()
+    assert quota.per_minute == 8
+    quota.take(60.0, 1)
+    quota.refused(60.0, 1.0)
+    assert quota.per_minute == 8
+
+
+def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
+    """Four calls meet a minute that others have used up, or an endpoint that is out of order: all are refused."""
+    quota = Quota()
+    for _ in range(4):
+        quota.take(0.0, 1)
+    quota.refused(0.1, 40.0)
+    for _ in range(3):
+        quota.refused_too()
+    assert quota.per_minute is None
+
+
+@pytest.mark.parametrize(("answered_between", "limit"), [(False, None), (True, 10)])
+def test_refusals_that_no_pause_helps_against_teach_nothing(
+    answered_between: bool, limit: float | None
+) -> None:
+    """What was learned before the first of them holds: nothing, or the lesson of another minute, in which a call was answered."""
+    quota = Quota()
+    for _ in range(11):
+        quota.take(0.0, 1)
+    quota.refused(0.0, 60.0)
+    quota.answered(0.1, sent_at=0.0)  # sent before the refusal: says nothing of the time after it
+    assert quota.per_minute == 10
+    if answered_between:
+        quota.answered(60.1, sent_at=60.0)
+    for second in range(62, 70):
+        quota.take(second, 1)
+        quota.take(second, 1)
+        quota.refused(second, 1.0)
+    assert quota.per_minute == 60  # by these, one is granted in the second until it opens again
+    quota.unlearn()
+    assert quota.per_minute == limit
+
+
 class FixedWindow:
     """60 a minute, counted anew with each minute."""
 
@@ -156,7 +202,7 @@ def test_sixty_a_minute_are_used_without_breaking_the_limit(
         wait = grant(now)
         if wait is None:
             answered += 1
-            quota.answered(now)
+            quota.answered(now, sent_at=now)
         else:
             refused += 1
             asked = max(1.0, float(int(wait + 0.999)))  # whole seconds, as the header usually has them

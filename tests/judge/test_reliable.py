@@ -297,6 +297,51 @@ def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
+def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
+    """A minute in which every call is refused for a second: few calls, and within 10 s the speed of before, 64 a second."""
+
+    async def scenario() -> None:
+        began = now()
+        down, back = began + working_seconds, began + working_seconds + 60
+        busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+        server = Server(lambda *_: busy if down <= now() < back else 1.0)
+        judge, _, _ = pooled(server)
+        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(6_000)]))
+        await asyncio.sleep(working_seconds + 60)
+        # Twice 64 that set out together, then one a second, and probes once it is taken for down.
+        assert len([moment for moment, _ in server.calls if moment >= down]) <= 2 * 64 + 60
+        await asyncio.sleep(10)
+        asked = len(server.calls)
+        await asyncio.sleep(5)
+        assert len(server.calls) - asked >= 0.9 * 64 * 5
+        assert {result.status for result in await judging} == {"scored"}
+
+    run_virtually(scenario())
+
+
+def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
+    """Others have used up 600 a minute, 40 s are left of it: from the next minute on at least 90% of what is granted is used."""
+
+    async def scenario() -> None:
+        began, used = now(), Counter[int]({0: 600})
+
+        def grant(_: Server, __: str) -> Any:
+            window, into = divmod(now() - began + 20, 60)
+            if used[int(window)] >= 600:
+                return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=60 - into)
+            used[int(window)] += 1
+            return 0.7
+
+        judge, _, _ = pooled(Server(grant))
+        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(3_200)]))
+        await asyncio.sleep(40 + 5 * 60)
+        assert sum(used[minute] for minute in range(1, 6)) >= 0.9 * 5 * 600
+        assert {result.status for result in await judging} == {"scored"}
+
+    run_virtually(scenario())
+
+
 def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
     """Ten refusals of 2 s each, with a budget of 10 s: the call that is granted has its time."""
 
