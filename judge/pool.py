@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from judge.admission import Slots
 from judge.breaker import Breaker
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
-from judge.guarded_chat import MISCONFIGURED_SECONDS, GuardedChat, PoolObserver, Slots
-from schemas import Usage
+from judge.guarded_chat import MISCONFIGURED_SECONDS, GuardedChat
+from judge.pool_observer import PoolObserver, Unobserved
 
 _SOON_SECONDS: Final = 0.05
 
@@ -58,22 +59,6 @@ class Patience:
     longest_breaker_seconds: float = 5.0
 
 
-class Unobserved:
-    """Nobody looks."""
-
-    def in_flight(self, endpoint: str, calls: int) -> None:
-        """Calls are under way."""
-
-    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """A judge was asked."""
-
-    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """A call has used tokens."""
-
-    def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint is down, or not any more."""
-
-
 class EndpointPool:
     """Endpoints in order of preference.
 
@@ -111,7 +96,7 @@ class EndpointPool:
         for chat in self.chats:
             chat.on_change = self._changed
             if len(self.chats) > 1:
-                chat.on_free = self._freed
+                chat.when_free(self._freed)
             self.observer.down(chat.endpoint, None)
 
     def _guarded(self, endpoint: Endpoint, slots: Slots) -> GuardedChat:

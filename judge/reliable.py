@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 
 from judge.errors import EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluator import Judge
-from judge.guarded_chat import VERDICT, GuardedChat, Verdict
+from judge.guarded_chat import GuardedChat
 from judge.pool import EndpointPool
 from judge.suspicion import Suspicion
+from judge.tally import VERDICT, Verdict
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 
 Result: TypeAlias = Scored | Unscored | Failed

@@ -17,7 +17,8 @@ from typing import TypeAlias
 from pydantic import ValidationError
 
 from judge.metric import Metric
-from judge.pool import EndpointPool, Unobserved
+from judge.pool import EndpointPool
+from judge.pool_observer import Unobserved
 from judge.pricing import PriceTable
 from judge.task import build_task
 from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage

@@ -19,7 +19,7 @@ def _book_nothing(cost_usd: float | None) -> None:
 
 
 class JudgeWatch:
-    """Hears of calls and outages, as `judge.guarded_chat.PoolObserver` wants it.
+    """Hears of calls and outages, as `judge.pool_observer.PoolObserver` wants it.
 
     Args:
         counts: Where it is counted.

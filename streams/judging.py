@@ -12,13 +12,13 @@ from judge.cache_file import FileCache
 from judge.chat import ChatClient
 from judge.errors import PromptPackError
 from judge.evaluator import Judge
-from judge.guarded_chat import PoolObserver
 from judge.guarded_metric import GuardedMetric, TextLimits
 from judge.metric import Metric
 from judge.offline import OFFLINE_MODEL
 from judge.openai_chat import OpenAIChat
 from judge.packs import PromptPack, load_pack
 from judge.pool import Endpoint, EndpointPool, Patience
+from judge.pool_observer import PoolObserver
 from judge.price_list import listed_price
 from judge.pricing import ModelPrice, Price, PriceTable
 from judge.redaction import Redactor

@@ -15,7 +15,8 @@ from judge.custom import PackMetric
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.evaluator import Judge
 from judge.packs import parse_pack
-from judge.pool import Endpoint, EndpointPool, Patience, Unobserved
+from judge.pool import Endpoint, EndpointPool, Patience
+from judge.pool_observer import Unobserved
 from judge.pricing import ModelPrice, PriceTable
 from judge.quota import QuotaReport, RateLimits
 from judge.reliable import ReliableJudge, Result

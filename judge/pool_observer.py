@@ -1,0 +1,53 @@
+"""Who hears what happens at the endpoints of a pool; for metrics and logs."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from schemas import Usage
+
+
+class PoolObserver(Protocol):
+    """Hears what happens at the endpoints."""
+
+    def in_flight(self, endpoint: str, calls: int) -> None:
+        """So many calls to an endpoint are under way."""
+
+    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
+        """A judge was asked, and this came of it.
+
+        Args:
+            endpoint: The endpoint's name.
+            model: The model that was asked.
+            outcome: A result's status or error_type, or why the endpoint gave none.
+            seconds: In calls, waits excluded.
+        """
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        """A call has used tokens; called once for each call that an endpoint says so of, whatever came of it.
+
+        Args:
+            endpoint: The endpoint's name.
+            model: The model that was asked.
+            usage: As the endpoint counts.
+            for_verdict: Whether some result will carry them; those of a check are on none.
+        """
+
+    def down(self, endpoint: str, reason: str | None) -> None:
+        """An endpoint is taken for down, for this reason; or not any more (None)."""
+
+
+class Unobserved:
+    """Nobody looks."""
+
+    def in_flight(self, endpoint: str, calls: int) -> None:
+        """Calls are under way."""
+
+    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
+        """A judge was asked."""
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        """A call has used tokens."""
+
+    def down(self, endpoint: str, reason: str | None) -> None:
+        """An endpoint is down, or not any more."""
