@@ -115,8 +115,19 @@ class GuardedChat:
         """Whether a call would be sent, at once or after a wait for its turn."""
         return self.breaker.may_try(self._clock())
 
-    async def complete(self, request: ChatRequest) -> ChatReply:
+    def is_free(self, request: ChatRequest) -> bool:
+        """Whether a call would be sent at once, and nobody waits."""
+        admission = self._admission
+        if admission.waiting or not self.may_be_asked():
+            return False
+        return admission.wait_seconds(admission.estimate(request)) <= 0
+
+    async def complete(self, request: ChatRequest, on_sent: Callable[[], None] | None = None) -> ChatReply:
         """Ask once, when it is this call's turn.
+
+        Args:
+            request: What to ask.
+            on_sent: Called when it is.
 
         Raises:
             EndpointDownError: The endpoint is taken for down; nothing was sent.
@@ -133,6 +144,8 @@ class GuardedChat:
             verdict.calls += 1
             if self.endpoint not in verdict.marks:
                 verdict.marks[self.endpoint] = (self.tally.answered, self.tally.failed)
+        if on_sent is not None:
+            on_sent()
         reply = await self._send(request, tokens, marks, bound, verdict)
         # Whoever was waiting for this call's slot is sent first: checking a reply takes longer.
         await self._turns.mine()

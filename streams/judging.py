@@ -12,7 +12,9 @@ from judge.cache_file import FileCache
 from judge.chat import ChatClient
 from judge.errors import PromptPackError
 from judge.evaluator import Judge
+from judge.guarded_chat import GuardedChat
 from judge.guarded_metric import GuardedMetric, TextLimits
+from judge.hedging import HedgedChat
 from judge.metric import Metric
 from judge.offline import OFFLINE_MODEL
 from judge.openai_chat import OpenAIChat
@@ -195,7 +197,13 @@ def build_pooled_judges(
     window = smallest_window(endpoints)
     by_endpoint = {
         chat.endpoint: build_judges(
-            metrics, chat, judge, settings.get(chat.endpoint), window, prices=prices, cache=cache
+            metrics,
+            _hedged(chat, judge),
+            judge,
+            settings.get(chat.endpoint),
+            window,
+            prices=prices,
+            cache=cache,
         )
         for chat in pool.chats
     }
@@ -203,6 +211,14 @@ def build_pooled_judges(
         name: ReliableJudge({endpoint: judges[name] for endpoint, judges in by_endpoint.items()}, pool)
         for name in metrics
     }
+
+
+def _hedged(chat: GuardedChat, judge: JudgeSettings) -> ChatClient:
+    return (
+        chat
+        if judge.hedge_after_seconds is None
+        else HedgedChat(chat, after_seconds=judge.hedge_after_seconds)
+    )
 
 
 def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:

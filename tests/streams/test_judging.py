@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,21 @@ from judge.offline import OFFLINE_MODEL
 from schemas import Usage
 from streams.budget import BudgetLimits
 from streams.errors import SettingsError
-from streams.judging import build_prices, check_prices, open_cache, price_of, smallest_window
-from streams.settings import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings
+from streams.judging import (
+    build_metric,
+    build_pooled_judges,
+    build_prices,
+    check_prices,
+    open_cache,
+    open_chat,
+    open_pool,
+    price_of,
+    smallest_window,
+)
+from streams.settings import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings, MetricSettings
+from tests.integration.deadlines import until
+from tests.judge.built_tasks import task_for
+from tests.judge.fake_openai import Answer, completion, fake_openai
 
 MILLION = Usage(input_tokens=1_000_000)
 
@@ -90,3 +104,30 @@ def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
     cache = open_cache(CacheSettings(max_entries=9, file=tmp_path / "verdicts"))
     assert isinstance(cache, FileCache)
     cache.close()
+
+
+@pytest.mark.parametrize(("after_seconds", "calls"), [(None, 1), (0.05, 2)], ids=["by default", "asked for"])
+async def test_a_slow_call_is_made_twice_only_where_the_settings_ask_for_it(
+    after_seconds: float | None, calls: int
+) -> None:
+    """The first call hangs; where it is made again the verdict is there, with two tries, and else it waits."""
+    judge = JudgeSettings(hedge_after_seconds=after_seconds)
+    metrics = {"relevance": build_metric("relevance", MetricSettings(mode="verbatim"))}
+    good = Answer(body=completion('{"score": 1, "justification": "x"}'))
+    async with fake_openai(Answer(hang=True), good) as server:
+        chat = open_chat(endpoint(base_url=server.url), judge)
+        pool = open_pool([chat], judge)
+        task = task_for(metrics["relevance"], answer="It is. [Page 1]", context={"Page-1": "It is."})
+        judging = asyncio.create_task(build_pooled_judges(metrics, pool, judge)["relevance"].judge(task))
+        await until(lambda: len(server.requests) >= calls, "the calls")
+        done, _ = await asyncio.wait({judging}, timeout=0.3 if calls == 1 else 30)
+        assert len(server.requests) == calls
+        if done:
+            call = judging.result().judge
+            assert call is not None
+            assert call.tries == 2
+        assert bool(done) == (calls == 2)
+        judging.cancel()
+        await asyncio.wait({judging})
+        pool.stop()
+        await chat.close()

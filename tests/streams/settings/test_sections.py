@@ -132,6 +132,10 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             "judge.budget_usd_per_day: is budget.usd_per_day once more; keep one of them",
         ),
         (
+            {"judge": {"hedge_after_seconds": 30}},
+            "judge.hedge_after_seconds: must be less than timeout_seconds (30) (got 30); lower it or remove it",
+        ),
+        (
             {"judge": {"cache": {"file": "verdicts"}}},
             "judge.cache.max_entries: must be at least 1 with a file (got 0); raise it or remove file",
         ),
