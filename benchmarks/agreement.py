@@ -31,7 +31,8 @@ from judge.offline.coverage_rules import coverage_evidence
 from judge.offline.relevance_rules import judge_claims
 from judge.scoring import coverage_score
 from judge.tags import page_number
-from judge.text import normalise, words
+from judge.text import normalise
+from judge.words import words
 
 _LABELS = frozenset({"Complete", "Incomplete", "Missing"})
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from judge.coverage_evidence import CoverageReply, ListedOrganization, verify_coverage
 from judge.coverage_overlap import Statements
 from judge.overlap import Vocabulary
-from judge.text import TextIndex, content_words
+from judge.text import TextIndex
+from judge.words import content_words
 from schemas import Correction, JudgeTask
 
 MOST_BY_TERMS = 1

@@ -17,17 +17,9 @@ from pydantic import BaseModel, ConfigDict
 
 from judge.coverage_overlap import Statements
 from judge.quoting import quoted
-from judge.text import (
-    TextIndex,
-    Word,
-    content_words,
-    is_content,
-    neutralize,
-    normalise,
-    sentences,
-    share_stem,
-    words,
-)
+from judge.sentences import sentences
+from judge.text import TextIndex, neutralize, normalise
+from judge.words import Word, content_words, is_content, share_stem, words
 from schemas import Correction
 
 _NUMBER = re.compile(r"\d[\d.,]*(?:s|st|nd|rd|th)?")

@@ -17,7 +17,8 @@ from judge.overlap import (
 )
 from judge.refusals import is_refusal
 from judge.tags import without_tags
-from judge.text import TextIndex, Word, content_words, is_content, word_texts, words
+from judge.text import TextIndex
+from judge.words import Word, content_words, is_content, word_texts, words
 
 QUESTION_SHARE = 4
 """An answer that has fewer than one in so many of the question's words, where the reference has more, is on something else. Of

@@ -30,8 +30,9 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Outcome
+from judge.sentences import sentences
 from judge.tags import page_number, tagged_claims
-from judge.text import content_words, sentences
+from judge.words import content_words
 from schemas import Correction, JudgeTask
 
 CUT_KIND: Final = "input_cut"

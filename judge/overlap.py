@@ -13,16 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from judge.text import (
-    STOP_WORDS,
-    TextIndex,
-    Word,
-    content_words,
-    each_sentence,
-    share_stem,
-    word_texts,
-    words,
-)
+from judge.sentences import each_sentence
+from judge.text import TextIndex
+from judge.words import STOP_WORDS, Word, content_words, share_stem, word_texts, words
 
 MIN_SHARE = 8
 """At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about

@@ -23,7 +23,8 @@ from judge.response_schemas import RELEVANCE_SCHEMA
 from judge.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.structured import check_score, read_evidence
 from judge.tags import Claim, cited_pages, page_key, page_number, tagged_claims, untagged_segments
-from judge.text import TextIndex, content_words, is_blank
+from judge.text import TextIndex, is_blank
+from judge.words import content_words
 from schemas import Correction, JudgeTask, QAEvent
 
 MAX_LISTED_MISSING = 200

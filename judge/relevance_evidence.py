@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from judge.quoting import quoted
 from judge.relevance_overlap import Support
+from judge.sentences import sentences
 from judge.tags import MAX_PAGE, Claim, page_key, tagged_claims
-from judge.text import TextIndex, content_words, neutralize, sentences
+from judge.text import TextIndex, neutralize
+from judge.words import content_words
 from schemas import Correction
 
 MAX_TOLD_PAGES = 20

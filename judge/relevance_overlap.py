@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from judge.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
 from judge.refusals import is_refusal
+from judge.sentences import sentences
 from judge.tags import without_tags
-from judge.text import TextIndex, Word, content_words, sentences, word_texts
+from judge.text import TextIndex
+from judge.words import Word, content_words, word_texts
 
 QUESTION_SHARE = 4
 """Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f"
 # Soft hyphen, joiners, zero-width spaces, marks and overrides of direction, byte order mark, variation selectors, tags:
@@ -37,44 +36,19 @@ _SPECIAL = re.compile(f"(?P<space> *[\\t-\\r{_CONTROLS}]{_SPACE}*|  {_SPACE}*)|[
 
 # Written without spaces between words: Thai to Khmer, kana, Han. A word's edge cannot be seen there. Hangul has
 # spaces, but its particles stick to their word.
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+"""For a class of a regular expression."""
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _NUMBER_POINTS = ".,"
-_REMEMBERED_CHARS = 1000
-"""Words of shorter texts are remembered for a while: the same few claims and quotations of an event are looked at again and
-again. Longer ones would take memory."""
-# Vowel signs and accents: letters of their word, though Python's \w does not count them.
-_MARKS = "".join(chr(code) for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M")
-_LETTER = rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])"
-_BEGINNING = rf"[^\W\d_{_UNSPACED}]"
-_WORD = re.compile(
-    rf"\d+(?:[.,]\d+)*(?:{_BEGINNING}{_LETTER}*)?|[{_UNSPACED}][{_MARKS}]*|{_LETTER}+(?:'(?!s\b){_BEGINNING}+)?"
-)
-
-# The same for folded text in ASCII alone, several times as fast.
-_ASCII_WORD = re.compile(
-    r"[a-z][a-z0-9]*(?:'(?!s\b)[a-z]+)?|[0-9]+(?:[.,][0-9]+)*(?:[a-z][a-z0-9]*)?", re.ASCII
-)
 # Folded, an ASCII text differs from its normal form by runs of blanks alone: every word stands where it stood.
-_ASCII_FOLDS = dict.fromkeys((*range(0x20), 0x7F), " ") | {
+ASCII_FOLDS = dict.fromkeys((*range(0x20), 0x7F), " ") | {
     ord("`"): "'",
     **{code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)},
 }
 _BLANKS = re.compile("  +")
-
-_STOP_WORDS = """
-    about above after again all also am an and any are as at be because been before being below between both but by
-    can could did do does doing down during each few for from further had has have having he her here hers herself
-    him himself his how i if in into is it its itself just let may me might more most must my myself nor of off on
-    once only or other our ours ourselves out over own per quite rather same shall she should so some such than that
-    the their theirs them themselves then there these they this those through thus to too under until up upon us very
-    via was we were what when where whether which while who whom whose why will with would yet you your yours yourself
-"""
-STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that carry no content by themselves. Negations and "yes" are not among them: they turn a fact round."""
 
 
 def neutralize(text: str) -> str:
@@ -124,7 +98,7 @@ class TextIndex:
         if not text.isascii():
             self.normal = self._map()
             return
-        folded = text.translate(_ASCII_FOLDS)
+        folded = text.translate(ASCII_FOLDS)
         if "  " in folded:
             self.normal = _BLANKS.sub(" ", folded)  # its offsets are worked out when one is asked for
         else:
@@ -300,207 +274,9 @@ def _word_may_end(before: str, after: str) -> bool:
     """Whether a word may end between two letters, because their script puts no space there."""
     if "\u1100" <= before <= "\u11ff" and "\u1100" <= after <= "\u11ff":
         return after <= "\u115f"  # A Hangul syllable, decomposed, begins with one of these and only there.
-    return bool(_IS_UNSPACED.match(before) or _IS_UNSPACED.match(after))
+    return is_unspaced(before) or is_unspaced(after)
 
 
-class Word(
-    NamedTuple
-):  # a frozen dataclass takes three times as long to make, and every verdict takes hundreds
-    """A normalised word and where it stands in the original text."""
-
-    text: str
-    start: int
-    end: int
-
-
-def words(text: str | TextIndex) -> Sequence[Word]:
-    """All words of a text, normalised, with their places.
-
-    Numbers are words and keep their decimals; a possessive 's is not part of a word; scripts without spaces between
-    words count each character as one.
-    """
-    if isinstance(text, str):
-        return _remembered_words(text) if len(text) <= _REMEMBERED_CHARS else _words(text)
-    return _words(text.text) if text.text.isascii() else _indexed_words(text)
-
-
-def _words(text: str) -> list[Word]:
-    if not text.isascii():
-        return _indexed_words(TextIndex(text))
-    return [
-        _new_word(Word, (match.group(), match.start(), match.end()))
-        for match in _ASCII_WORD.finditer(text.translate(_ASCII_FOLDS))
-    ]
-
-
-_new_word = tuple.__new__  # a third faster than the constructor, which ends there, too
-
-
-def _indexed_words(index: TextIndex) -> list[Word]:
-    normal = index.normal
-    is_ascii = normal.isascii()
-    spans = [match.span() for match in (_ASCII_WORD if is_ascii else _WORD).finditer(normal)]
-    offsets = index.originals([position for span in spans for position in span])
-    if is_ascii:
-        return [Word(normal[start:end], next(offsets), next(offsets)) for start, end in spans]
-    return [
-        Word(unicodedata.normalize("NFC", normal[start:end]), next(offsets), next(offsets))
-        for start, end in spans
-    ]
-
-
-@lru_cache(maxsize=256)
-def _remembered_words(text: str) -> tuple[Word, ...]:
-    return tuple(_words(text))
-
-
-def word_texts(text: str) -> Sequence[str]:
-    """All words of a text, normalised, without their places; see `words`."""
-    return _remembered_texts(text) if len(text) <= _REMEMBERED_CHARS else _texts(text)
-
-
-def _texts(text: str) -> list[str]:
-    if text.isascii():
-        return _ASCII_WORD.findall(text.translate(_ASCII_FOLDS))
-    normal = TextIndex(text).normal
-    if normal.isascii():
-        return _ASCII_WORD.findall(normal)
-    return [unicodedata.normalize("NFC", word) for word in _WORD.findall(normal)]
-
-
-@lru_cache(maxsize=256)
-def _remembered_texts(text: str) -> tuple[str, ...]:
-    return tuple(_texts(text))
-
-
-def is_content(word: str) -> bool:
-    """Whether a normalised word says something: not a stop word, not a single letter of an alphabet."""
-    if word in STOP_WORDS:
-        return False
-    return len(word) > 1 or not word.isalpha() or _IS_UNSPACED.match(word) is not None
-
-
-def content_words(text: str | TextIndex) -> Sequence[Word]:
-    """The words of a text that say something, numbers included; see `words` and `is_content`."""
-    if isinstance(text, str):
-        return _remembered_content(text) if len(text) <= _REMEMBERED_CHARS else _content(text)
-    return _content(text.text) if text.text.isascii() else list(filter(_is_content, words(text)))
-
-
-def _content(text: str) -> list[Word]:
-    if not text.isascii():
-        return list(filter(_is_content, words(text)))
-    return [
-        _new_word(Word, (word, match.start(), match.end()))
-        for match in _ASCII_WORD.finditer(text.translate(_ASCII_FOLDS))
-        if (word := match.group()) not in STOP_WORDS and (len(word) > 1 or not word.isalpha())
-    ]
-
-
-def _is_content(word: Word) -> bool:
-    return is_content(word.text)
-
-
-@lru_cache(maxsize=256)
-def _remembered_content(text: str) -> tuple[Word, ...]:
-    return tuple(_content(text))
-
-
-def share_stem(one: str, other: str) -> bool:
-    """Whether two normalised words are equal or look like forms of one word.
-
-    That is: a common beginning of at least four letters, and at most five letters of either beyond it
-    ("completed", "completion", but not "internet", "international").
-    """
-    if one == other:
-        return True
-    common = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        common += 1
-    return common >= 4 and one[:4].isalpha() and max(len(one), len(other)) - common <= 5
-
-
-_TITLES_AND_SUCH = """
-    approx bros ca cf dept dr e.g eg etc ft gen gov i.e ie inc jr lt ltd mr mrs ms mt prof rev sen sgt sr st viz vs
-"""
-_ABBREVIATIONS = frozenset(_TITLES_AND_SUCH.split())
-_NUMBERED = "art ch col eq fig figs no nos op p pp sec vol"
-_BEFORE_NUMBERS = frozenset(_NUMBERED.split())
-_STOPS, _AFTER_STOPS = ".!?\u2026", "\"'\u2019\u201d)\\]\u00bb"
-_WIDE_STOPS, _AFTER_WIDE_STOPS = "\u3002\uff01\uff1f\uff61", "\"'\u2019\u201d\u300d\u300f\uff09"
-_LINE_ENDS = "\r\n\u2028\u2029"
-# One set of characters to begin with lets the search run over all others at the speed of C. Group 1 is that of stops.
-_END = re.compile(
-    f"[{_STOPS}{_WIDE_STOPS}{_LINE_ENDS}](?:"
-    f"(?<=[{_STOPS}])([{_STOPS}]*[{_AFTER_STOPS}]*)(?=\\s|$)"
-    f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*[{_AFTER_WIDE_STOPS}]*)"
-    f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*))"
-)
-_LAST_WORD = re.compile(r"[^\W\d_][\w.]*$")
-_LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\(?(?:\d{1,3}|[A-Za-z])[.)])$")
-
-
-_ALPHANUMERIC = re.compile(r"[^\W_]")
-
-
-def sentences(text: str) -> list[tuple[int, int]]:
-    """Split a text into sentences; simple, and the same each time.
-
-    A sentence ends at a line end, at `.`, `!`, `?` or an ellipsis before white space (not after a common abbreviation,
-    an initial or a list mark, and not where the next word begins with a small letter), or at a full-width stop.
-
-    Returns:
-        Start and end (exclusive) of each in the text, trimmed of white space; those without a letter or digit are left
-        out.
-    """
-    return list(each_sentence(text))
-
-
-def each_sentence(text: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a text one after the other, no more of it read than asked for; see `sentences`."""
-    start = 0
-    for match in _END.finditer(text):
-        end = match.end()
-        if match.lastindex != 1 or _ends_sentence(text, start, match.start(), end):
-            yield from _trimmed(text, start, end)
-            start = end
-    yield from _trimmed(text, start, len(text))
-
-
-def _ends_sentence(text: str, start: int, stop: int, end: int) -> bool:
-    """Whether the stops from one place to another end the sentence that began at `start`."""
-    following = text[end : end + 3].lstrip()[:1]
-    if following.islower():
-        return False
-    if end - stop > 1 or text[stop] != ".":
-        return True
-    if end - start < 10 and _LIST_MARK.match(text[start:end].strip()):
-        return False
-    # A bounded look back is enough: no abbreviation is longer.
-    word = _last_word(text[max(start, stop - 20) : stop])
-    if word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper() and word != "I"):
-        return False
-    return not (following.isdigit() and word.lower() in _BEFORE_NUMBERS)
-
-
-def _last_word(before: str) -> str:
-    """The word that a stop follows at once, with stops inside it; empty where none does."""
-    last = before.rsplit(None, 1)[-1:]
-    if not last or not before.endswith(last[0]):
-        return ""
-    if last[0].isalpha():
-        return last[0]
-    found = _LAST_WORD.search(last[0])
-    return "" if found is None else found[0]
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[tuple[int, int]] | tuple[()]:
-    """The place without the white space around it; nothing where it says nothing."""
-    piece = text[start:end].rstrip()
-    end = start + len(piece)
-    piece = piece.lstrip()
-    if piece[:1].isalnum() or _ALPHANUMERIC.search(piece) is not None:
-        return ((end - len(piece), end),)
-    return ()
+def is_unspaced(text: str) -> bool:
+    """Whether a text begins with a letter of a script without spaces between words, where a word's edge cannot be seen."""
+    return _IS_UNSPACED.match(text) is not None

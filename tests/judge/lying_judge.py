@@ -17,8 +17,9 @@ from judge.metric import Metric, ScoredOutcome
 from judge.prompting import parse_fenced
 from judge.relevance import Relevance
 from judge.scripted import ScriptedChat
+from judge.sentences import sentences
 from judge.tags import page_number, tagged_claims, untagged_segments
-from judge.text import content_words, sentences, share_stem, words
+from judge.words import content_words, share_stem, words
 from schemas import JudgeTask
 from tests.judge.tasks import make_task
 

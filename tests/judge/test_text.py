@@ -2,29 +2,16 @@
 from __future__ import annotations
 
 import unicodedata
-from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from judge.quoting import quoted
-from judge.text import (
-    TextIndex,
-    content_words,
-    is_blank,
-    neutralize,
-    normalise,
-    sentences,
-    share_stem,
-    words,
-)
-
-# Much of what goes wrong in texts, in a small alphabet, so that random texts meet it often.
-MESSY = st.text(
-    st.sampled_from("aAbé1 5.,'’\"“-–\n\t\r\x00\x85\u00a0\u00ad\u200b\u202e\u0301\u0323\ufb01½北ー서각İßΣ\ud800\udc00🙂[]"),
-    max_size=40,
-)  # fmt: skip
+from judge.sentences import sentences
+from judge.text import TextIndex, is_blank, neutralize, normalise
+from judge.words import words
+from tests.judge.messy import MESSY
 
 
 @pytest.mark.parametrize(
@@ -191,86 +178,6 @@ def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
     assert neutralize(clean) == clean
     clean.encode()
     assert normalise(clean) == normalise(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The Tower's 1,000.5 kg", ["the", "tower", "s", "1,000.5", "kg"]),
-        ("Don't e-mail at 9/11", ["don't", "e", "mail", "at", "9", "11"]),
-        ("東京タワー", ["東", "京", "タ", "ワ", "ー"]),
-        ("H2O in the 1960s, 3rd", ["h2o", "in", "the", "1960s", "3rd"]),
-        ("Nai\u0308ve हिन्दी", ["naïve", "हिन्दी"]),
-        ("snake_case **bold**", ["snake", "case", "bold"]),
-        ("… — !", []),
-    ],
-)
-def test_words(text: str, expected: list[str]) -> None:
-    """Normalised; numbers keep their decimals; scripts without spaces go character by character."""
-    assert [unicodedata.normalize("NFC", word.text) for word in words(text)] == [
-        unicodedata.normalize("NFC", normalise(word)) for word in expected
-    ]
-
-
-def test_content_words_leave_out_what_says_nothing() -> None:
-    """Stop words and single letters go; numbers, negations and Han characters stay."""
-    text = "It is not a cat of 7 and 中 x B."
-    assert [(word.text, text[word.start : word.end]) for word in content_words(text)] == [
-        ("not", "not"),
-        ("cat", "cat"),
-        ("7", "7"),
-        ("中", "中"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "alike"),
-    [
-        ("tower", "tower", True),
-        ("completed", "completion", True),  # complet|ed, complet|ion
-        ("photosynthesis", "photosynthetic", True),
-        ("paris", "parisian", True),
-        ("cat", "cats", False),  # the common beginning has three letters only
-        ("internet", "international", False),  # seven letters beyond "intern"
-        ("tower", "town", False),
-        ("18890", "18891", False),  # numbers have no stem
-        ("北", "北", True),
-    ],
-)
-def test_forms_of_a_word(one: str, other: str, alike: bool) -> None:
-    """Equal, or a long common beginning with short endings."""
-    assert share_stem(one, other) is alike
-    assert share_stem(other, one) is alike
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        ("Dr. Smith of the U.S. army met J. K. Rowling.", ["Dr. Smith of the U.S. army met J. K. Rowling."]),
-        ("It is 3.5 m. Fig. 7 shows e.g. this.", ["It is 3.5 m.", "Fig. 7 shows e.g. this."]),
-        ("1. First.\n2. Second\n- third", ["1. First.", "2. Second", "- third"]),
-        ("“Yes.” She left… Then (so it is said.) No.", ["“Yes.”", "She left…", "Then (so it is said.)", "No."]),
-        ("No. 5 is alive. The answer is no. It is.", ["No. 5 is alive.", "The answer is no.", "It is."]),
-        ("東京です。大阪！いいえ", ["東京です。", "大阪！", "いいえ"]),
-        ("a\r\nb\u2028c", ["a", "b", "c"]),
-        ("***\n---\n", []),
-        ("", []),
-    ],
-)  # fmt: skip
-def test_sentences(text: str, expected: list[str]) -> None:
-    """Stops end a sentence, but not after abbreviations, initials, list marks and within numbers."""
-    assert [text[start:end] for start, end in sentences(text)] == expected
-
-
-@given(MESSY | st.text())
-def test_sentences_hold_every_letter_once(text: str) -> None:
-    """In order, apart from one another, and no letter or digit is lost."""
-    places = sentences(text)
-    assert all(start < end for start, end in places)
-    assert all(one[1] <= other[0] for one, other in pairwise(places))
-    inside = "".join(text[start:end] for start, end in places)
-    assert [char for char in inside if char.isalnum()] == [char for char in text if char.isalnum()]
 
 
 def test_a_quotation_is_short_and_on_one_line() -> None:
