@@ -14,8 +14,8 @@ from typing import Final, Literal, get_args
 from streams.settings import TopicSettings
 
 Resource = Literal["topic", "group", "cluster"]
-Operation = Literal["Read", "Write", "Create", "DescribeConfigs"]
-"""Kafka takes Read and Write for Describe, too, so that is never granted by itself."""
+Operation = Literal["Read", "Write", "Create", "DescribeConfigs", "IdempotentWrite"]
+"""Kafka takes Read and Write for Describe, too, so that is never granted by itself; and since 2.8 Write for IdempotentWrite."""
 Part = Literal["intake", "judge", "monitor"]
 
 CLUSTER: Final = "kafka-cluster"

@@ -7,6 +7,7 @@ from typing import Final
 
 from aiokafka.errors import ClusterAuthorizationFailedError, GroupAuthorizationFailedError, for_code
 
+from streams.acls import Operation
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.doctor.kafka_facts import GroupView, Right, TopicView
 from streams.doctor.needs import Need
@@ -19,7 +20,7 @@ OUR_PROTOCOL: Final = "roundrobin"
 """How workers share partitions; a group in which others share them in another way would refuse them."""
 OUR_CLIENT: Final = "judgestream"
 """What workers call themselves; who calls itself otherwise would take part of the records away."""
-_WORDS: Final = {Right.READ: "Read", Right.WRITE: "Write"}
+_WORDS: Final[Mapping[Right, Operation]] = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
 def judge_topic_rights(

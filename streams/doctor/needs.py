@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from streams.acls import worker_grants
+from streams.acls import Operation, worker_grants
 from streams.roster import AgentName, group_of
 from streams.settings import Settings
 
@@ -23,6 +23,11 @@ class Need:
     reads: bool = False
     writes: bool = False
     is_tasks: bool = False
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """What has to be allowed."""
+        return (*(("Read",) if self.reads else ()), *(("Write",) if self.writes else ()))
 
 
 def topic_needs(settings: Settings, agents: Collection[AgentName]) -> dict[str, Need]:

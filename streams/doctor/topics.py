@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aiokafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
 
+from streams.acls import CLUSTER, Grant, Operation, commands
 from streams.broker_settings import TopicFacts, problems_of
 from streams.doctor.finding import Finding, failed, ok, warning
 from streams.doctor.kafka_facts import TopicView
@@ -55,7 +55,7 @@ def judge_topic(
         expected: What it is held against.
     """
     if topic.error_code:
-        return [_unusable(topic, expected.settings)]
+        return [_unusable(topic, need, expected.settings)]
     settings = shown or {}
     found = [
         *_leaders(topic),
@@ -68,7 +68,7 @@ def judge_topic(
     return found or [ok("topics", topic.name, _summary(topic, settings))]
 
 
-def _unusable(topic: TopicView, settings: Settings) -> Finding:
+def _unusable(topic: TopicView, need: Need, settings: Settings) -> Finding:
     name, servers = topic.name, settings.kafka.bootstrap_servers
     if topic.error_code == UnknownTopicOrPartitionError.errno:
         made = settings.topics
@@ -89,7 +89,7 @@ def _unusable(topic: TopicView, settings: Settings) -> Finding:
             "topics",
             name,
             f"is not there, or {principal_of(settings.kafka)} may not even see it",
-            f"create it, or grant what docs/security.md lists: {acl_command(settings.kafka, 'Describe', topic=name)}",
+            f"create it, or: {acl_command(settings.kafka, *need.operations, topic=name)}",
         )
     return failed(
         "topics",
@@ -270,14 +270,14 @@ def _duration(milliseconds: int) -> str:
     return f"{seconds:.3g} s"
 
 
-def acl_command(kafka: KafkaSettings, operation: str, *, topic: str = "", group: str = "") -> str:
-    """Write the command that grants something."""
-    user = shlex.quote(f"User:{kafka.security.username or '...'}")
-    resource = f"--topic {topic}" if topic else f"--group {shlex.quote(group)}" if group else "--cluster"
-    return (
-        f"kafka-acls.sh --bootstrap-server {kafka.bootstrap_servers} --add --allow-principal {user} "
-        f"--operation {operation} {resource}"
-    )
+def acl_command(kafka: KafkaSettings, *operations: Operation, topic: str = "", group: str = "") -> str:
+    """Write the command that grants something on a topic, a group or, without either, the cluster."""
+    if topic:
+        grant = Grant("topic", topic, operations)
+    else:
+        grant = Grant("group", group, operations) if group else Grant("cluster", CLUSTER, operations)
+    to = f"User:{kafka.security.username or '...'}"
+    return commands([grant], to, broker=kafka.bootstrap_servers)[0]
 
 
 def largest_record(shown: Mapping[str, Mapping[str, str]], topic: str) -> int | None:

@@ -7,7 +7,7 @@ import itertools
 import threading
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from mode.threads import WorkerThread
@@ -15,10 +15,14 @@ from mode.threads import WorkerThread
 from streams.embedded.threaded import broker_in_thread
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
+from tests.integration.secure_kafka import SecureKafka
+from tests.integration.ways_in import PARTS, USER
 from tests.integration.wire_client import create_topic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+
+Node = TypeVar("Node", bound=ApacheKafka)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,19 @@ def broker(
         with broker_in_thread() as bootstrap_servers:
             yield RunningBroker("embedded", bootstrap_servers)
         return
-    kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    with _running(ApacheKafka(tmp_path_factory.mktemp("kafka"))) as kafka:
+        yield RunningBroker("apache", kafka.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """Apache Kafka that lets in whom it knows and allows what was granted, once for the whole run."""
+    with _running(SecureKafka(tmp_path_factory.mktemp("secure-kafka"), [USER, *PARTS])) as kafka:
+        yield kafka
+
+
+@contextlib.contextmanager
+def _running(kafka: Node) -> Iterator[Node]:
     unavailable: str | None = None
     try:
         kafka.start()
@@ -76,7 +92,7 @@ def broker(
     if unavailable is not None:  # a failure, never a skip: who selects the marker wants these tests run
         pytest.fail(unavailable, pytrace=False)
     try:
-        yield RunningBroker("apache", kafka.bootstrap_servers)
+        yield kafka
     finally:
         kafka.stop()
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,38 +24,30 @@ from streams.settings import KafkaSettings
 from streams.topic_plan import plan_topics
 from streams.topics import ensure_topics
 from tests.integration.deadlines import until
-from tests.integration.kafka import KafkaUnavailableError
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import Stage, event
 from tests.integration.test_worker_process import Endpoint
+from tests.integration.ways_in import (
+    ENVIRONMENT,
+    FAULTS,
+    PARTS,
+    USER,
+    Fault,
+    mutual,
+    scram,
+    tls,
+    token,
+    without,
+)
 from tests.streams.cli.processes import COMMAND, clean_environment, judgestream
 
 pytestmark = pytest.mark.kafka
 
-USER = "judgestream"
-PARTS = ("part-intake", "part-judge", "part-monitor")
-ENVIRONMENT = {
-    "KAFKA_PASSWORD": PASSWORD,
-    "WRONG_PASSWORD": "wrong-password",
-    "CLIENT_SECRET": "client-secret",
-}
 
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    """One node for all tests here."""
-    node = SecureKafka(tmp_path_factory.mktemp("kafka"), [USER, *PARTS])
-    unavailable: str | None = None
-    try:
-        node.start()
-    except KafkaUnavailableError as error:
-        unavailable = str(error)
-    if unavailable is not None:
-        pytest.fail(unavailable, pytrace=False)
-    try:
-        yield node
-    finally:
-        node.stop()
+@pytest.fixture
+def kafka(secure_kafka: SecureKafka) -> SecureKafka:
+    """The node."""
+    return secure_kafka
 
 
 @pytest.fixture(autouse=True)
@@ -71,36 +63,6 @@ async def endpoint() -> AsyncIterator[Endpoint]:
     await judge.start()
     yield judge
     await judge.stop()
-
-
-# Ways in
-
-
-def tls(kafka: SecureKafka) -> dict[str, Any]:
-    return {"protocol": "SSL", "ca_file": str(kafka.authority.file)}
-
-
-def mutual(kafka: SecureKafka, stem: str = USER, **changes: Any) -> dict[str, Any]:
-    identity = kafka.authority.issue(stem, "client.test", common_name=USER, **changes)
-    return tls(kafka) | {"certificate_file": str(identity.certificate), "key_file": str(identity.key)}
-
-
-def scram(kafka: SecureKafka, mechanism: str = "SCRAM-SHA-512", username: str = USER) -> dict[str, Any]:
-    login = {"mechanism": mechanism, "username": username, "password_env": "KAFKA_PASSWORD"}
-    return tls(kafka) | login | {"protocol": "SASL_SSL"}
-
-
-def in_the_clear() -> dict[str, Any]:
-    return {
-        "protocol": "SASL_PLAINTEXT",
-        "mechanism": "PLAIN",
-        "username": USER,
-        "password_env": "KAFKA_PASSWORD",
-    }
-
-
-def token(kafka: SecureKafka, file: Path) -> dict[str, Any]:
-    return tls(kafka) | {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_file": str(file)}
 
 
 # A stage with an authoriser
@@ -281,7 +243,8 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
     assert "not checked" not in text
     assert "uthorization" not in text
     for topic in ("events", "tasks.tone"):
-        assert sum(offset or 0 for offset in await stage.committed(topic)) == 20
+        at = await stage.committed(topic)
+        assert sum(offset or 0 for offset in at) == 20, (topic, at)
 
 
 async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, staged: Staged) -> None:
@@ -347,152 +310,13 @@ async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged
 # What is wrong is said
 
 
-def without(security: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in security.items() if name not in names}
-
-
-@pytest.fixture(scope="module")
-def strangers(kafka: SecureKafka) -> Path:
-    """The certificate of an authority that has nothing to do with the broker."""
-    from tests.integration.secure_kafka import Authority
-
-    directory = kafka.directory / "strangers"
-    directory.mkdir()
-    authority = Authority(directory)
-    authority.issue("client", "client.test", common_name=USER)
-    return directory
-
-
-WRONG: list[tuple[str, str, Callable[[SecureKafka, Path], dict[str, Any]], str]] = [
-    (
-        "wrong password",
-        "SCRAM",
-        lambda kafka, _: scram(kafka) | {"password_env": "WRONG_PASSWORD"},
-        r"refuses the user 'judgestream' or its password with SCRAM-SHA-512 .*; check kafka\.security\.username",
-    ),
-    (
-        "unknown user",
-        "SCRAM",
-        lambda kafka, _: scram(kafka, username="nobody"),
-        "refuses the user 'nobody' or its password",
-    ),
-    (
-        "wrong password with PLAIN",
-        "LOGIN",
-        lambda _, __: in_the_clear() | {"password_env": "WRONG_PASSWORD"},
-        "refuses the user 'judgestream' or its password with PLAIN",
-    ),
-    (
-        "mechanism that is not offered",
-        "TOKEN",
-        lambda kafka, _: scram(kafka),
-        r"does not offer SCRAM-SHA-512 \(it offers OAUTHBEARER\); set kafka\.security\.mechanism",
-    ),
-    (
-        "wrong authority",
-        "TLS",
-        lambda kafka, strangers: tls(kafka) | {"ca_file": str(strangers / "ca.pem")},
-        r"is not signed by an authority that is trusted here .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
-    ),
-    (
-        "the system's authorities",
-        "TLS",
-        lambda _, __: {"protocol": "SSL"},
-        r"kafka\.security\.ca_file \(now unset: the system's authorities\)",
-    ),
-    (
-        "other host",
-        "ELSEWHERE",
-        lambda kafka, _: tls(kafka),
-        "is for another host .* not valid for '127.0.0.1'",
-    ),
-    (
-        "the broker's certificate has expired",
-        "EXPIRED",
-        lambda kafka, _: tls(kafka),
-        "the certificate of the broker .* has expired; have it renewed there, and check this machine's clock",
-    ),
-    (
-        "our certificate has expired",
-        "MUTUAL",
-        lambda kafka, _: mutual(kafka, "old", expired=True),
-        r"certificate_file \(.*old\.pem\) has expired on 20.* UTC; renew it",
-    ),
-    (
-        "our certificate is of a stranger",
-        "MUTUAL",
-        lambda kafka, strangers: (
-            tls(kafka)
-            | {"certificate_file": str(strangers / "client.pem"), "key_file": str(strangers / "client.key")}
-        ),
-        r"refuses the certificate of kafka\.security\.certificate_file .* truststore",
-    ),
-    (
-        "no certificate",
-        "MUTUAL",
-        lambda kafka, _: tls(kafka),
-        r"wants a certificate of ours, and there is none; set kafka\.security\.certificate_file and key_file",
-    ),
-    (
-        "plain text to TLS",
-        "TLS",
-        lambda _, __: {},
-        r"protocol is PLAINTEXT, and the port .* speaks TLS; set the protocol to SSL",
-    ),
-    (
-        "a login in plain text to TLS",
-        "SCRAM",
-        lambda _, __: in_the_clear(),
-        r"protocol is SASL_PLAINTEXT, and the port .* speaks TLS; set the protocol to SASL_SSL",
-    ),
-    (
-        "TLS to plain text",
-        "CLIENTS",
-        lambda kafka, _: tls(kafka),
-        r"protocol is SSL, and the port .* speaks no TLS; use the port of the TLS listener",
-    ),
-    (
-        "TLS to a login in plain text",
-        "LOGIN",
-        lambda kafka, _: scram(kafka),
-        r"protocol is SASL_SSL, and the port .* speaks no TLS; .*SASL_PLAINTEXT",
-    ),
-    (
-        "no login",
-        "LOGIN",
-        lambda _, __: {},
-        r"asks for a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",
-    ),
-    (
-        "no login with TLS",
-        "SCRAM",
-        lambda kafka, _: tls(kafka),
-        r"asks for a login .*; set the protocol to SASL_SSL",
-    ),
-    (
-        "a login where none is asked for",
-        "CLIENTS",
-        lambda _, __: in_the_clear(),
-        "asks for no login; use the port of the SASL listener, or set the protocol to PLAINTEXT",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("listener", "security", "expected"), [pytest.param(*row[1:], id=row[0]) for row in WRONG]
-)
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
 async def test_whoever_is_kept_out_learns_why(
     kafka: SecureKafka,
-    strangers: Path,
-    listener: str,
-    security: Callable[[SecureKafka, Path], dict[str, Any]],
-    expected: str,
+    fault: Fault,
 ) -> None:
     """One line with reason and remedy, that stays so until somebody changes something, and no secret in it."""
-    server = kafka.bootstrap_servers if listener == "CLIENTS" else kafka.at(listener)
-    settings = KafkaSettings.model_validate(
-        {"bootstrap_servers": server, "security": security(kafka, strangers)}
-    )
+    settings = KafkaSettings.model_validate(fault.section(kafka))
     with pytest.raises(Exception) as caught:  # noqa: PT011 - each is another; what it is taken for counts
         await reach(settings)
     explanation = explain(caught.value, settings)
@@ -501,7 +325,7 @@ async def test_whoever_is_kept_out_learns_why(
     said = str(explanation)
     assert "\n" not in said
     assert not [secret for secret in ENVIRONMENT.values() if secret in said]
-    assert re.search(expected, said), said
+    assert re.search(fault.expected, said), said
 
 
 @pytest.mark.parametrize(

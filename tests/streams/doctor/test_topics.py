@@ -99,6 +99,7 @@ def test_topics_that_cannot_be_used() -> None:
     assert (found.outcome, found.detail) == ("ok", "is not there; a worker creates it with 4 partitions")
     (found,) = judge_topic(TopicView("t", 29), None, READ, Expected(Settings(), 1))
     assert "may not even see it" in found.detail
+    assert found.remedy.endswith("--operation Read --topic t")
     (found,) = judge_topic(TopicView("t", 5), None, READ, Expected(Settings(), 1))
     assert (found.detail, found.may_pass) == ("cannot be used: LeaderNotAvailableError", True)
 
@@ -133,8 +134,8 @@ def test_commands_that_grant() -> None:
             }
         }
     )
-    assert acl_command(kafka, "Read", topic="t").endswith(
-        "--allow-principal User:judge --operation Read --topic t"
+    assert acl_command(kafka, "Read", "Write", topic="t").endswith(
+        "--allow-principal User:judge --operation Read --operation Write --topic t"
     )
     assert acl_command(kafka, "Read", group="g").endswith("--group g")
     assert acl_command(KafkaSettings(), "IdempotentWrite").endswith(

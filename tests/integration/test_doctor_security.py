@@ -1,0 +1,191 @@
+"""The doctor before a guarded Apache Kafka: what keeps a worker out is named, each with its remedy."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.acls import Grant, checking_grants
+from streams.doctor.examination import Examination
+from streams.doctor.finding import CheckName, Diagnosis, Finding
+from tests.integration.secure_kafka import SecureKafka
+from tests.integration.test_kafka_security import GuardedStage
+from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, Fault, mutual, scram, tls, token, without
+from tests.streams.cli.processes import judgestream
+
+pytestmark = pytest.mark.kafka
+
+KAFKA_ALONE: tuple[CheckName, ...] = ("process", "port", "judge", "verdict", "clock")
+"""What is left out here."""
+
+
+def stage_at(kafka: SecureKafka, folder: Path, section: dict[str, Any]) -> GuardedStage:
+    """Topics of its own, at the listener and in the way that a section `kafka` says."""
+    return GuardedStage(
+        section["bootstrap_servers"],
+        folder,
+        partitions=2,
+        changes={"kafka.security": section["security"], "topics.create": False},
+        access=kafka.client_options(),
+        kafka=kafka,
+    )
+
+
+@pytest.fixture
+async def stage(secure_kafka: SecureKafka, tmp_path: Path) -> GuardedStage:
+    """By SCRAM, with topics and no permission yet."""
+    section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
+    made = stage_at(secure_kafka, tmp_path, section)
+    await made.create_topics()
+    return made
+
+
+async def diagnosed(stage: GuardedStage) -> Diagnosis:
+    return await Examination(stage.settings, env=ENVIRONMENT, skip=KAFKA_ALONE).run()
+
+
+def failures(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    return [(one.check, one.subject) for one in diagnosis.failures]
+
+
+def found(diagnosis: Diagnosis, check: str, subject: str) -> list[Finding]:
+    return [one for one in diagnosis.findings if (one.check, one.subject) == (check, subject)]
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.what) for fault in FAULTS])
+async def test_whoever_is_kept_out_is_told_the_remedy(
+    secure_kafka: SecureKafka, tmp_path: Path, fault: Fault
+) -> None:
+    """One failure, at the address that was tried, which waiting does not mend; nothing further is tried."""
+    section = fault.section(secure_kafka)
+    diagnosis = await diagnosed(stage_at(secure_kafka, tmp_path, section))
+    (one,) = diagnosis.failures
+    assert (one.check, one.subject) == ("broker", section["bootstrap_servers"])
+    said = f"{one.detail}; {one.remedy}"
+    assert re.search(fault.expected, said), said
+    assert one.remedy
+    assert (diagnosis.exit_code, diagnosis.may_pass) == (1, False)
+    assert {check.check for check in diagnosis.findings if check.outcome == "not tried"} >= {
+        "topics",
+        "access",
+    }
+    assert not [secret for secret in ENVIRONMENT.values() if secret in str(diagnosis)]
+
+
+@pytest.mark.parametrize("way", ["tls", "mutual", "scram", "token"])
+async def test_with_the_documented_permissions_all_is_well(
+    way: str, secure_kafka: SecureKafka, tmp_path: Path
+) -> None:
+    """By each way in: nothing fails, and rights and settings were seen."""
+    file = tmp_path / "token"
+    file.write_text(secure_kafka.issuer.token(USER, life_seconds=60))
+    security, principal = {
+        "tls": (tls(secure_kafka), "User:ANONYMOUS"),
+        "mutual": (mutual(secure_kafka), f"User:{USER}"),
+        "scram": (scram(secure_kafka), f"User:{USER}"),
+        "token": (token(secure_kafka, file), f"User:{USER}"),
+    }[way]
+    section = {"bootstrap_servers": secure_kafka.at(way.upper()), "security": security}
+    stage = stage_at(secure_kafka, tmp_path, section)
+    await stage.create_topics()
+    grants = stage.grants()
+    with stage.allowed([*grants, *checking_grants(grants)], principal):
+        diagnosis = await diagnosed(stage)
+    assert diagnosis.failures == ()
+    assert not [one for one in diagnosis.findings if "not shown" in one.detail]
+    for subject in ("topics", "producer", f"group {stage.settings.kafka.group_id}"):
+        (one,) = found(diagnosis, "access", subject)
+        assert one.outcome == "ok", one
+
+
+async def test_each_missing_permission_is_named_with_the_command_that_grants_it(stage: GuardedStage) -> None:
+    """Taken away one by one: reading and writing each topic, and the group; never more than one thing is said to fail."""
+    grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
+    with stage.allowed(grants):
+        assert failures(await diagnosed(stage)) == []
+        for grant in grants:
+            for operation in grant.operations:
+                gone = [Grant(grant.resource, grant.name, (operation,))]
+                stage.kafka.forbid(stage.principal, gone)
+                diagnosis = await diagnosed(stage)
+                stage.kafka.allow(stage.principal, gone)
+                (one,) = diagnosis.failures
+                assert one.subject == (grant.name if grant.resource == "topic" else group)
+                assert f"User:{USER} may not" in one.detail
+                assert one.remedy.endswith(
+                    f"--allow-principal User:{USER} --operation {operation} --{grant.resource} {grant.name}"
+                ), one
+                assert (diagnosis.exit_code, diagnosis.may_pass) == (1, False)
+
+
+async def test_without_any_permission_each_topic_is_named(stage: GuardedStage) -> None:
+    """A broker shows nothing to who may do nothing: it may be that topics are not there, and both is said."""
+    diagnosis = await diagnosed(stage)
+    assert diagnosis.exit_code == 1
+    assert not diagnosis.may_pass
+    told = {one.subject: one for one in diagnosis.failures}
+    for grant in stage.grants():
+        one = told[grant.name if grant.resource == "topic" else f"group {grant.name}"]
+        assert f"User:{USER} may not" in one.detail
+        operations = " ".join(f"--operation {operation}" for operation in grant.operations)
+        assert one.remedy.endswith(f"{operations} --{grant.resource} {grant.name}"), one
+
+
+async def test_settings_that_are_not_shown_are_a_warning(stage: GuardedStage) -> None:
+    """Without DescribeConfigs a worker can run; what was not looked at is said, and how to let us look."""
+    with stage.allowed(stage.grants()):
+        diagnosis = await diagnosed(stage)
+    assert diagnosis.exit_code == 0
+    hidden = [one for one in diagnosis.findings if "are not shown" in one.detail]
+    assert {one.subject for one in hidden} == {
+        "broker",
+        *(grant.name for grant in stage.grants() if grant.resource == "topic"),
+    }
+    assert all(one.outcome == "warning" and "--operation DescribeConfigs" in one.remedy for one in hidden)
+
+
+async def test_tokens_that_do_not_hold(secure_kafka: SecureKafka, tmp_path: Path) -> None:
+    """Expired, of another audience, not there."""
+    file = tmp_path / "token"
+    section = {"bootstrap_servers": secure_kafka.at("TOKEN"), "security": token(secure_kafka, file)}
+    stage = stage_at(secure_kafka, tmp_path, section)
+    for life_seconds, audience, words in (
+        (-5.0, "kafka", "have whatever writes it write a new one"),
+        (60.0, "others", "check its issuer, audience, scope and lifetime"),
+    ):
+        file.write_text(secure_kafka.issuer.token(USER, life_seconds=life_seconds, audience=audience))
+        (one,) = (await diagnosed(stage)).failures
+        assert one.check == "broker"
+        assert words in one.remedy
+        assert file.read_text() not in str(one)
+
+
+async def test_the_exit_codes(stage: GuardedStage, secure_kafka: SecureKafka) -> None:
+    """1 where the broker keeps us out or a permission is missing, 2 where the secret is not there, 0 when all is mended."""
+    wrong = scram(secure_kafka) | {"password_env": "WRONG_PASSWORD"}
+    missing = without(scram(secure_kafka), "password_env") | {
+        "password_file": str(stage.directory / "nothing")
+    }
+    options = [option for check in KAFKA_ALONE for option in ("--skip", check)]
+
+    async def ended(security: dict[str, Any]) -> tuple[int, str]:
+        file = stage.write_settings("doctor", security=security)
+        result = await judgestream("doctor", "--config", str(file), *options, env=ENVIRONMENT)
+        assert (result.err, "wrong-password" in result.out) == ("", False)
+        return result.code, result.out
+
+    code, out = await ended(wrong)
+    assert code == 1
+    assert f"refuses the user {USER!r} or its password" in out
+    code, out = await ended(missing)
+    assert code == 2
+    assert "kafka.security.password_file" in out
+    code, out = await ended(scram(secure_kafka))
+    assert code == 1
+    assert "kafka-acls" in out
+    with stage.allowed(stage.grants()):
+        code, out = await ended(scram(secure_kafka))
+    assert (code, out.splitlines()[-1].partition(":")[0]) == (0, "a worker can run")

@@ -1,0 +1,199 @@
+"""Ways into a guarded Kafka, the right ones and the wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.integration.secure_kafka import PASSWORD, Authority, SecureKafka
+
+USER = "judgestream"
+PARTS = ("part-intake", "part-judge", "part-monitor")
+ENVIRONMENT = {
+    "KAFKA_PASSWORD": PASSWORD,
+    "WRONG_PASSWORD": "wrong-password",
+    "CLIENT_SECRET": "client-secret",
+}
+"""What settings name by environment variable."""
+
+
+def tls(kafka: SecureKafka) -> dict[str, Any]:
+    return {"protocol": "SSL", "ca_file": str(kafka.authority.file)}
+
+
+def mutual(kafka: SecureKafka, stem: str = USER, **changes: Any) -> dict[str, Any]:
+    identity = kafka.authority.issue(stem, "client.test", common_name=USER, **changes)
+    return tls(kafka) | {"certificate_file": str(identity.certificate), "key_file": str(identity.key)}
+
+
+def scram(kafka: SecureKafka, mechanism: str = "SCRAM-SHA-512", username: str = USER) -> dict[str, Any]:
+    login = {"mechanism": mechanism, "username": username, "password_env": "KAFKA_PASSWORD"}
+    return tls(kafka) | login | {"protocol": "SASL_SSL"}
+
+
+def in_the_clear() -> dict[str, Any]:
+    return {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "PLAIN",
+        "username": USER,
+        "password_env": "KAFKA_PASSWORD",
+    }
+
+
+def token(kafka: SecureKafka, file: Path) -> dict[str, Any]:
+    return tls(kafka) | {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_file": str(file)}
+
+
+def without(security: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in security.items() if name not in names}
+
+
+def strangers(kafka: SecureKafka) -> Path:
+    """Certificates of an authority that has nothing to do with the broker."""
+    directory = kafka.directory / "strangers"
+    if not directory.is_dir():
+        directory.mkdir()
+        Authority(directory).issue("client", "client.test", common_name=USER)
+    return directory
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that keeps us out until somebody changes it.
+
+    Attributes:
+        what: What is wrong.
+        listener: Where.
+        security: Makes the section `kafka.security`.
+        expected: A pattern of what is to be said: reason, semicolon, remedy.
+    """
+
+    what: str
+    listener: str
+    security: Callable[[SecureKafka], dict[str, Any]]
+    expected: str
+
+    def section(self, kafka: SecureKafka) -> dict[str, Any]:
+        """The section `kafka`."""
+        server = kafka.bootstrap_servers if self.listener == "CLIENTS" else kafka.at(self.listener)
+        return {"bootstrap_servers": server, "security": self.security(kafka)}
+
+
+FAULTS = (
+    Fault(
+        "wrong password",
+        "SCRAM",
+        lambda kafka: scram(kafka) | {"password_env": "WRONG_PASSWORD"},
+        r"refuses the user 'judgestream' or its password with SCRAM-SHA-512 .*; check kafka\.security\.username",
+    ),
+    Fault(
+        "unknown user",
+        "SCRAM",
+        lambda kafka: scram(kafka, username="nobody"),
+        "refuses the user 'nobody' or its password",
+    ),
+    Fault(
+        "wrong password with PLAIN",
+        "LOGIN",
+        lambda _: in_the_clear() | {"password_env": "WRONG_PASSWORD"},
+        "refuses the user 'judgestream' or its password with PLAIN",
+    ),
+    Fault(
+        "mechanism that is not offered",
+        "TOKEN",
+        scram,
+        r"does not offer SCRAM-SHA-512 \(it offers OAUTHBEARER\); set kafka\.security\.mechanism",
+    ),
+    Fault(
+        "wrong authority",
+        "TLS",
+        lambda kafka: tls(kafka) | {"ca_file": str(strangers(kafka) / "ca.pem")},
+        r"is not signed by an authority that is trusted here .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
+    ),
+    Fault(
+        "the system's authorities",
+        "TLS",
+        lambda _: {"protocol": "SSL"},
+        r"kafka\.security\.ca_file \(now unset: the system's authorities\)",
+    ),
+    Fault(
+        "other host",
+        "ELSEWHERE",
+        tls,
+        "is for another host .* not valid for '127.0.0.1'",
+    ),
+    Fault(
+        "the broker's certificate has expired",
+        "EXPIRED",
+        tls,
+        "the certificate of the broker .* has expired; have it renewed there, and check this machine's clock",
+    ),
+    Fault(
+        "our certificate has expired",
+        "MUTUAL",
+        lambda kafka: mutual(kafka, "old", expired=True),
+        r"certificate_file \(.*old\.pem\) has expired on 20.* UTC; renew it",
+    ),
+    Fault(
+        "our certificate is of a stranger",
+        "MUTUAL",
+        lambda kafka: (
+            tls(kafka)
+            | {
+                "certificate_file": str(strangers(kafka) / "client.pem"),
+                "key_file": str(strangers(kafka) / "client.key"),
+            }
+        ),
+        r"refuses the certificate of kafka\.security\.certificate_file .* truststore",
+    ),
+    Fault(
+        "no certificate",
+        "MUTUAL",
+        tls,
+        r"wants a certificate of ours, and there is none; set kafka\.security\.certificate_file and key_file",
+    ),
+    Fault(
+        "plain text to TLS",
+        "TLS",
+        lambda _: {},
+        r"protocol is PLAINTEXT, and the port .* speaks TLS; set the protocol to SSL",
+    ),
+    Fault(
+        "a login in plain text to TLS",
+        "SCRAM",
+        lambda _: in_the_clear(),
+        r"protocol is SASL_PLAINTEXT, and the port .* speaks TLS; set the protocol to SASL_SSL",
+    ),
+    Fault(
+        "TLS to plain text",
+        "CLIENTS",
+        tls,
+        r"protocol is SSL, and the port .* speaks no TLS; use the port of the TLS listener",
+    ),
+    Fault(
+        "TLS to a login in plain text",
+        "LOGIN",
+        scram,
+        r"protocol is SASL_SSL, and the port .* speaks no TLS; .*SASL_PLAINTEXT",
+    ),
+    Fault(
+        "no login",
+        "LOGIN",
+        lambda _: {},
+        r"asks for a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",
+    ),
+    Fault(
+        "no login with TLS",
+        "SCRAM",
+        tls,
+        r"asks for a login .*; set the protocol to SASL_SSL",
+    ),
+    Fault(
+        "a login where none is asked for",
+        "CLIENTS",
+        lambda _: in_the_clear(),
+        "asks for no login; use the port of the SASL listener, or set the protocol to PLAINTEXT",
+    ),
+)
