@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
-from aiokafka import OffsetAndMetadata, TopicPartition
+from aiokafka import OffsetAndMetadata, TopicPartition, conn
 from aiokafka.consumer.fetcher import FetchResult
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+
+from streams.transport.checksums import VouchingClient, hardware_crc32c
+
+READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
+"""Of a reply that is on its way so much is taken before the connection is told to wait. A reply is read as a whole in any
+case; with aiokafka's 64 KB the connection stops and goes on again for every piece of it."""
+LEAVE_SECONDS: Final = 5.0
+"""Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear of anything
+else until then; who goes without a word is missed when the session ends."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -19,10 +28,71 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # The loop was made for this thread.
+        self._close_thread_loop_on_stop = True
         self._wake = asyncio.Event()
         # Seeks carried out, by partition; only this thread writes it. A batch that was taken before a seek can be
         # told by it.
         self.seeks: dict[TP, int] = {}
+        # On the caller's event loop: calls without an answer, and whether there will be none any more.
+        self._calls: set[asyncio.Future[Any]] = set()
+        self._ended = False
+
+    async def on_start(self) -> None:
+        """Connect. Runs in the thread."""
+        conn.READER_LIMIT = READ_AHEAD_BYTES  # aiokafka has no setting for it
+        await super().on_start()
+        extend = hardware_crc32c()
+        if extend is not None:
+            fetcher = self._ensure_consumer()._fetcher  # noqa: SLF001 - aiokafka has no setting for it
+            fetcher._client = VouchingClient(fetcher, fetcher._client, extend)  # noqa: SLF001 - as above
+
+    async def call_thread(self, fun: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+        """Have a method carried out in the thread, and give what it gives.
+
+        Raises:
+            ConsumerStoppedError: The thread is about to end and has not carried it out. Without that, a rebalance that
+                falls into a stop would wait for its last commit for ever, and the stop for the rebalance.
+        """
+        if self._ended:
+            raise driver.ConsumerStoppedError
+        promise: asyncio.Future[Any] = self.parent_loop.create_future()
+        self._calls.add(promise)
+        try:
+            return await (await self.method_queue.call(promise, fun, *args, **kwargs))
+        finally:
+            self._calls.discard(promise)
+
+    def _end_calls(self) -> None:
+        self._ended = True
+        for promise in self._calls:
+            if not promise.done():
+                promise.set_exception(driver.ConsumerStoppedError())
+
+    async def on_thread_stop(self) -> None:
+        """Take no more calls, and leave the group."""
+        if self._method_queue is not None:
+            await self._method_queue.stop()
+        # What the queue has answered is on its way before this.
+        self.parent_loop.call_soon_threadsafe(self._end_calls)
+        if self._consumer is None:
+            return
+        try:
+            await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS)
+        except TimeoutError:
+            self.log.warning("Leaving the group took longer than %s s, gone without", LEAVE_SECONDS)
+            # What `stop` has not come to; tasks of aiokafka's that live on would open new connections.
+            await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka can only stop as a whole
+            await self._gather_remaining_tasks()
+            await self._consumer._client.close()  # noqa: SLF001 - as above
+            await asyncio.sleep(0)  # sockets are closed in the loop's next round, and there may be none
+
+    def close(self) -> None:
+        """Do nothing: Faust calls this when a rebalance falls into a stop, and the stop closes everything by itself.
+
+        Its own method marks the client as closed, so that nobody leaves the group any more, and then closes
+        connections from an event loop that is not theirs.
+        """
 
     def wake(self) -> None:
         """Have the current look for records return at once. Called from any thread."""
@@ -89,7 +159,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit; False where the offsets did not arrive and may be tried again."""
-        return bool(await self.call_thread(self._commit_quietly, offsets))
+        try:
+            return bool(await self.call_thread(self._commit_quietly, offsets))
+        except driver.ConsumerStoppedError:
+            return False
 
     async def _commit_quietly(self, offsets: Mapping[TP, int]) -> bool:
         """Runs in the thread."""

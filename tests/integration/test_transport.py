@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
 from streams.app import App, add_agent, build_app
 from streams.settings import KafkaSettings
-from streams.transport import Consumer, Plan, Room
+from streams.transport import Consumer, Plan, Room, consumer_thread
 from tests.integration.deadlines import until
 
 
@@ -231,3 +232,44 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
         for stream, event in hands.taken[6:]:
             assert await stream.ack(event) is True
         await bench.commits(6)
+
+
+async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(bench: Bench) -> None:
+    """The last commit is refused, the thread takes no more calls, and only then the group asks for the partitions."""
+    await bench.produce(1)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 1, "the record")
+        thread = _consumer(app)._thread
+        client = thread._ensure_consumer()
+        stop = client.stop
+        revoked = asyncio.Event()
+
+        async def refuse(_: Any) -> None:
+            raise RebalanceInProgressError
+
+        async def be_asked_and_stop() -> None:
+            await thread._rebalance_listener.on_partitions_revoked(client.assignment())
+            revoked.set()
+            await stop()
+
+        client.commit, client.stop = refuse, be_asked_and_stop
+        await hands.ack(0, 0)
+        await asyncio.wait_for(app.stop(), 10)
+        assert revoked.is_set()
+    assert client._coordinator.generation == -1, "the group was not left"
+
+
+async def test_a_group_that_does_not_let_go_is_left_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Leaving waits for an answer of the broker that does not come: the application ends, and its connections with it."""
+    monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
+    async with bench.app() as (app, _):
+        client = _consumer(app)._thread._ensure_consumer()
+
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        client._coordinator.close = never
+        await asyncio.wait_for(app.stop(), 10)
+    assert not any(connection.connected() for connection in client._client._conns.values())
