@@ -7,7 +7,8 @@ from typing import Any
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.coverage_bounds import Counts, lowered_counts, lowered_score
-from judge.coverage_evidence import CoverageReply, verify_coverage
+from judge.coverage_evidence import verify_coverage
+from judge.coverage_items import CoverageReply
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from judge.coverage_evidence import CoverageReply, ListedOrganization, verify_coverage
+from judge.coverage_evidence import verify_coverage
+from judge.coverage_items import CoverageReply, ListedOrganization
 from judge.coverage_overlap import Statements
 from judge.overlap import Vocabulary
 from judge.text import TextIndex

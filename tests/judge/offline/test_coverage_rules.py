@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.coverage_evidence import CoverageReply, verify_coverage
+from judge.coverage_evidence import verify_coverage
+from judge.coverage_items import CoverageReply
 from judge.offline.coverage_rules import MAX_TERMS, MAX_UNITS, coverage_evidence
 from judge.response_schemas import COVERAGE_SCHEMA
 

@@ -1,0 +1,93 @@
+"""The items of a coverage verdict: as the judge lists them, and as they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from schemas import Correction
+
+
+class ListedItem(BaseModel):
+    """A fact, conclusion or term as the judge gives it."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    item: str
+    reference_span: str
+    answer_span: str | None = None
+    justification: str = ""
+    matched: bool
+
+
+class ListedOrganization(BaseModel):
+    """The judge's view of the answer's structure."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    justification: str = ""
+    similar: bool
+
+
+class CoverageReply(BaseModel):
+    """The judge's reply in evidence mode. Keys beyond these are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    facts: list[ListedItem]
+    conclusions: list[ListedItem]
+    terms: list[ListedItem]
+    organization: ListedOrganization
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A verified item."""
+
+    item: str
+    reference_span: str
+    reference: tuple[int, int]
+    matched: bool
+    justification: str
+    answer_span: str | None = None
+    answer: tuple[int, int] | None = None
+    added: bool = False
+    """Whether code added it, because the judge left it out."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result's evidence; offsets are those of the event's own texts."""
+        found: dict[str, Any] = {
+            "item": self.item,
+            "reference_span": self.reference_span,
+            "reference_start": self.reference[0],
+            "reference_end": self.reference[1],
+            "matched": self.matched,
+            "justification": self.justification,
+            "answer_span": self.answer_span,
+        }
+        if self.answer is not None:
+            found |= {"answer_start": self.answer[0], "answer_end": self.answer[1]}
+        return found | {"added": True} if self.added else found
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageEvidence:
+    """The items that hold, and what was corrected on the way."""
+
+    facts: tuple[Item, ...]
+    conclusions: tuple[Item, ...]
+    terms: tuple[Item, ...]
+    similar: bool
+    organization_justification: str
+    corrections: tuple[Correction, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result's evidence."""
+        return {
+            "facts": [item.as_json() for item in self.facts],
+            "conclusions": [item.as_json() for item in self.conclusions],
+            "terms": [item.as_json() for item in self.terms],
+            "organization": {"similar": self.similar, "justification": self.organization_justification},
+        }
