@@ -16,7 +16,6 @@ from judge.coverage import Coverage
 from judge.errors import JudgeConfigurationError
 from judge.library import Judge
 from judge.offline import OFFLINE_MODEL
-from judge.offline.server import OfflineJudge
 from judge.scripted import ScriptedChat
 from schemas import Failed, QAEvent, Scored, Unscored
 
@@ -60,12 +59,20 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.startswith("scored 5 ['Fact: 2 of 2")
 
 
-async def test_the_example_of_the_readme_runs() -> None:
-    """As it stands, but for the address and the dots."""
-    async with OfflineJudge() as server:
-        code = _example(ROOT / "README.md").replace("http://127.0.0.1:11434/v1", server.base_url)
-        scope = await _run(code.replace('"..."', '"It is in Paris."'))
-    assert isinstance(scope["result"], Scored)
+@pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
+def test_an_example_works_when_it_is_pasted(page: str) -> None:
+    """Into Python's asynchronous prompt, as the README says, with the offline judge: no error, and a score of 5."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "asyncio"],
+        input=f"{_example(ROOT / page)}\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    said = done.stdout + done.stderr
+    assert "Error" not in said
+    assert re.search(r"^(?:[>. ]*)(?:scored )?5 \['Fact: ", said, re.MULTILINE), said
 
 
 async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
