@@ -13,6 +13,7 @@ from yarl import URL
 
 from streams.connection import Access
 from streams.errors import StreamsError
+from streams.kafka_connections import Admission
 from streams.kafka_errors import DENIED, KafkaAccessError
 from streams.settings import KafkaSettings
 from streams.transport import Plan, Transport
@@ -69,6 +70,8 @@ class NoTables(TableManager):
 class App(faust.App):
     """A Faust application that leaves no directory behind."""
 
+    admission: Admission
+    """Whether the broker lets us in."""
     _giving_up: asyncio.Future[None] | None = None
 
     def _create_directories(self) -> None:
@@ -161,7 +164,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
     transport = Transport(urls, app, plan=plan)
     app.transport = transport
     app.producer_transport = transport
-    access.admission.on_refused = app.give_up
+    app.admission = access.admission
+    app.admission.on_refused = app.give_up
     return app
 
 

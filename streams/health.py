@@ -59,7 +59,7 @@ class Health:
         loop: Gives the delivery loop; None before it is there.
         agents: The agents.
         judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
-        write_trouble_seconds: For how long writing has failed; 0 while it works.
+        broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is well.
         deferred: Why tasks are left to wait on purpose; None while they are not.
         now: The monotonic clock, in seconds.
     """
@@ -70,14 +70,14 @@ class Health:
         loop: Callable[[], Loop | None],
         agents: Sequence[Agent],
         judge_trouble: Callable[[], str | None],
-        write_trouble_seconds: Callable[[], float],
+        broker_trouble: Callable[[], Sequence[str]],
         deferred: Callable[[], str | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
         self._agents = agents
         self._judge_trouble = judge_trouble
-        self._write_trouble_seconds = write_trouble_seconds
+        self._broker_trouble = broker_trouble
         self._deferred = deferred
         self._now = now
         self.stopping = False
@@ -110,9 +110,7 @@ class Health:
         trouble = self._judge_trouble()
         if trouble is not None:
             reasons.append(f"judge unavailable: {trouble}")
-        failing = self._write_trouble_seconds()
-        if failing > 0:
-            reasons.append(f"writing to Kafka has failed for {failing:.0f} s")
+        reasons += self._broker_trouble()
         # A spent budget is as it should be: whoever routes or restarts by readiness need not know.
         deferred = self._deferred()
         return Report(not reasons, tuple(reasons), () if deferred is None else (deferred,))

@@ -49,6 +49,8 @@ class Admission:
         self._now = now
         self._refused_at: float | None = None
         self._told_at = 0.0
+        self.trouble: str | None = None
+        """Why the latest connection was refused, and what to do; None while there is none, or since one was let in."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
         """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it nothing is
         noted: whoever makes one try alone hears of it anyway."""
@@ -61,6 +63,7 @@ class Admission:
         if explanation is None or not explanation.lasting:
             return
         now = self._now()
+        self.trouble = str(explanation)
         if self._refused_at is None:
             self._refused_at = now
             self._tell(explanation, now)
@@ -78,7 +81,7 @@ class Admission:
     def succeeded(self) -> None:
         """Note that a connection was opened."""
         if self._refused_at is not None:
-            self._refused_at = None
+            self._refused_at = self.trouble = None
             _log.info("the broker accepts connections again")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import uniform
 from typing import Any, Final, Protocol
@@ -72,6 +73,21 @@ def _may_pass(error: BaseException) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class WriteTrouble:
+    """A topic that cannot be written to at present.
+
+    Args:
+        topic: Its name.
+        since: When that began, on the monotonic clock.
+        error: What was said last.
+    """
+
+    topic: str
+    since: float
+    error: Exception
+
+
 class Output:
     """The worker's way out. A write that fails is tried again, with growing pauses, for as long as it takes.
 
@@ -98,12 +114,12 @@ class Output:
         self._dead_letters = dead_letters
         self._alerts = alerts
         self._task_topic = task_topic
-        self._failing: dict[str, float] = {}
+        self._failing: dict[str, WriteTrouble] = {}
 
     @property
-    def failing_seconds(self) -> float:
-        """For how long the longest of the current write failures has lasted; 0 where all is well."""
-        return max((time.monotonic() - since for since in self._failing.values()), default=0.0)
+    def trouble(self) -> WriteTrouble | None:
+        """The write failure that has lasted longest; None where all is well."""
+        return min(self._failing.values(), key=lambda trouble: trouble.since, default=None)
 
     async def write(self, topic: str, *, key: bytes | None, value: bytes, headers: Headers = ()) -> None:
         """Write one record and wait until the broker has confirmed it.
@@ -139,13 +155,17 @@ class Output:
         await asyncio.sleep(uniform(0, FIRST_WAIT_SECONDS))  # noqa: S311 - spreads load, guards nothing
         async for attempt in retrying:
             with attempt:
-                await self._send(topic, key, value, headers)
+                try:
+                    await self._send(topic, key, value, headers)
+                except (KafkaError, ProducerSendError) as error:
+                    self._note_failure(topic, error)
+                    raise
 
     def _note_failure(self, topic: str, error: Exception) -> None:
-        if topic in self._failing:
-            return
-        self._failing[topic] = time.monotonic()
-        _log.error("writing fails and is tried again until it works", topic=topic, error=repr(error))
+        known = self._failing.get(topic)
+        self._failing[topic] = WriteTrouble(topic, time.monotonic() if known is None else known.since, error)
+        if known is None:
+            _log.error("writing fails and is tried again until it works", topic=topic, error=repr(error))
 
     async def task(self, task: JudgeTask) -> None:
         """Hand an event to its metric.

@@ -38,11 +38,13 @@ from streams.judging import (
     open_chat,
     open_pool,
 )
+from streams.kafka_errors import explain
 from streams.metrics import Metrics
 from streams.monitor import Monitor, MonitorConfig
 from streams.monitor_snapshot import MonitorSnapshot
 from streams.offsets import PartitionState
 from streams.output import Incoming, Output
+from streams.printable import printable
 from streams.pushdown import PushDown, push_down
 from streams.roster import AGENTS, AgentName, group_of
 from streams.settings import EndpointSettings, Settings
@@ -124,9 +126,22 @@ class Wiring:
             loop=self.consumer,
             agents=self.pipelines,
             judge_trouble=lambda: None if self._pool is None else self._pool.trouble,
-            write_trouble_seconds=lambda: self._output.failing_seconds,
+            broker_trouble=self._broker_trouble,
             deferred=lambda: self._spending.deferring,
         )
+
+    def _broker_trouble(self) -> list[str]:
+        """What keeps the broker from letting us in, or from taking what we write."""
+        found = []
+        refused, failing = self.app.admission.trouble, self._output.trouble
+        if refused is not None:
+            found.append(f"the broker refuses new connections: {refused}")
+        if failing is not None:
+            explanation = explain(failing.error, self._settings.kafka)
+            why = repr(failing.error) if explanation is None else str(explanation)
+            seconds = time.monotonic() - failing.since
+            found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}")
+        return found
 
     def consumer(self) -> Consumer | None:
         """Give the consumer; None before the application has made one."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,14 @@ class Log:
     def text(self) -> str:
         """All of it, so far."""
         return self._file.read_text(encoding="utf-8")
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the process says at its port that it is ready, and why not."""
+        (line,) = (line for line in self.text.splitlines() if '"event": "reading"' in line)
+        with contextlib.closing(HTTPConnection(json.loads(line)["url"].removeprefix("http://"))) as port:
+            port.request("GET", "/readyz")
+            answer = json.load(port.getresponse())
+        return answer["ok"], "; ".join(answer["reasons"])
 
     def whole(self) -> str:
         """All of it, at the end; there must be no stack trace."""
@@ -401,8 +411,12 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
                 return f"TopicAuthorizationFailedError('{scores}')" in log.text
 
             await until(complains, "a complaint", deadline_seconds=30)
+            assert not log.ready()[0]
+            assert f"writing to {scores} has failed for " in log.ready()[1]
+            assert f"User:{USER} may not do what is needed with the topic {scores}; grant " in log.ready()[1]
             kafka.allow(stage.principal, [Grant("topic", scores, ("Write",))])
             await until(lambda: stage.judged(20), "20 results", deadline_seconds=45)
+            await until(lambda: log.ready()[0], "a ready worker")
             kafka.forbid(stage.principal, [Grant("topic", events, ("Read",))])
             code, last = await ended(process, log)
             assert code == 2
@@ -494,6 +508,35 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
                 await stopped(process, log)
     finally:
         await tokens.stop()
+
+
+async def test_a_worker_that_is_shut_out_says_so_at_its_port(
+    kafka: SecureKafka, staged: Staged, tmp_path: Path
+) -> None:
+    """Its token is not replaced by one that holds: not ready, with the reason, until there is one; then it goes on."""
+    file = tmp_path / "token"
+    file.write_text(kafka.issuer.token(USER))
+    stage = staged("TOKEN", token(kafka, file))
+    await stage.create_topics()
+    with stage.allowed(stage.grants()):
+        async with stage.process(stage.write_settings()) as (process, log):
+            async with kept_fresh(kafka, file):
+                await stage.produce([event(1)])
+                await until(lambda: stage.judged(1), "a result", deadline_seconds=45)
+                await until(lambda: log.ready()[0], "a ready worker")
+            file.write_text(kafka.issuer.token(USER, life_seconds=60.0, audience="others"))
+
+            def is_shut_out() -> bool:
+                return "the broker refuses new connections: " in log.ready()[1]
+
+            await until(is_shut_out, "a reason", deadline_seconds=30)
+            assert "refuses the token" in log.ready()[1]
+            assert not log.ready()[0]
+            async with kept_fresh(kafka, file):
+                await until(lambda: log.ready()[0], "a ready worker", deadline_seconds=30)
+                await stage.produce([event(2)])
+                await until(lambda: stage.judged(2), "two results", deadline_seconds=45)
+                await stopped(process, log)
 
 
 async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:

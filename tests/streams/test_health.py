@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -26,14 +27,14 @@ def _health(
     loop: _Loop | None = None,
     agent: _Agent | None = None,
     judge: str | None = None,
-    failing: float = 0.0,
+    broker: Sequence[str] = (),
     deferred: str | None = None,
 ) -> Health:
     return Health(
         loop=lambda: loop,
         agents=[] if agent is None else [agent],
         judge_trouble=lambda: judge,
-        write_trouble_seconds=lambda: failing,
+        broker_trouble=lambda: broker,
         deferred=lambda: deferred,
         now=lambda: now,
     )
@@ -70,12 +71,12 @@ def test_an_agent_that_finishes_nothing_is_stuck(agent: _Agent, judge: str | Non
 
 def test_readiness_names_every_reason() -> None:
     """Not assigned, judge away, writing fails, stopping: all are told at once."""
-    health = _health(now=1, loop=_Loop(assigned=False), judge="connection refused", failing=12)
+    health = _health(now=1, loop=_Loop(assigned=False), judge="connection refused", broker=["writing fails"])
     health.stopping = True
     report = health.ready()
     assert not report.ok
     text = "; ".join(report.reasons)
-    for part in ("stopping", "assigned nothing", "judge unavailable: connection refused", "failed for 12 s"):
+    for part in ("stopping", "assigned nothing", "judge unavailable: connection refused", "writing fails"):
         assert part in text
 
 

@@ -43,7 +43,9 @@ def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
     admission.failed(refusal)
     now = REFUSED_SECONDS - 1
     admission.failed(refusal)
+    assert "check kafka.security.username" in str(admission.trouble)
     admission.succeeded()
+    assert admission.trouble is None
     now += 1
     admission.failed(refusal)
     now += REFUSED_SECONDS

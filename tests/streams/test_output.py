@@ -7,7 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaConnectionError, MessageSizeTooLargeError, RequestTimedOutError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    MessageSizeTooLargeError,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
+)
 from faust.exceptions import ProducerSendError
 from prometheus_client import CollectorRegistry
 
@@ -15,6 +20,7 @@ from schemas import DeadLetter
 from streams import output as module
 from streams.metrics import Metrics
 from streams.output import CUT_VALUE_BYTES, Output, TooLargeError, moment
+from tests.integration.deadlines import until
 
 
 @dataclass
@@ -59,6 +65,13 @@ class _Sender:
         return confirmed
 
 
+class _Silent(_Sender):
+    """Fails as it is told, then leaves everybody waiting."""
+
+    async def send(self, *record: Any) -> Awaitable[Any]:
+        return await super().send(*record) if self.failures else asyncio.get_running_loop().create_future()
+
+
 def _output(sender: _Sender) -> tuple[Output, Metrics]:
     metrics = Metrics(CollectorRegistry())
     return (
@@ -80,7 +93,24 @@ async def test_a_failed_write_is_tried_until_it_works() -> None:
     output, _ = _output(sender)
     await output.write("s", key=b"k", value=b"v")
     assert sender.sent == [("s", b"k", b"v", [])]
-    assert output.failing_seconds == 0
+    assert output.trouble is None
+
+
+async def test_what_fails_is_told_with_the_latest_reason() -> None:
+    """First the broker was away, now a permission is missing: that is what somebody has to know."""
+    output, _ = _output(_Silent(KafkaConnectionError(), TopicAuthorizationFailedError("s")))
+    writing = asyncio.create_task(output.write("s", key=b"k", value=b"v"))
+
+    def is_told() -> bool:
+        return output.trouble is not None and isinstance(output.trouble.error, TopicAuthorizationFailedError)
+
+    try:
+        await until(is_told, "the reason")
+        assert output.trouble is not None
+        assert output.trouble.topic == "s"
+    finally:
+        writing.cancel()
+        await asyncio.wait({writing})
 
 
 async def test_what_is_too_large_is_said_and_not_tried_again() -> None:

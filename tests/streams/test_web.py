@@ -32,9 +32,7 @@ PASSWORD = "correct horse"
 async def served(host: str = "127.0.0.1", **access: Any) -> AsyncIterator[str]:
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)
-    health = Health(
-        loop=lambda: None, agents=[], judge_trouble=lambda: None, write_trouble_seconds=lambda: 0.0
-    )
+    health = Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple)
     server = WebServer(host=host, port=0, registry=registry, health=health, status=lambda: {"a": 1}, **access)
     await server.start()
     try:

@@ -153,9 +153,7 @@ async def test_the_port_itself_with_tls_and_a_password(
     }
     read = load_settings(Path(settings(tmp_path, **telemetry)), {}).telemetry
     auth, tls = open_access(read, {})
-    health = Health(
-        loop=lambda: None, agents=[], judge_trouble=lambda: None, write_trouble_seconds=lambda: 0.0
-    )
+    health = Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple)
     server = WebServer(
         host="127.0.0.1", port=0, registry=CollectorRegistry(), health=health, status=dict, auth=auth, tls=tls
     )

@@ -45,9 +45,7 @@ async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:
         host="127.0.0.1",
         port=0,
         registry=CollectorRegistry(),
-        health=Health(
-            loop=lambda: None, agents=[], judge_trouble=lambda: None, write_trouble_seconds=lambda: 0.0
-        ),
+        health=Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple),
         status=dict,
         auth=auth,
         tls=server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key)),
