@@ -74,7 +74,7 @@ schemas: $(VENV)/.runtime  ## write the JSON Schemas anew from the models
 	$(BIN)/python -m schemas.json_schema --write
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
-RUNTIME := --extra uvloop --extra compression
+RUNTIME := --extra uvloop --extra compression --extra crc32c
 
 lock:  ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) -o requirements/runtime.txt

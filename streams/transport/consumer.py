@@ -48,7 +48,9 @@ class Consumer(driver.Consumer):
         self._seeks: dict[TP, int] = {}
 
     def _new_consumer_thread(self) -> ConsumerThread:
-        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+        # An event loop of the same kind as the application's: mode would make one of the standard library's.
+        thread_loop = type(self.loop)()
+        return ConsumerThread(self, thread_loop=thread_loop, loop=self.loop, beacon=self.beacon)
 
     # What stands where
 

@@ -1,0 +1,87 @@
+"""Checksums on the way from a broker: who checks them, and what becomes of a batch that was damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiokafka.errors import CorruptRecordException
+
+from streams.transport import checksums, consumer_thread
+from tests.integration.deadlines import until
+from tests.integration.test_transport import Bench, bench
+
+__all__ = ["bench"]
+
+
+def _fetcher(app: Any) -> Any:
+    return app.consumer._thread._consumer._fetcher
+
+
+async def test_the_processor_checks_and_aiokafka_does_not(bench: Bench) -> None:
+    """Records arrive; the fetcher was spared their sums."""
+    await bench.produce(20)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 20, "twenty records")
+        assert isinstance(_fetcher(app)._client, checksums.VouchingClient)
+        assert not _fetcher(app)._check_crcs
+
+
+async def test_without_the_extra_aiokafka_checks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it always did."""
+    monkeypatch.setattr(consumer_thread, "hardware_crc32c", lambda: None)
+    await bench.produce(20)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 20, "twenty records")
+        assert _fetcher(app)._check_crcs
+
+
+class _Damaging:
+    """A client whose first reply with records has a flipped bit in the last of them."""
+
+    def __init__(self, client: Any, damaged: list[bytes]) -> None:
+        self._client = client
+        self._damaged = damaged
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def send(self, *args: Any, **kwargs: Any) -> Any:
+        reply = await self._client.send(*args, **kwargs)
+        if type(reply).__name__.startswith("FetchResponse") and not self._damaged:
+            reply.topics = [
+                (topic, [(*one[:-1], self._flip(one[-1])) for one in partitions])
+                for topic, partitions in reply.topics
+            ]
+        return reply
+
+    def _flip(self, records: bytes | None) -> bytes | None:
+        if not records:
+            return records
+        self._damaged.append(records)
+        return records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
+
+
+async def test_a_damaged_batch_ends_the_worker_and_the_next_one_reads_it_whole(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is delivered, and whoever starts next begins at what is committed.
+
+    Going on would not do: of what it had read beside the damaged batch aiokafka remembers only that it was read.
+    """
+    damaged: list[bytes] = []
+
+    def vouching(fetcher: Any, client: Any, extend: Callable[[int, bytes], int]) -> checksums.VouchingClient:
+        return checksums.VouchingClient(fetcher, _Damaging(client, damaged), extend)
+
+    monkeypatch.setattr(consumer_thread, "VouchingClient", vouching)
+    await bench.produce(3, value=b"whole")
+    async with bench.app() as (app, hands):
+        await until(lambda: app.crashed, "the end of the first worker")
+        assert isinstance(app.crash_reason, CorruptRecordException)
+        assert hands.taken == []
+    assert len(damaged) == 1
+    async with bench.app() as (_, hands):
+        await until(lambda: len(hands.taken) == 3, "three records")
+        assert [event.message.value for _, event in hands.taken] == [b"whole"] * 3
