@@ -90,7 +90,9 @@ class Health:
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
-        waiting = self._judge_trouble() is not None or self._deferred() is not None
+        waiting = (
+            self._judge_trouble() is not None or self._deferred() is not None or bool(self._broker_trouble())
+        )
         for agent in self._agents:
             quiet = now - agent.last_finished
             if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:

@@ -69,6 +69,14 @@ def test_an_agent_that_finishes_nothing_is_stuck(agent: _Agent, judge: str | Non
     assert _health(now=now, loop=_Loop(last_turn=now), agent=agent, judge=judge).alive().ok is alive
 
 
+def test_an_agent_that_waits_for_the_broker_is_not_stuck() -> None:
+    """What it has in hand cannot be written: a restart would not help."""
+    now = STUCK_AGENT_SECONDS + 1
+    loop = _Loop(last_turn=now)
+    assert not _health(now=now, loop=loop, agent=_Agent()).alive().ok
+    assert _health(now=now, loop=loop, agent=_Agent(), broker=["writing fails"]).alive().ok
+
+
 def test_readiness_names_every_reason() -> None:
     """Not assigned, judge away, writing fails, stopping: all are told at once."""
     health = _health(now=1, loop=_Loop(assigned=False), judge="connection refused", broker=["writing fails"])
