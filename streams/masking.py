@@ -13,12 +13,16 @@ from typing import Final
 
 from pydantic import BaseModel, SecretStr
 
-from judge.secret_forms import Masker
+from judge.secret_forms import MIN_CHARS, Masker
 from streams.settings import Settings
 
 MAX_SECRET_BYTES: Final = 65_536
 _PLAIN_FILES: Final = frozenset({"ca_file", "client_ca_file", "certificate_file", "key_file"})
 """Files that hold no line of text to be looked for."""
+SHORT_SECRET: Final = (
+    f"this secret is shorter than {MIN_CHARS} characters: where a library or an endpoint writes it, it is not blotted out; take a "
+    "longer one, or leave the setting out where none is asked for"
+)
 _WELL_KNOWN: Final = ("OPENAI_API_KEY",)
 
 
@@ -29,28 +33,43 @@ def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
         settings: The settings.
         env: Environment variables.
     """
-    return Masker({*secrets_of(settings, env), *(env[name].strip() for name in _WELL_KNOWN if name in env)})
+    named = (secret for _, secret in secrets_of(settings, env))
+    return Masker({*named, *(env[name].strip() for name in _WELL_KNOWN if name in env)})
 
 
-def secrets_of(model: BaseModel, env: Mapping[str, str]) -> Iterator[str]:
-    """Give all secrets that a part of the settings names, by value, variable or file.
+def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
+    """Name the settings whose secret is too short to be blotted out: it would take words with it.
+
+    That is said and not refused: a key such as "none", which a judge of one's own is given for want of another, is no secret.
+    """
+    return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]
+
+
+def secrets_of(model: BaseModel, env: Mapping[str, str], within: str = "") -> Iterator[tuple[str, str]]:
+    """Give the settings that name a secret, each by its dotted path, and the secret; empty where it is not there.
 
     They are found by the names of the fields, so that a setting that is added later is not forgotten here.
+
+    Args:
+        model: A part of the settings.
+        env: Environment variables.
+        within: The path of that part, with a full stop at its end.
     """
     for name in type(model).model_fields:
         value = getattr(model, name)
+        path = f"{within}{name}"
         if isinstance(value, SecretStr):
-            yield value.get_secret_value().strip()
+            yield path, value.get_secret_value().strip()
         elif isinstance(value, BaseModel):
-            yield from secrets_of(value, env)
+            yield from secrets_of(value, env, f"{path}.")
         elif isinstance(value, tuple):
-            for item in value:
+            for index, item in enumerate(value):
                 if isinstance(item, BaseModel):
-                    yield from secrets_of(item, env)
+                    yield from secrets_of(item, env, f"{path}.{index}.")
         elif name.endswith("_env") and isinstance(value, str):
-            yield env.get(value, "").strip()
+            yield path, env.get(value, "").strip()
         elif name.endswith("_file") and name not in _PLAIN_FILES and isinstance(value, Path):
-            yield _content(value)
+            yield path, _content(value)
 
 
 def _content(file: Path) -> str:

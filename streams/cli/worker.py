@@ -28,13 +28,15 @@ def worker(
     from streams.cli.settings import settings_for_command
 
     settings = settings_for_command(config)
+    import structlog
+
     from judge.errors import JudgeConfigurationError
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
     from streams.kafka_errors import explain
     from streams.logs import set_up_logs
-    from streams.masking import settings_masker
+    from streams.masking import SHORT_SECRET, settings_masker, short_secrets
     from streams.roster import AGENTS
     from streams.worker import run_worker
 
@@ -45,6 +47,8 @@ def worker(
             f"--agents must name one or more of {', '.join(AGENTS)}, separated by commas, got {agents!r}"
         )
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
+    for place in short_secrets(settings, os.environ):
+        structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
     try:
         run_until_stopped(lambda stop: run_worker(settings, stop=stop, agents=chosen))
     except SettingsError as error:

@@ -12,6 +12,7 @@ from streams.connection import client_options
 from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
 from streams.judging import build_metric, check_prices, judge_endpoints, price_of
+from streams.masking import SHORT_SECRET, short_secrets
 from streams.printable import printable
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.web_access import is_loopback, open_access
@@ -29,6 +30,11 @@ def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool 
         *_broker_secrets(settings, env),
         *(_judge_secrets(settings, env) if judges else ()),
         *_page_secrets(settings, env),
+        *(
+            warning("secrets", place, *SHORT_SECRET.split("; ", 1))
+            for place in short_secrets(settings, env)
+            if judges or not place.startswith("judge.")
+        ),
     ]
 
 

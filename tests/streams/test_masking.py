@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from judge.secret_forms import MIN_CHARS, Masker
 from streams.logs import set_up_logs
-from streams.masking import settings_masker
+from streams.masking import settings_masker, short_secrets
 from streams.settings import Settings, TelemetrySettings
 
 SECRET = 'pa+ss/wörd "7"\\x'
@@ -115,6 +115,20 @@ def test_all_that_the_settings_name(tmp_path: Path) -> None:
         assert mask(f"<{secret}>") == "<***>"
     for word in ("somebody", "other-value", "127.0.0.1:9092"):
         assert mask(word) == word
+    assert short_secrets(settings, env) == []
+
+
+def test_what_is_too_short_to_be_blotted_out_is_named() -> None:
+    """Five characters are too short, six are not; what is not there is somebody else's to tell."""
+    endpoints = [
+        {"name": "a", "model": "m", "api_key_env": "FIVE"},
+        {"name": "b", "model": "m", "api_key_env": "SIX"},
+        {"name": "c", "model": "m", "api_key_env": "NONE"},
+    ]
+    settings = Settings.model_validate({"judge": {"endpoints": endpoints}})
+    env = {"FIVE": "EMPTY", "SIX": "abcdef"}
+    assert short_secrets(settings, env) == ["judge.endpoints.0.api_key_env"]
+    assert settings_masker(settings, env).mask("EMPTY abcdef") == "EMPTY ***"
 
 
 @pytest.mark.usefixtures("_as_before")

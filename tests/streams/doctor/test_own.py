@@ -81,6 +81,17 @@ def test_secrets_that_are_missing(tmp_path: Path) -> None:
     assert "judge.endpoints" not in by_subject(examine_secrets(Settings(), {}, judges=False))
 
 
+def test_secrets_that_are_too_short_are_a_warning() -> None:
+    """It holds, and is told with what to do; nobody judges, nobody is told of the judge's."""
+    given = settings(judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]})
+    found = by_subject(examine_secrets(given, {"KEY": "EMPTY"}))
+    assert found["judge.endpoints (main)"].outcome == "ok"
+    short = found["judge.endpoints.0.api_key_env"]
+    assert (short.outcome, "EMPTY" in str(short)) == ("warning", False)
+    assert short.remedy.startswith("take a longer one")
+    assert {one.outcome for one in examine_secrets(given, {"KEY": "EMPTY"}, judges=False)} == {"ok"}
+
+
 def test_packs(tmp_path: Path) -> None:
     """Built in, loading, with a warning, and not at all."""
     good, odd, bad = (tmp_path / name for name in ("good.md", "odd.md", "bad.md"))
