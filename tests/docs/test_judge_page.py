@@ -1,0 +1,47 @@
+"""docs/judge.md: what it tells people to write holds, and its figures are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from judge.fitting import CUT_KIND
+from judge.guarded_chat import FIRST_PAUSE_SECONDS, MANY_REFUSALS, MISCONFIGURED_SECONDS
+from judge.openai_chat import MAX_REPLY_BYTES
+from judge.reliable import TRIES_BEFORE_NEXT
+from judge.suspicion import ODDS
+from streams.settings import JudgeSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "judge.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def test_the_settings_hold() -> None:
+    """As they stand."""
+    (block,) = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    assert JudgeSettings.model_validate(yaml.safe_load(block)["judge"]).budget.when_spent == "defer"
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    """Defaults and bounds, as the page says them."""
+    defaults = JudgeSettings()
+    assert f"`judge.timeout_seconds` ({defaults.timeout_seconds:g})" in TEXT
+    assert f"`retry.first_wait_seconds` ({defaults.retry.first_wait_seconds:g})" in TEXT
+    assert f"`retry.longest_wait_seconds` ({defaults.retry.longest_wait_seconds:g})" in TEXT
+    assert (defaults.breaker.failures, MANY_REFUSALS) == (10, 6)  # "ten failures in a row, or six pauses"
+    assert f"one call each {defaults.breaker.longest_pause_seconds:g} s" in TEXT
+    assert f"pauses of {FIRST_PAUSE_SECONDS:g}, 1, 2" in TEXT
+    assert f"left out for {MISCONFIGURED_SECONDS / 60:g} minutes" in TEXT
+    assert f"a body beyond {MAX_REPLY_BYTES // 2**20} MiB" in TEXT
+    assert (TRIES_BEFORE_NEXT, ODDS) == (2, 1e-6)  # "after two failures", "one in a million"
+    assert defaults.repair_attempts == 2  # "two repair turns"
+    assert defaults.hedge_after_seconds is None
+    assert f"the correction `{CUT_KIND}`" in TEXT
+
+
+def test_links_lead_somewhere() -> None:
+    """To pages that are there."""
+    for name in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
+        assert (PAGE.parent / name).exists(), name
