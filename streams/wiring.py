@@ -107,6 +107,7 @@ class Wiring:
             finish_seconds=min(
                 settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
             ),
+            client_rack=settings.kafka.client_rack,
         )
         self.app: App = build_app(settings.kafka, group_id=self.group_id, plan=self._plan)
         self._output = Output(

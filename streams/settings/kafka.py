@@ -47,6 +47,12 @@ class KafkaSettings(Section):
         max_length=200,
         description="Static membership: rolling restarts rebalance nothing.",
     )
+    client_rack: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica.",
+    )
     security: SecuritySettings = Field(default_factory=SecuritySettings)
     session_timeout_seconds: float = Field(
         default=30, ge=1, le=1800, description="A silent worker is taken for dead after this long."

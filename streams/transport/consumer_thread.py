@@ -94,6 +94,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         connections from an event loop that is not theirs.
         """
 
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        """Build the consumer. Runs in the thread."""
+        consumer = super()._create_worker_consumer(transport)
+        consumer._client_rack = self.consumer.plan.client_rack  # noqa: SLF001 - Faust has no setting for it
+        return consumer
+
     def wake(self) -> None:
         """Have the current look for records return at once. Called from any thread."""
         if not self.thread_loop.is_closed():

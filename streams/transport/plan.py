@@ -26,6 +26,7 @@ class Plan:
             and gives up the rest.
         finish_seconds: The bound that `finish` is given.
         producer: Further arguments of the producer.
+        client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
     """
 
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
@@ -34,3 +35,4 @@ class Plan:
     finish: Callable[[float], Awaitable[None]] | None = None
     finish_seconds: float = 10.0
     producer: Mapping[str, Any] = field(default_factory=dict)
+    client_rack: str | None = None
