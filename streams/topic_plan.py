@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams.roster import AGENTS, AgentName, needed_topics
-from streams.settings import Settings
+from streams.settings import KafkaSettings, Settings
 
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
@@ -36,12 +36,12 @@ class WantedTopic:
     replication_factor: int
     config: Mapping[str, str]
 
-    def command(self, bootstrap_servers: str) -> str:
+    def command(self, kafka: KafkaSettings) -> str:
         """Write the command of Kafka's own tools that creates it."""
         settings = " ".join(f"--config {key}={value}" for key, value in self.config.items())
         return (
-            f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap_servers)} --create --topic {self.name} "
-            f"--partitions {self.partitions} --replication-factor {self.replication_factor} {settings}"
+            f"{topics_tool(kafka)} --create --topic {self.name} --partitions {self.partitions} "
+            f"--replication-factor {self.replication_factor} {settings}"
         )
 
 
@@ -60,6 +60,12 @@ class FoundTopic:
     partitions: int
     replicas: int
     config: Mapping[str, str]
+
+
+def topics_tool(kafka: KafkaSettings) -> str:
+    """Write how Kafka's own tool for topics gets at these brokers; where they are guarded its login stands in a file."""
+    login = "" if kafka.security.protocol == "PLAINTEXT" else " --command-config admin.properties"
+    return f"kafka-topics.sh --bootstrap-server {shlex.quote(kafka.bootstrap_servers)}{login}"
 
 
 def plan_topics(settings: Settings, agents: Collection[AgentName] = AGENTS) -> list[WantedTopic]:

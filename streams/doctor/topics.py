@@ -15,6 +15,7 @@ from streams.doctor.kafka_facts import TopicView
 from streams.doctor.needs import Need
 from streams.kafka_errors import principal_of
 from streams.settings import KafkaSettings, Settings
+from streams.topic_plan import plan_topics, topics_tool
 
 TOPIC_SETTINGS: Final = (
     "cleanup.policy",
@@ -62,14 +63,14 @@ def judge_topic(
         *_lost(topic, settings, expected.settings.kafka),
         *_copies(topic, settings, need),
         *_retention(topic, settings, need),
-        *_partitions(topic, need, expected.workers),
+        *_partitions(topic, need, expected.workers, expected.settings.kafka),
         *_size(topic, settings, need, expected),
     ]
     return found or [ok("topics", topic.name, _summary(topic, settings))]
 
 
 def _unusable(topic: TopicView, need: Need, settings: Settings) -> Finding:
-    name, servers = topic.name, settings.kafka.bootstrap_servers
+    name = topic.name
     if topic.error_code == UnknownTopicOrPartitionError.errno:
         made = settings.topics
         if made.create:
@@ -80,8 +81,7 @@ def _unusable(topic: TopicView, need: Need, settings: Settings) -> Finding:
             "topics",
             name,
             "is not there",
-            f"kafka-topics.sh --bootstrap-server {servers} --create --topic {name} --partitions {made.create_partitions} "
-            f"--replication-factor {made.create_replication_factor}, or topics.create: true for trying things out",
+            f"judgestream topics creates what is missing; or: {_creation(name, settings)}",
             may_pass=True,
         )
     if topic.error_code == TopicAuthorizationFailedError.errno:
@@ -98,6 +98,10 @@ def _unusable(topic: TopicView, need: Need, settings: Settings) -> Finding:
         "look at the broker's log",
         may_pass=True,
     )
+
+
+def _creation(name: str, settings: Settings) -> str:
+    return next(topic.command(settings.kafka) for topic in plan_topics(settings) if topic.name == name)
 
 
 def _leaders(topic: TopicView) -> list[Finding]:
@@ -198,7 +202,7 @@ def _retention(topic: TopicView, settings: Mapping[str, str], need: Need) -> lis
     ]
 
 
-def _partitions(topic: TopicView, need: Need, workers: int) -> list[Finding]:
+def _partitions(topic: TopicView, need: Need, workers: int, kafka: KafkaSettings) -> list[Finding]:
     count = len(topic.partitions)
     if not need.reads or (count >= workers and count > 1):
         return []
@@ -212,7 +216,7 @@ def _partitions(topic: TopicView, need: Need, workers: int) -> list[Finding]:
             "topics",
             topic.name,
             f"too few partitions ({count}): {idle}",
-            f"kafka-topics.sh --alter --topic {topic.name} --partitions {max(workers, 4)} (docs/scaling.md says how many)",
+            f"{topics_tool(kafka)} --alter --topic {topic.name} --partitions {max(workers, 4)} (docs/scaling.md says how many)",
         )
     ]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.settings import Settings
+from streams.settings import KafkaSettings, SecuritySettings, Settings
 from streams.topic_plan import FoundTopic, WantedTopic, differences, plan_topics
 
 
@@ -59,9 +59,15 @@ def test_the_topics_of_some_agents_are_planned_alone() -> None:
 
 def test_the_command_creates_the_same() -> None:
     wanted = WantedTopic("qa.scores", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
-    assert wanted.command("a:9092,b:9092") == (
-        "kafka-topics.sh --bootstrap-server a:9092,b:9092 --create --topic qa.scores --partitions 8 "
-        "--replication-factor 3 --config cleanup.policy=delete --config retention.ms=1000"
+    kafka = KafkaSettings(bootstrap_servers="a:9092,b:9092")
+    rest = (
+        "--create --topic qa.scores --partitions 8 --replication-factor 3 --config cleanup.policy=delete "
+        "--config retention.ms=1000"
+    )
+    assert wanted.command(kafka) == f"kafka-topics.sh --bootstrap-server a:9092,b:9092 {rest}"
+    guarded = kafka.model_copy(update={"security": SecuritySettings(protocol="SSL")})
+    assert wanted.command(guarded) == (
+        f"kafka-topics.sh --bootstrap-server a:9092,b:9092 --command-config admin.properties {rest}"
     )
 
 
