@@ -73,6 +73,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _line(row: Row) -> tuple[str, ...]:
     report = row.report
+    if report is None:
+        return row.fault, "broke off", *[""] * 5, str(round(row.seconds))
     aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
     numbers = (
         report.read,
