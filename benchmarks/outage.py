@@ -1,7 +1,7 @@
 """A judge that is gone for a minute under load: what is lost, and how soon the worker is at full speed again.
 
 The whole worker on the embedded broker, against a server of 0.5 s latency on loopback, always with a backlog. Once the
-server answers 503, once it hangs. Full speed is nine tenths of the verdicts a second before the outage, over one second.
+server answers 503, once 429 with `Retry-After: 1`, once it hangs. Full speed is nine tenths of the verdicts a second before the outage, over one second.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AIM_SECONDS = 10.0
 
 def run() -> Iterator[dict[str, object]]:
     """Measure; one record a number."""
-    kinds: tuple[Trouble, ...] = ("503", "hang")
+    kinds: tuple[Trouble, ...] = ("503", "429", "hang")
     for trouble in kinds:
         with tempfile.TemporaryDirectory() as directory, broker_in_thread() as servers:
             for line in asyncio.run(_outage(Stage(servers, Path(directory)), trouble)):
@@ -49,7 +49,7 @@ async def _outage(stage: Stage, trouble: Trouble) -> list[Line]:
             speed = _within(server.answered_at, began - BEFORE_SECONDS / 2, began) / (BEFORE_SECONDS / 2)
             server.trouble = trouble
             await asyncio.sleep(OUTAGE_SECONDS)
-            calls = server.statuses[503] + server.statuses[0]
+            calls = server.refusals
             server.trouble = "none"
             back = time.monotonic()
 

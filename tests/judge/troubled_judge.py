@@ -15,7 +15,8 @@ from aiohttp import web
 
 from tests.judge.fake_openai import completion
 
-Trouble = Literal["none", "503", "hang", "reset"]
+Trouble = Literal["none", "503", "429", "hang", "reset"]
+"""429: every call is refused, with `Retry-After: 1`."""
 
 
 @dataclass(slots=True)
@@ -65,12 +66,20 @@ class TroubledJudge:
     answered_at: list[float] = field(default_factory=list)
     """When verdicts were given, on the monotonic clock."""
 
+    @property
+    def refusals(self) -> int:
+        """Calls that got no verdict."""
+        return self.statuses.total() - self.statuses[200]
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer, or not."""
         await request.read()
         if self.trouble == "503":
             self.statuses[503] += 1
             return web.Response(status=503, text="overloaded")
+        if self.trouble == "429":
+            self.statuses[429] += 1
+            return web.Response(status=429, text="overloaded", headers={"Retry-After": "1"})
         if self.trouble == "reset":
             self.statuses[0] += 1
             assert request.transport is not None
