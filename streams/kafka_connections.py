@@ -17,6 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import aiokafka.client
@@ -24,6 +25,7 @@ import structlog
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError
 
+from streams.certificates import validity_of
 from streams.errors import SettingsError
 from streams.kafka_errors import Explanation, KafkaAccessError, TokenError, explain
 from streams.settings import KafkaSettings, resolve_password
@@ -59,7 +61,7 @@ class Admission:
         """Note that a connection could not be opened."""
         if self.on_refused is None:
             return
-        explanation = explain(error, self._kafka)
+        explanation = ended_certificate(error, self._kafka) or explain(error, self._kafka)
         if explanation is None or not explanation.lasting:
             return
         now = self._now()
@@ -83,6 +85,39 @@ class Admission:
         if self._refused_at is not None:
             self._refused_at = self.trouble = None
             _log.info("the broker accepts connections again")
+
+
+def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
+    """Say when the client's certificate ended, where the broker refuses it: its own words rarely do.
+
+    Args:
+        error: What became of a connection.
+        kafka: The settings that it was opened with.
+
+    Returns:
+        Reason and remedy; None where the certificate holds, or the error is about something else.
+    """
+    file = kafka.security.certificate_file
+    found = explain(error, kafka)
+    if file is None or (found is not None and found.kind != "certificate"):
+        return None
+    try:
+        validity = validity_of(file)
+    except (OSError, ValueError):
+        return None
+    now = datetime.now(UTC)
+    if validity.begins <= now <= validity.ends:
+        return None
+    what = (
+        f"has expired on {validity.ends:%Y-%m-%d %H:%M} UTC"
+        if now > validity.ends
+        else f"is not valid before {validity.begins:%Y-%m-%d %H:%M} UTC"
+    )
+    return Explanation(
+        "certificate",
+        f"the certificate in kafka.security.certificate_file ({file}) {what}",
+        "renew it (a changed file is read anew for each connection), and check this machine's clock",
+    )
 
 
 class Password:

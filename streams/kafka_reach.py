@@ -7,7 +7,6 @@ import contextlib
 import ssl
 import struct
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiokafka.conn import collect_hosts
@@ -15,9 +14,8 @@ from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMe
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from streams.certificates import validity_of
 from streams.connection import client_options
-from streams.kafka_connections import Connection, open_connection
+from streams.kafka_connections import Connection, ended_certificate, open_connection
 from streams.kafka_errors import (
     Explanation,
     KafkaAccessError,
@@ -88,34 +86,13 @@ async def _brokers_at(
         # A closed connection is not sent a reason for. What a look from outside shows is one.
         if _telling(explain(error, kafka)) < 2:
             await _look_from_outside(kafka, host, port, entered=connection is not None, options=options)
-        _look_at_own_certificate(kafka, error)
+        ended = ended_certificate(error, kafka)
+        if ended is not None:
+            raise KafkaAccessError(ended) from error
         raise
     finally:
         if connection is not None:
             await connection.end()
-
-
-def _look_at_own_certificate(kafka: KafkaSettings, error: Exception) -> None:
-    """Say when the client's certificate ended, where the broker refuses it: its own words rarely do."""
-    file = kafka.security.certificate_file
-    found = explain(error, kafka)
-    if file is None or (found is not None and found.kind != "certificate"):
-        return
-    try:
-        validity = validity_of(file)
-    except (OSError, ValueError):
-        return
-    now = datetime.now(UTC)
-    if validity.begins <= now <= validity.ends:
-        return
-    what = (
-        f"has expired on {validity.ends:%Y-%m-%d %H:%M} UTC"
-        if now > validity.ends
-        else f"is not valid before {validity.begins:%Y-%m-%d %H:%M} UTC"
-    )
-    reason = f"the certificate in kafka.security.certificate_file ({file}) {what}"
-    remedy = "renew it (a changed file is read anew for each connection), and check this machine's clock"
-    raise KafkaAccessError(Explanation("certificate", reason, remedy)) from error
 
 
 async def _look_from_outside(

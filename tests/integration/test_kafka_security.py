@@ -17,8 +17,11 @@ import pytest
 import yaml
 from aiohttp import web
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
 
 from streams.acls import Grant, checking_grants, creating_grants, produce_grants, worker_grants
+from streams.connection import Access, client_options
+from streams.kafka_connections import open_connection
 from streams.kafka_errors import KafkaAccessError, explain
 from streams.kafka_reach import reach
 from streams.roster import AGENTS, AgentName, group_of, needed_topics
@@ -539,10 +542,33 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
                 await stopped(process, log)
 
 
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("wrong password", "refuses the user 'judgestream' or its password"),
+        ("wrong authority", "is not signed by an authority that is trusted here"),
+        ("the broker's certificate has expired", "has expired; have it renewed there"),
+        ("our certificate has expired", r"certificate_file.* has expired"),
+        ("our certificate is of a stranger", r"certificate_file .*truststore"),
+    ],
+)
+async def test_a_connection_that_is_refused_later_is_told_with_its_reason(
+    kafka: SecureKafka, what: str, expected: str
+) -> None:
+    """What a running worker notes for its port: secrets and certificates are rotated, or not, while it runs."""
+    (fault,) = (fault for fault in FAULTS if fault.what == what)
+    settings = KafkaSettings.model_validate(fault.section(kafka))
+    access = Access(settings)
+    access.admission.on_refused = lambda _: None
+    options = access.client_options()
+    host, port = options.pop("bootstrap_servers").split(":")
+    with pytest.raises((KafkaError, OSError)):
+        await open_connection(host, int(port), **options)
+    assert re.search(expected, str(access.admission.trouble)), access.admission.trouble
+
+
 async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:
     """With one set of client options: a certificate, then one that has expired, then a good one; a password likewise."""
-    from streams.connection import client_options
-
     security = mutual(kafka, "rotated")
     settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("MUTUAL"), "security": security})
     options = client_options(settings)
