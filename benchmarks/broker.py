@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from aiokafka import AIOKafkaProducer
 
@@ -58,18 +60,14 @@ class Broker:
 @contextlib.contextmanager
 def running_broker() -> Iterator[Broker]:
     """Apache Kafka where Java and Maven are there, else the embedded broker, in a process of its own."""
-    with tempfile.TemporaryDirectory(prefix="bench-kafka-") as directory:
+    with _cleaning_up(), tempfile.TemporaryDirectory(prefix="bench-kafka-") as directory:
         kafka = ApacheKafka(Path(directory))
         try:
-            kafka.start()
-        except KafkaUnavailableError as error:
-            print(f"Apache Kafka is not there, the embedded broker serves: {error}", file=sys.stderr)
-        else:
-            try:
+            if _starts(kafka):
                 yield Broker(kafka.bootstrap_servers, "Apache Kafka")
-            finally:
-                kafka.stop()
-            return
+                return
+        finally:
+            kafka.stop()
     command = [*COMMAND, "broker", "--port", "0", "--json"]
     with running(command) as first_line:
         yield Broker(json.loads(first_line)["bootstrap_servers"], "embedded broker")
@@ -78,20 +76,44 @@ def running_broker() -> Iterator[Broker]:
 @contextlib.contextmanager
 def running(command: list[str]) -> Iterator[str]:
     """Run a server for the length of a `with` block; gives the first line that it prints."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None  # noqa: S101 - it was asked for above
-        line = process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{' '.join(command)} ended with status {process.wait()} before it served")
-        yield line
-    finally:
-        process.terminate()
+    with _cleaning_up():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_STOP_SECONDS)
+            assert process.stdout is not None  # noqa: S101 - it was asked for above
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"{' '.join(command)} ended with status {process.wait()} before it served")
+            yield line
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(_STOP_SECONDS)
+
+
+def _starts(kafka: ApacheKafka) -> bool:
+    try:
+        kafka.start()
+    except KafkaUnavailableError as error:
+        print(f"Apache Kafka is not there, the embedded broker serves: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _cleaning_up() -> Iterator[None]:
+    """Have SIGTERM end this process by way of its `finally` clauses, as SIGINT does, so that no server outlives it."""
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: object) -> NoReturn:  # noqa: ARG001 - the signature is Python's
+    raise SystemExit(128 + number)
 
 
 async def _fill(

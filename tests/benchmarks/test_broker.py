@@ -1,0 +1,76 @@
+"""The servers that benchmarks start end with the benchmark, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.deadlines import until
+
+_ROOT = Path(__file__).parents[2]
+_WITH_A_SERVER = """
+import sys, time
+from benchmarks.broker import running
+with running([sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]) as pid:
+    print(pid, end="", flush=True)
+    time.sleep(600)
+"""
+_WITH_A_BROKER = """
+import time
+from benchmarks.broker import running_broker
+with running_broker() as broker:
+    print(broker.name, broker.bootstrap_servers, sep=",", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a program; gives it and the first line that it prints."""
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_servers(number: signal.Signals) -> None:
+    """Whoever ends the benchmark ends what it has started."""
+    with _process(_WITH_A_SERVER) as (process, pid):
+        process.send_signal(number)
+        assert process.wait(20) != 0
+
+        def is_gone() -> bool:
+            try:
+                os.kill(int(pid), 0)
+            except ProcessLookupError:
+                return True
+            return False
+
+        await until(is_gone, "the server's end", deadline_seconds=20)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_kafka(number: signal.Signals) -> None:
+    """No Apache Kafka stays behind, which is in a session of its own and hears of no signal."""
+    with _process(_WITH_A_BROKER) as (process, line):
+        name, _, address = line.partition(",")
+        assert name == "Apache Kafka"
+        host, _, port = address.partition(":")
+        socket.create_connection((host, int(port)), 5).close()
+        process.send_signal(number)
+        assert process.wait(30) != 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), 5)
