@@ -39,6 +39,7 @@ from streams.judging import (
     open_pool,
 )
 from streams.kafka_errors import explain
+from streams.masking import settings_masker
 from streams.metrics import Metrics
 from streams.monitor import Monitor, MonitorConfig
 from streams.monitor_snapshot import MonitorSnapshot
@@ -142,7 +143,8 @@ class Wiring:
             why = repr(failing.error) if explanation is None else str(explanation)
             seconds = time.monotonic() - failing.since
             found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}")
-        return found
+        # It may quote the broker, and is read without a password. Secrets may have been replaced since the start.
+        return [settings_masker(self._settings, self._env).mask(one) for one in found]
 
     def consumer(self) -> Consumer | None:
         """Give the consumer; None before the application has made one."""
