@@ -6,6 +6,7 @@ import base64
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _RECIPE = Path(__file__).parent / "kafka-maven"
+_TOOLS = {
+    "kafka-acls.sh": "AclCommand",
+    "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
+    "kafka-topics.sh": "TopicCommand",
+}
 _CACHE = Path(__file__).parents[2] / ".cache" / "kafka"
 _RESOLVE_SECONDS = 600.0
 _FORMAT_SECONDS = 60.0
@@ -247,6 +253,20 @@ def kafka_jars() -> Path:
                 )
             Path(incomplete, "jars").rename(jars)
     return jars
+
+
+def write_tools(folder: Path) -> None:
+    """Put Kafka's own commands for ACLs, groups and topics into a folder, under the names that people know them by.
+
+    Raises:
+        KafkaUnavailableError: Java or Maven is missing.
+    """
+    java, jars = _java(), kafka_jars()
+    for name, main_class in _TOOLS.items():
+        file = folder / name
+        command = shlex.join(_command(java, jars, f"org.apache.kafka.tools.{main_class}"))
+        file.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+        file.chmod(0o755)
 
 
 @contextlib.contextmanager

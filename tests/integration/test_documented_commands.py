@@ -1,0 +1,131 @@
+"""What the pages tell people to type into Kafka's own tools, typed into them, against Apache Kafka."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
+
+from streams.acls import worker_grants
+from streams.kafka_errors import KafkaAccessError
+from streams.roster import AGENTS, AgentName, group_of
+from streams.settings import Settings
+from streams.topic_plan import plan_topics
+from streams.topics import ensure_topics
+from tests.integration.kafka import write_tools
+from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka
+from tests.integration.ways_in import ENVIRONMENT, scram
+from tests.toolbox import run
+
+# Each command starts a virtual machine, two dozen in all.
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).parents[2]
+BROKER = "kafka:9092"
+"""What the pages write in the place of a broker's address."""
+
+
+def blocks(page: str, before: str = "") -> list[str]:
+    """The commands of a page, or those that stand behind a mark."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"{re.escape(before)}\s*```bash\n(.*?)```", text, re.DOTALL)
+
+
+def typed(commands: str, folder: Path) -> str:
+    """Have a shell do it, with Kafka's tools at hand; give what they say."""
+    tools = folder / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        write_tools(tools)
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    return run("bash", "-e", "-o", "pipefail", "-c", f'cd "{folder}"; PATH="{path}"\n{commands}')
+
+
+@pytest.fixture(scope="module")
+def settings(secure_kafka: SecureKafka) -> Settings:
+    """All topics have their default names."""
+    section = {"bootstrap_servers": secure_kafka.at("SCRAM"), "security": scram(secure_kafka)}
+    topics = {"create_partitions": 2, "create_replication_factor": 1}
+    return Settings.model_validate({"kafka": section, "topics": topics})
+
+
+@pytest.fixture(scope="module")
+def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where things are typed: the administrator's login is here, and topics were created by the printed commands."""
+    made = tmp_path_factory.mktemp("typed")
+    (made / "admin.properties").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{ADMIN}" password="{PASSWORD}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={secure_kafka.authority.file}\n"
+    )
+    typed("\n".join(topic.command(settings.kafka) for topic in plan_topics(settings)), made)
+    return made
+
+
+async def test_topics_and_permissions_are_what_a_worker_needs(
+    secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of docs/security.md for a worker with all parts: after them, and not before, it may start."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    grants = worker_grants(settings.topics, settings.metrics, settings.kafka.group_id, AGENTS)
+    with pytest.raises(KafkaAccessError):
+        await ensure_topics(settings.kafka, plan_topics(settings), create=False, grants=grants)
+    (commands,) = blocks("docs/security.md", "<!-- acls: worker -->")
+    typed(commands.replace(BROKER, secure_kafka.at("SCRAM")), folder)
+    await ensure_topics(settings.kafka, plan_topics(settings), create=False, grants=grants)
+
+
+async def test_offsets_are_handed_over_and_back(
+    secure_kafka: SecureKafka, settings: Settings, folder: Path
+) -> None:
+    """UPGRADING.md: each part gets the offsets of its topics, and one worker gets them all again."""
+    access = secure_kafka.client_options()
+    topics = ["qa.events", *(settings.topics.task_topic(metric) for metric in settings.metrics), "qa.scores"]
+    places = [TopicPartition(topic, number) for topic in topics for number in range(2)]
+    # Nothing was ever committed on the second partition of qa.events, as with one that was just added.
+    before = [None if number == 1 else number for number in range(len(places))]
+    producer = AIOKafkaProducer(**access)
+    await producer.start()
+    try:
+        for place in places:
+            for _ in places:  # offsets must not lie behind the end
+                await producer.send_and_wait(place.topic, b"x", partition=place.partition)
+    finally:
+        await producer.stop()
+    consumer = AIOKafkaConsumer(**access, group_id="judgestream", enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign(places)
+        known = {place: at for place, at in zip(places, before, strict=True) if at is not None}
+        await consumer.commit({place: OffsetAndMetadata(at, "") for place, at in known.items()})
+    finally:
+        await consumer.stop()
+
+    there, back = (block for block in blocks("UPGRADING.md") if "--reset-offsets" in block)
+    guarded = f"{secure_kafka.at('SCRAM')} --command-config admin.properties"
+    typed(there.replace(BROKER, guarded), folder)
+    prefixes: dict[AgentName, str] = {"intake": "qa.events", "judge": "judge.tasks.", "monitor": "qa.scores"}
+    for part, prefix in prefixes.items():
+        pairs = zip(places, before, strict=True)
+        expected = [at if place.topic.startswith(prefix) else None for place, at in pairs]
+        assert await _offsets(access, group_of("judgestream", [part]), places) == expected
+    typed(
+        back.replace(BROKER, guarded).replace("--group judgestream --reset", "--group again --reset"), folder
+    )
+    assert await _offsets(access, "again", places) == before
+
+
+async def _offsets(access: dict[str, Any], group: str, places: list[TopicPartition]) -> list[int | None]:
+    consumer = AIOKafkaConsumer(**access, group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        return [await consumer.committed(place) for place in places]
+    finally:
+        await consumer.stop()
