@@ -5,6 +5,7 @@ that its client was built with, and whose errors the client turns into log lines
 puts a function in its place that
 
 - reads the password anew where it is a `Password`, so that one that was rotated holds for new connections;
+- has a request on a connection that has just ended fail as a failed connection, on uvloop, too (`Connection.send`);
 - hears a broker out that refuses a token: aiokafka takes the refusal for a welcome (`_TokenLogin`);
 - tells the `Admission` that came along what became of the connection.
 
@@ -14,16 +15,17 @@ Clients that bring neither are served as before.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import aiokafka.client
 import structlog
-from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.certificates import validity_of
 from streams.errors import SettingsError
@@ -185,6 +187,38 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         except BaseException:
             await self.end(abort=True)
             raise
+
+    def send(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a request; what is returned is to be awaited.
+
+        Raises:
+            KafkaConnectionError: The connection is closed.
+        """
+        with self._as_closed():
+            return super().send(*args, **kwargs)
+
+    def _send_sasl_token(self, *args: Any, **kwargs: Any) -> Any:
+        with self._as_closed():
+            return super()._send_sasl_token(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _as_closed(self) -> Iterator[None]:
+        """Say in aiokafka's words that the connection is closed.
+
+        Between its end and aiokafka's hearing of it uvloop refuses to write with a `RuntimeError`. aiokafka expects none:
+        whatever task meets it ends, and with it heartbeats, commits or metadata, for ever.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            if (
+                isinstance(error, KafkaError)
+                or self._writer is None
+                or not self._writer.transport.is_closing()
+            ):
+                raise
+            self.close(reason=CloseReason.CONNECTION_BROKEN)
+            raise KafkaConnectionError(f"connection to {self.host}:{self.port} is closed") from error
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
         """Begin to close; the future that is returned, if any, is done at the end."""

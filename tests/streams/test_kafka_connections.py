@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import aiokafka.client
 import pytest
+import uvloop
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
-from aiokafka.protocol.admin import SaslAuthenticateRequest
+from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
 from streams import kafka_connections
 from streams.connection import Access, client_options
+from streams.embedded.threaded import broker_in_thread
 from streams.errors import SettingsError
 from streams.kafka_connections import REFUSED_SECONDS, Admission, Connection, Password, open_connection
 from streams.kafka_errors import KafkaAccessError, TokenError, explain
@@ -192,3 +195,26 @@ async def test_a_refused_login_leaves_no_open_connection(
             await open_connection("127.0.0.1", port, **options)
         (connection,) = made
         assert connection.close().done()
+
+
+@pytest.mark.parametrize("rounds", range(4))
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
+    loop: Callable[[], asyncio.AbstractEventLoop], rounds: int
+) -> None:
+    """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one kind of error.
+
+    It is the one that is tried again. Any other ends the task that meets it, and with it heartbeats, metadata or commits.
+    """
+
+    async def send_after_the_end(port: int) -> None:
+        connection = await open_connection("127.0.0.1", port)
+        connection._writer.transport.abort()
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        with pytest.raises(KafkaConnectionError):
+            await connection.send(ApiVersionRequest())
+        await connection.end()
+
+    with broker_in_thread() as address, asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(send_after_the_end(int(address.rpartition(":")[2])))
