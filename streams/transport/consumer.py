@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FETCH_TIMEOUT_SECONDS: Final = 1.0
 """How long one look for new records waits; also how often the loop shows that it is alive."""
+LAST_COMMIT_SECONDS: Final = 5.0
+"""The commit at the end gets so long; what it does not come to is done again by whoever goes on."""
 STEP_RECORDS: Final = 2_000
 """Records looked at before the event loop gets its turn."""
 
@@ -145,6 +147,13 @@ class Consumer(driver.Consumer):
             if self._books.get(tp) is books[tp]:
                 self._committed[tp] = offset
         return True
+
+    async def on_stop(self) -> None:
+        """Commit a last time. A broker that is away does not keep the thread from its end, nor the process from its own."""
+        try:
+            await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
+        except TimeoutError:
+            self.log.warning("The last commit took longer than %s s, gone without", LAST_COMMIT_SECONDS)
 
     # Assignments
 

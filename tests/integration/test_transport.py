@@ -14,7 +14,7 @@ from faust.types import TP
 
 from streams.app import App, add_agent, build_app
 from streams.settings import KafkaSettings
-from streams.transport import Consumer, Plan, Room, consumer_thread
+from streams.transport import Consumer, Plan, Room, consumer, consumer_thread
 from tests.integration.deadlines import until
 
 
@@ -273,3 +273,23 @@ async def test_a_group_that_does_not_let_go_is_left_all_the_same(
         client._coordinator.close = never
         await asyncio.wait_for(app.stop(), 10)
     assert not any(connection.connected() for connection in client._client._conns.values())
+
+
+async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker does not answer it: the application ends, its thread with it, and it has left its group."""
+    monkeypatch.setattr(consumer, "LAST_COMMIT_SECONDS", 0.2)
+    await bench.produce(1)
+    async with bench.app() as (app, hands):
+        await until(lambda: len(hands.taken) == 1, "the record")
+        client = _consumer(app)._thread._ensure_consumer()
+        asked = asyncio.Event()
+
+        async def never(_: Any) -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        client.commit = never
+        await hands.ack(0, 0)
+        await until(asked.is_set, "a commit")
+        await asyncio.wait_for(app.stop(), 10)
+    assert client._coordinator.generation == -1, "the group was not left"
