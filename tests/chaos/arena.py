@@ -65,8 +65,8 @@ class Size:
     settle_seconds: float
 
 
-SHORT: Final = Size(events=2_000, seconds=4, blows=4, settle_seconds=120)
-LONG: Final = Size(events=20_000, seconds=60, blows=15, settle_seconds=300)
+SHORT: Final = Size(events=2_000, seconds=4, blows=4, settle_seconds=300)
+LONG: Final = Size(events=20_000, seconds=60, blows=15, settle_seconds=600)
 
 
 @dataclass(eq=False)

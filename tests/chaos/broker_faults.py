@@ -45,7 +45,9 @@ async def disk_full(arena: Arena) -> Report:
     assert broker is not None
     _, most = resource.prlimit(broker, resource.RLIMIT_FSIZE)
     resource.prlimit(broker, resource.RLIMIT_FSIZE, (FULL_AT_BYTES, most))
-    await until(lambda: arena.kafka.pid is None, "the broker gives up", deadline_seconds=60)
+    await until(
+        lambda: arena.kafka.pid is None, "the broker gives up", deadline_seconds=arena.size.settle_seconds
+    )
     await asyncio.to_thread(arena.kafka.start)
     return await arena.verdict()
 
@@ -96,7 +98,11 @@ async def _refused(arena: Arena, error: int) -> Report:
     proxy = _proxy(arena)
     await arena.begin(stretch=2)
     proxy.produce_error = error
-    await until(lambda: proxy.produce_errors >= 5, "refused produce requests", deadline_seconds=60)
+    await until(
+        lambda: proxy.produce_errors >= 5,
+        "refused produce requests",
+        deadline_seconds=arena.size.settle_seconds,
+    )
     await asyncio.sleep(2)  # the fault's own length
     proxy.produce_error = None
     report = await arena.verdict()
