@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 import pytest
@@ -138,6 +138,42 @@ def test_refusals_that_no_pause_helps_against_teach_nothing(
     assert quota.per_minute == 60  # by these, one is granted in the second until it opens again
     quota.unlearn()
     assert quota.per_minute == limit
+
+
+def test_a_rare_refusal_teaches_nothing() -> None:
+    """Two of 200 calls in a minute are no lesson, four of them are: 196 granted in 50 s and a pause of 1 s."""
+    quota = Quota()
+    for call in range(200):
+        quota.take(call / 4, 1)
+    quota.refused(50.0, 1.0)
+    quota.refused_too()
+    assert quota.per_minute is None
+    quota.refused_too()
+    quota.refused_too()
+    # The first call was 50 s ago.
+    assert quota.per_minute == pytest.approx(196 * 60 / 51)
+
+
+def test_an_endpoint_that_refuses_by_chance_is_not_asked_less_and_less() -> None:
+    """Every 200th call for a second, 20 a second at most: after ten minutes 18 a second and more are asked."""
+    quota = Quota()
+    now, paused_until, calls, asked = 0.0, 0.0, 0, Counter[int]()
+    while now < 900:
+        waits = max(paused_until - now, quota.wait_seconds(now, 1))
+        if waits > 0:
+            now += waits
+            continue
+        quota.take(now, 1)
+        calls += 1
+        asked[int(now // 60)] += 1
+        if calls % 200 == 7:  # early, when nothing is known yet: the worst moment
+            quota.refused(now, 1.0)
+            paused_until = now + 1
+        else:
+            quota.answered(now, sent_at=now)
+        now += 0.05
+    # Ten seconds of 200 calls, and a pause of one.
+    assert min(asked[minute] for minute in range(10, 15)) >= 18 * 60
 
 
 class FixedWindow:
