@@ -86,14 +86,14 @@ class Examination:
             wait_seconds: How long to go on; 0 tries once.
             on_trouble: Called before each further try with what was found and the seconds that are left.
         """
+        diagnosis = await self.run()
+        # From here on: however long the first try took, there is a second one.
         deadline = time.monotonic() + wait_seconds
-        while True:
-            diagnosis = await self.run()
-            left = deadline - time.monotonic()
-            if not diagnosis.may_pass or left <= 0:
-                return diagnosis
+        while diagnosis.may_pass and (left := deadline - time.monotonic()) > 0:
             on_trouble(diagnosis, left)
             await asyncio.sleep(min(AGAIN_SECONDS, left))
+            diagnosis = await self.run()
+        return diagnosis
 
     def _own(self, *, judges: bool) -> list[Finding]:
         """What needs no network."""
