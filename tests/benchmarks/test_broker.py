@@ -16,6 +16,11 @@ import pytest
 from tests.integration.deadlines import until
 
 _ROOT = Path(__file__).parents[2]
+# What runs in the background of a script has SIGINT ignored, and so has what it starts: here it is as at a terminal.
+_AT_A_TERMINAL = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 _WITH_A_SERVER = """
 import sys, time
 from benchmarks.broker import running
@@ -35,7 +40,9 @@ with running_broker() as broker:
 @contextlib.contextmanager
 def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a program; gives it and the first line that it prints."""
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _AT_A_TERMINAL + program], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield process, process.stdout.readline().strip()

@@ -38,29 +38,29 @@ async def test_without_the_extra_aiokafka_checks(bench: Bench, monkeypatch: pyte
 
 
 class _Damaging:
-    """A client whose first reply with records has a flipped bit in the last of them."""
+    """A client whose replies with records have a flipped bit in the last of them.
 
-    def __init__(self, client: Any, damaged: list[bytes]) -> None:
+    All of them: a reply to what was asked before the start at the committed offset is thrown away unseen.
+    """
+
+    def __init__(self, client: Any) -> None:
         self._client = client
-        self._damaged = damaged
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     async def send(self, *args: Any, **kwargs: Any) -> Any:
         reply = await self._client.send(*args, **kwargs)
-        if type(reply).__name__.startswith("FetchResponse") and not self._damaged:
+        if type(reply).__name__.startswith("FetchResponse"):
             reply.topics = [
-                (topic, [(*one[:-1], self._flip(one[-1])) for one in partitions])
+                (topic, [(*one[:-1], _flipped(one[-1])) for one in partitions])
                 for topic, partitions in reply.topics
             ]
         return reply
 
-    def _flip(self, records: bytes | None) -> bytes | None:
-        if not records:
-            return records
-        self._damaged.append(records)
-        return records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
+
+def _flipped(records: bytes | None) -> bytes | None:
+    return records and records[:-2] + bytes([records[-2] ^ 1]) + records[-1:]
 
 
 async def test_a_damaged_batch_ends_the_worker_and_the_next_one_reads_it_whole(
@@ -70,10 +70,9 @@ async def test_a_damaged_batch_ends_the_worker_and_the_next_one_reads_it_whole(
 
     Going on would not do: of what it had read beside the damaged batch aiokafka remembers only that it was read.
     """
-    damaged: list[bytes] = []
 
     def vouching(fetcher: Any, client: Any, extend: Callable[[int, bytes], int]) -> checksums.VouchingClient:
-        return checksums.VouchingClient(fetcher, _Damaging(client, damaged), extend)
+        return checksums.VouchingClient(fetcher, _Damaging(client), extend)
 
     monkeypatch.setattr(consumer_thread, "VouchingClient", vouching)
     await bench.produce(3, value=b"whole")
@@ -81,7 +80,7 @@ async def test_a_damaged_batch_ends_the_worker_and_the_next_one_reads_it_whole(
         await until(lambda: app.crashed, "the end of the first worker")
         assert isinstance(app.crash_reason, CorruptRecordException)
         assert hands.taken == []
-    assert len(damaged) == 1
+    monkeypatch.undo()
     async with bench.app() as (_, hands):
         await until(lambda: len(hands.taken) == 3, "three records")
         assert [event.message.value for _, event in hands.taken] == [b"whole"] * 3
