@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from judge.admission import Admission, Marks, Slots
+from judge.admission import Admission, Marks
 from judge.breaker import Breaker
 from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.pool_observer import PoolObserver
 from judge.quota import RateLimits
 from judge.tally import VERDICT, Tally, Verdict
+from judge.turns import Turns
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 """Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
@@ -38,11 +39,9 @@ class GuardedChat:
 
     Args:
         chat: The endpoint.
-        slots: Bound over all endpoints.
+        admission: Whose turn it is there.
         breaker: The endpoint's breaker.
-        max_in_flight: Calls at the same time at this endpoint at most; fewer while it is overloaded. At least 1.
-        requests_per_minute: Its configured limit; what its headers say counts too. None for none.
-        tokens_per_minute: Likewise.
+        turns: In which replies are handed on.
         call_seconds: Bound on one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
         observer: Hears of calls.
@@ -54,11 +53,9 @@ class GuardedChat:
         self,
         chat: ChatClient,
         *,
-        slots: Slots,
+        admission: Admission,
         breaker: Breaker,
-        max_in_flight: int,
-        requests_per_minute: float | None,
-        tokens_per_minute: float | None,
+        turns: Turns,
         call_seconds: float,
         budget_seconds: float,
         observer: PoolObserver,
@@ -68,18 +65,9 @@ class GuardedChat:
         self._chat = chat
         self.endpoint = chat.endpoint
         self.model = chat.model
-        self._turns = slots.turns
+        self._turns = turns
         self.breaker = breaker
-        self._admission = Admission(
-            chat.endpoint,
-            slots=slots,
-            breaker=breaker,
-            max_in_flight=max_in_flight,
-            requests_per_minute=requests_per_minute,
-            tokens_per_minute=tokens_per_minute,
-            observer=observer,
-            clock=clock,
-        )
+        self._admission = admission
         self._call_seconds = call_seconds
         self._budget_seconds = budget_seconds
         self._observer = observer

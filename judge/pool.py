@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from judge.admission import Slots
+from judge.admission import Admission, Slots
 from judge.breaker import Breaker
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
@@ -101,17 +101,26 @@ class EndpointPool:
 
     def _guarded(self, endpoint: Endpoint, slots: Slots) -> GuardedChat:
         patience = self.patience
-        return GuardedChat(
-            endpoint.chat,
+        breaker = Breaker(
+            failures=patience.breaker_failures,
+            longest_pause_seconds=patience.longest_breaker_seconds,
+            chance=self.chance,
+        )
+        admission = Admission(
+            endpoint.chat.endpoint,
             slots=slots,
-            breaker=Breaker(
-                failures=patience.breaker_failures,
-                longest_pause_seconds=patience.longest_breaker_seconds,
-                chance=self.chance,
-            ),
+            breaker=breaker,
             max_in_flight=min(slots.most, endpoint.max_in_flight or slots.most),
             requests_per_minute=endpoint.requests_per_minute,
             tokens_per_minute=endpoint.tokens_per_minute,
+            observer=self.observer,
+            clock=self.clock,
+        )
+        return GuardedChat(
+            endpoint.chat,
+            admission=admission,
+            breaker=breaker,
+            turns=slots.turns,
             call_seconds=min(patience.timeout_seconds, endpoint.call_seconds or patience.timeout_seconds),
             budget_seconds=patience.timeout_seconds,
             observer=self.observer,
