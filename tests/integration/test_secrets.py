@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.integration.deadlines import until
 from tests.integration.leaks import Scan, forms
 from tests.integration.login_front import login_front
+from tests.loopback import on_loopback
 from tests.streams.certificates import Authority
 from tests.streams.cli.processes import Ended, clean_environment, judgestream
 from tests.streams.cli.test_main import call
@@ -96,14 +97,9 @@ async def echoing_judge(always: int | None = None) -> AsyncIterator[EchoingJudge
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", judge.complete)
     app.router.add_get("/v1/models", judge.models)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    judge.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    try:
+    async with on_loopback(app) as address:
+        judge.url = f"{address}/v1"
         yield judge
-    finally:
-        await runner.cleanup()
 
 
 def document(

@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.loopback import on_loopback
+
 
 def completion(
     content: Any = '{"score": 5}',
@@ -109,13 +111,6 @@ async def fake_openai(*answers: Answer) -> AsyncIterator[FakeOpenAI]:
         fake.answers = list(answers)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", fake.handle)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    fake.url = f"http://{host}:{port}/v1"
-    try:
+    async with on_loopback(app, handler_cancellation=True) as address:
+        fake.url = f"{address}/v1"
         yield fake
-    finally:
-        await runner.cleanup()

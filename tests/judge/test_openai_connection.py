@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from judge.openai_connection import Connection
+from tests.loopback import on_loopback
 
 
 @asynccontextmanager
@@ -20,14 +21,8 @@ async def listening(seen: list[web.Request]) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with on_loopback(app) as address:
+        yield address
 
 
 @pytest.mark.parametrize(

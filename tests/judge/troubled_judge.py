@@ -14,6 +14,7 @@ from typing import Literal
 from aiohttp import web
 
 from tests.judge.fake_openai import completion
+from tests.loopback import on_loopback
 
 Trouble = Literal["none", "503", "429", "hang", "reset"]
 """429: every call is refused, with `Retry-After: 1`."""
@@ -106,12 +107,6 @@ async def troubled_judge(
     judge = TroubledJudge(content, latency_seconds, limit)
     app = web.Application()
     app.router.add_post("/v1/chat/completions", judge.handle)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    judge.url = f"http://{host}:{port}/v1"
-    try:
+    async with on_loopback(app, handler_cancellation=True) as address:
+        judge.url = f"{address}/v1"
         yield judge
-    finally:
-        await runner.cleanup()

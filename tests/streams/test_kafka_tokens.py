@@ -24,6 +24,7 @@ from streams.kafka_tokens import (
     open_tokens,
 )
 from streams.settings import OAuthSettings, SecuritySettings
+from tests.loopback import on_loopback
 
 SECRET = "s3cret/with+signs"
 
@@ -55,12 +56,9 @@ async def endpoint() -> AsyncIterator[Endpoint]:
     endpoint = Endpoint()
     app = web.Application()
     app.router.add_post("/token", endpoint.reply)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/token"
-    yield endpoint
-    await runner.cleanup()
+    async with on_loopback(app) as address:
+        endpoint.url = f"{address}/token"
+        yield endpoint
 
 
 class Clock:

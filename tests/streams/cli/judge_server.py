@@ -9,6 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.loopback import on_loopback
+
 EIFFEL_REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 EIFFEL_ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
 
@@ -84,12 +86,6 @@ async def judge_server(
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", server.complete)
     app.router.add_get("/v1/models", server.list_models)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    server.url = f"http://{host}:{port}/v1"
-    try:
+    async with on_loopback(app) as address:
+        server.url = f"{address}/v1"
         yield server
-    finally:
-        await runner.cleanup()

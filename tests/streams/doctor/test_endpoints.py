@@ -18,6 +18,7 @@ from judge.offline.server import OfflineJudge
 from streams.doctor.endpoints import EndpointExaminer
 from streams.doctor.finding import CheckName, Finding
 from streams.settings import MetricSettings, Settings
+from tests.loopback import on_loopback
 
 KEY = "sk-right-key-0123456789"
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
@@ -70,14 +71,9 @@ async def served(**bends: Any) -> AsyncIterator[Server]:
     app = web.Application()
     app.router.add_get("/v1/models", server.list_models)
     app.router.add_post("/v1/chat/completions", server.complete)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    try:
+    async with on_loopback(app) as address:
+        server.url = f"{address}/v1"
         yield server
-    finally:
-        await runner.cleanup()
 
 
 @pytest.fixture

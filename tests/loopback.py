@@ -1,0 +1,26 @@
+"""A web server of a test's own, on a free port of loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+
+@asynccontextmanager
+async def on_loopback(app: web.Application, **runner_options: Any) -> AsyncIterator[str]:
+    """Run an application for the length of a `with` block; gives its address, without a slash at the end.
+
+    Args:
+        app: The application.
+        runner_options: Of `web.AppRunner`, for tests in which a client breaks off.
+    """
+    runner = web.AppRunner(app, **{"shutdown_timeout": 0.1, "access_log": None, **runner_options})
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
