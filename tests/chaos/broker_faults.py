@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Callable
 
 from tests.chaos.arena import PARTITIONS, Arena
 from tests.chaos.checker import Report
@@ -20,18 +21,18 @@ FULL_AT_BYTES = 16_384
 @fault("broker stopped and started", access="alone")
 async def broker_stopped(arena: Arena) -> Report:
     """Stopped in order, away for some seconds, and back with its data."""
-    await arena.begin(stretch=2)
-    await asyncio.to_thread(arena.kafka.stop)
-    await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
-    await asyncio.to_thread(arena.kafka.start)
-    return await arena.verdict()
+    return await _away(arena, arena.kafka.stop)
 
 
 @fault("broker killed and started", access="alone")
 async def broker_killed(arena: Arena) -> Report:
     """SIGKILL, away for some seconds, and back with what it had written."""
+    return await _away(arena, arena.kafka.kill)
+
+
+async def _away(arena: Arena, end: Callable[[], None]) -> Report:
     await arena.begin(stretch=2)
-    await asyncio.to_thread(arena.kafka.kill)
+    await asyncio.to_thread(end)
     await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
     await asyncio.to_thread(arena.kafka.start)
     return await arena.verdict()
