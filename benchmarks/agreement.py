@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Line, data_file
+from judge.metrics.scoring import coverage_score
 from judge.offline.coverage_rules import coverage_evidence
 from judge.offline.relevance_rules import judge_claims
-from judge.scoring import coverage_score
-from judge.tags import page_number
-from judge.text import normalise
-from judge.words import words
+from judge.text.index import normalise
+from judge.text.tags import page_number
+from judge.text.words import words
 
 _LABELS = frozenset({"Complete", "Incomplete", "Missing"})
 

@@ -14,9 +14,9 @@ from math import log
 from random import Random
 from statistics import fmean, median
 
-from streams.detectors import ShiryaevRobertsEDetector
-from streams.monitor import MonitorConfig
-from streams.series import Sample, Series
+from streams.monitoring.monitor import MonitorConfig
+from streams.monitoring.series import Sample, Series
+from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
 
 SCORES = (5, 4, 3, 2, 1)
 GOOD = (0.70, 0.17, 0.08, 0.03, 0.02)  # mean 4.5

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Line, data_file
-from judge.coverage import Coverage
-from judge.evaluator import Judge
 from judge.metric import Metric
-from judge.relevance import Relevance
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.relevance.metric import Relevance
+from judge.verdict.evaluator import Judge
 from schemas import Scored
 from tests.judge.attacks.corpus import ATTACKS, PAGE_WORDS, attack_task
 from tests.judge.built_tasks import task_for

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.report import Line
-from judge.custom import PackMetric
-from judge.evaluator import Judge
-from judge.openai_chat import OpenAIChat
-from judge.packs import parse_pack
-from judge.pool import Endpoint, EndpointPool
-from judge.reliable import ReliableJudge
+from judge.endpoint.openai_chat import OpenAIChat
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
+from judge.pool.pool import Endpoint, EndpointPool
+from judge.pool.reliable import ReliableJudge
+from judge.verdict.evaluator import Judge
 from tests.judge.tasks import make_task
 from tests.judge.troubled_judge import FixedWindow, troubled_judge
 

@@ -18,8 +18,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from benchmarks.report import Line
 from schemas import Evaluator, Sampling, Scored, Source, Times
-from streams.exposition import OPENMETRICS, TEXT, expose
-from streams.metrics import Metrics
+from streams.telemetry.exposition import OPENMETRICS, TEXT, expose
+from streams.telemetry.instruments import Metrics
 
 APPS: Final = 20
 MODELS: Final = 10

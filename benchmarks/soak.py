@@ -26,9 +26,9 @@ from prometheus_client import CollectorRegistry
 from benchmarks.broker import PARTITIONS, Broker, fresh_name, running, running_broker
 from benchmarks.report import Line
 from streams.cli.running import run_until_stopped
-from streams.logs import set_up_logs
 from streams.settings import Settings
-from streams.worker import run_worker
+from streams.telemetry.logs import set_up_logs
+from streams.worker.run import run_worker
 
 EVENTS: Final = 1_000_000
 EVENTS_A_SECOND: Final = 8_000

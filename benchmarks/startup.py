@@ -42,7 +42,7 @@ def run() -> Iterator[dict[str, object]]:
             met=seconds < AIM_SECONDS,
             note=broker.name if name.startswith("worker") else "embedded broker and offline judge included",
         ).as_json()
-    imports = min(_seconds([sys.executable, "-c", "import streams.worker"]) for _ in range(ROUNDS))
+    imports = min(_seconds([sys.executable, "-c", "import streams.worker.run"]) for _ in range(ROUNDS))
     bare = min(_seconds([sys.executable, "-c", ""]) for _ in range(ROUNDS))
     yield Line(
         "start-up, of it the worker's imports",

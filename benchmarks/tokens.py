@@ -24,13 +24,13 @@ from typing import Any
 from benchmarks.report import Line, data_file
 from judge.chat import ChatMessage, ChatRequest
 from judge.metric import Outcome
+from judge.metrics.prompting import built_in_messages
+from judge.metrics.relevance.metric import Relevance
+from judge.metrics.response_schemas import RELEVANCE_SCHEMA
 from judge.offline.scorer import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
-from judge.prompting import built_in_messages
-from judge.relevance import Relevance
-from judge.response_schemas import RELEVANCE_SCHEMA
-from judge.tags import cited_pages, page_key, page_number
 from judge.task import build_task
+from judge.text.tags import cited_pages, page_key, page_number
 from schemas import QAEvent, Sampling, Source
 
 PAGES = 20

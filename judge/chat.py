@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from judge.quota import RateLimits
+from judge.pool.quota import RateLimits
 from schemas import Usage
 
 Role = Literal["system", "user", "assistant"]
@@ -55,7 +55,7 @@ class ChatReply:
 
 
 class ChatClient(Protocol):
-    """A judge endpoint. Implementations: `judge.openai_chat.OpenAIChat`, `judge.scripted.ScriptedChat`."""
+    """A judge endpoint. Implementations: `judge.endpoint.openai_chat.OpenAIChat`, `judge.endpoint.scripted.ScriptedChat`."""
 
     @property
     def endpoint(self) -> str:

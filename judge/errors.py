@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Literal
 
 from judge.chat import ChatReply
-from judge.quota import RateLimits
+from judge.pool.quota import RateLimits
 from schemas import FailedType
 
 UnavailableKind = Literal["rate_limited", "overloaded", "timeout", "unavailable"]

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from judge import evaluator
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
-from judge.guarded_metric import GuardedMetric, TextLimits
 from judge.metric import Metric
+from judge.metrics.packs.pack import load_pack
+from judge.metrics.registry import build_metric
 from judge.offline.chat import OfflineChat
-from judge.packs import load_pack
-from judge.redaction import Kind, Redactor
-from judge.registry import build_metric
 from judge.task import build_task
+from judge.text.redaction import Kind, Redactor
+from judge.verdict import evaluator
+from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -37,7 +37,7 @@ class Judge:
         api_key: Its key; else OPENAI_API_KEY.
         chat: An endpoint of one's own, in place of all these; stays the caller's to close.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
-        redact: What to replace in all texts before they leave the process (`judge.redaction.KINDS`).
+        redact: What to replace in all texts before they leave the process (`judge.text.redaction.KINDS`).
         timeout_seconds: Bound on one call, above 0.
 
     Raises:
@@ -132,7 +132,7 @@ def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_
     if not asked:
         raise JudgeConfigurationError("an endpoint needs a model; give model, or set OPENAI_MODEL")
     # Here, because the SDK takes longer to import than all the rest.
-    from judge.openai_chat import OpenAIChat  # noqa: PLC0415
+    from judge.endpoint.openai_chat import OpenAIChat  # noqa: PLC0415
 
     return OpenAIChat(
         endpoint="library",

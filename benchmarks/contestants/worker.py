@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry
 from benchmarks.contestants.pace import Pace
 from benchmarks.contestants.profiling import profiled
 from streams.cli.running import run_until_stopped
-from streams.logs import set_up_logs
 from streams.settings import Settings
-from streams.worker import run_worker
+from streams.telemetry.logs import set_up_logs
+from streams.worker.run import run_worker
 
 LOOK_SECONDS = 0.02
 _PAGE_BYTES = 4096

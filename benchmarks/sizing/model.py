@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 
 from benchmarks.sizing.figures import MEASURED, Figures
-from streams.estimators import FEWEST_EFFECTIVE, PRIOR_DEVIATION, student_quantile
+from streams.monitoring.statistics.estimators import FEWEST_EFFECTIVE, PRIOR_DEVIATION, student_quantile
 
 SECONDS_PER_DAY = 86_400
 TARGET_LOAD = 0.6

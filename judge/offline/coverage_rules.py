@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from judge.offline.lexical import Searched, Sentence, Statement, Token, is_citation, split
-from judge.sentences import sentences
-from judge.text import TextIndex, normalise
-from judge.words import share_stem, words
+from judge.text.index import TextIndex, normalise
+from judge.text.sentences import sentences
+from judge.text.words import share_stem, words
 
 MAX_UNITS = 300
 """Facts and conclusions that are listed; of a longer reference, neighbours are put together."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judge.sentences import sentences
-from judge.text import TextIndex
-from judge.words import is_content, words
+from judge.text.index import TextIndex
+from judge.text.sentences import sentences
+from judge.text.words import is_content, words
 
 THRESHOLD = 0.6
 """Share of a statement's weight that a passage must have."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from judge.metrics.scoring import relevance_cap
 from judge.offline.lexical import Match, Searched, Statement, tokens
-from judge.scoring import relevance_cap
-from judge.tags import Claim, tagged_claims, untagged_segments
-from judge.words import content_words
+from judge.text.tags import Claim, tagged_claims, untagged_segments
+from judge.text.words import content_words
 
 MAX_CLAIMS = 300
 """Claims that are listed; what an answer claims beyond them counts as left out."""

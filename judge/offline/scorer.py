@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from judge.metrics.prompting import parse_fenced
+from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.scoring import coverage_score
 from judge.offline.coverage_rules import coverage_evidence
 from judge.offline.relevance_rules import relevance_evidence
-from judge.prompting import parse_fenced
-from judge.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
-from judge.scoring import coverage_score
-from judge.tags import page_key, page_number
+from judge.text.tags import page_key, page_number
 
 REFUSAL = "offline judge knows coverage and relevance only"
 """Said to a prompt that is not one of the project's own: a number for it would be invented."""

@@ -1,1 +1,1 @@
-"""The command line: one module a command. What is heavy is imported inside the command that needs it."""
+"""The command line: words in, exit code out."""

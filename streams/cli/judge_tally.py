@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas import Failed, Scored, Usage
-from streams.estimators import WeightedSums
-from streams.file_judging import InvalidLine, Outcome
+from streams.judging.lines import InvalidLine, Outcome
+from streams.monitoring.statistics.estimators import WeightedSums
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from streams.cli.errors import BadUsageError, CommandError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streams.acls import Grant
-    from streams.kafka_errors import Explanation
+    from streams.kafka.access.errors import Explanation
+    from streams.kafka.topics.grants import Grant
     from streams.settings import KafkaSettings, Settings
 
 START_TIMEOUT_SECONDS = 20.0
@@ -51,8 +51,8 @@ class Connection:
             BadUsageError: A secret or certificate is not where the settings say.
         """
         from streams.cli.settings import bad_settings
-        from streams.connection import client_options
         from streams.errors import SettingsError
+        from streams.kafka.access.access import client_options
 
         try:
             return client_options(self.kafka)
@@ -96,8 +96,8 @@ class Connection:
             raise
 
     async def _explanation(self) -> Explanation | None:
-        from streams.kafka_errors import explain
-        from streams.kafka_reach import reach
+        from streams.kafka.access.errors import explain
+        from streams.kafka.access.reach import reach
 
         try:
             await reach(self.kafka)
@@ -109,8 +109,8 @@ class Connection:
         """Ask before the client does what it says nothing useful about when it may not."""
         from aiokafka.client import AIOKafkaClient
 
-        from streams.kafka_errors import KafkaAccessError
-        from streams.permissions import refuse_denied
+        from streams.kafka.access.errors import KafkaAccessError
+        from streams.kafka.topics.permissions import refuse_denied
 
         asking = AIOKafkaClient(**self.client_options())
         try:

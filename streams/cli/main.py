@@ -10,19 +10,19 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from streams.cli.broker import broker
-from streams.cli.config import app as config_app
-from streams.cli.demo import demo
-from streams.cli.doctor import doctor
+from streams.cli.commands.broker import broker
+from streams.cli.commands.config import app as config_app
+from streams.cli.commands.demo import demo
+from streams.cli.commands.doctor import doctor
+from streams.cli.commands.health import health
+from streams.cli.commands.judge import judge
+from streams.cli.commands.offline_judge import offline_judge
+from streams.cli.commands.produce import produce
+from streams.cli.commands.tail import tail
+from streams.cli.commands.topics import topics
+from streams.cli.commands.worker import worker
 from streams.cli.errors import CommandError
-from streams.cli.health import health
-from streams.cli.judge import judge
-from streams.cli.offline_judge import offline_judge
-from streams.cli.produce import produce
 from streams.cli.settings import DEBUG_VARIABLE
-from streams.cli.tail import tail
-from streams.cli.topics import topics
-from streams.cli.worker import worker
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 """Click's base of all usage errors. Typer carries a Click of its own in some versions and not in others; this is

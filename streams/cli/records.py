@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
-from streams.printable import printable
-from streams.reasons import reason_of
 from streams.settings import TopicSettings
+from streams.text.printable import printable
+from streams.text.reasons import reason_of
 
 MAX_TEXT_CHARS = 80
 

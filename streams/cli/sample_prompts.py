@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
-from judge.fitting import estimated_tokens, request_tokens
 from judge.task import build_task
+from judge.verdict.fitting import estimated_tokens, request_tokens
 from schemas import QAEvent, Sampling, Source
-from streams.judging import build_metrics
-from streams.printable import printable
+from streams.judging.build import build_metrics
+from streams.text.printable import printable
 
 if TYPE_CHECKING:
     from streams.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schemas import Alert, DeadLetter, Failed, JudgeTask, Scored, Source, Unscored
-from streams.estimators import WeightedSums
+from streams.monitoring.statistics.estimators import WeightedSums
 
 _Place = tuple[str, int, int]
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from schemas import Alert, Failed, Scored, Unscored
 from streams.demo.accounting import Accounts
-from streams.estimators import WeightedSums
+from streams.monitoring.statistics.estimators import WeightedSums
 
 BASELINE_VERDICTS = 100
 """The first so many verdicts of a metric say what is normal."""

@@ -12,8 +12,8 @@ from rich.live import Live
 from schemas import Failed, Scored
 from streams.demo.board import Board
 from streams.demo.view import Flow, Heading, LiveView
-from streams.printable import printable
-from streams.reasons import reason_of
+from streams.text.printable import printable
+from streams.text.reasons import reason_of
 
 LINE_SECONDS = 2.0
 

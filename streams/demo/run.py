@@ -27,9 +27,9 @@ from streams.demo.summary import summary
 from streams.demo.view import Flow, Heading
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import StreamsError
-from streams.monitor_config import BUILT_IN_RANGES
+from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import EndpointSettings, Settings
-from streams.worker import Running, run_worker
+from streams.worker.run import Running, run_worker
 
 TICK_SECONDS = 0.25
 STALLED_SECONDS = 60.0

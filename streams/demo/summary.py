@@ -11,8 +11,8 @@ from rich.text import Text
 
 from streams.demo.accounting import Balance
 from streams.demo.board import Board
-from streams.estimators import WeightedSums
-from streams.printable import printable
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.text.printable import printable
 
 
 def summary(

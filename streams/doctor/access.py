@@ -7,14 +7,14 @@ from typing import Final
 
 from aiokafka.errors import ClusterAuthorizationFailedError, GroupAuthorizationFailedError, for_code
 
-from streams.acls import Operation
+from streams.doctor.facts import GroupView, Right, TopicView
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
-from streams.doctor.kafka_facts import GroupView, Right, TopicView
 from streams.doctor.needs import Need
 from streams.doctor.topics import acl_command
-from streams.kafka_errors import principal_of
-from streams.printable import printable
+from streams.kafka.access.errors import principal_of
+from streams.kafka.topics.grants import Operation
 from streams.settings import KafkaSettings
+from streams.text.printable import printable
 
 OUR_PROTOCOL: Final = "roundrobin"
 """How workers share partitions; a group in which others share them in another way would refuse them."""

@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from streams.connection import client_options
 from streams.doctor.access import judge_group, judge_hidden, judge_producer, judge_topic_rights
+from streams.doctor.facts import Cluster, GroupView
+from streams.doctor.facts import Settings as ShownSettings
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
-from streams.doctor.kafka_facts import Cluster, GroupView
-from streams.doctor.kafka_facts import Settings as ShownSettings
-from streams.doctor.kafka_probe import KafkaProbe, Met
 from streams.doctor.needs import topic_needs
+from streams.doctor.probe import KafkaProbe, Met
 from streams.doctor.topics import Expected, judge_topic, largest_record, session_problems, split_problem
 from streams.errors import SettingsError, StreamsError
-from streams.kafka_errors import explain
-from streams.printable import printable
-from streams.roster import AgentName, group_of
+from streams.kafka.access.access import client_options
+from streams.kafka.access.errors import explain
+from streams.kafka.topics.flow import AgentName, group_of
 from streams.settings import KafkaSettings, Settings
+from streams.text.printable import printable
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
 _TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from judge.errors import JudgeConfigurationError, PromptPackError
+from judge.metrics.packs.pack import load_pack
 from judge.offline import OFFLINE_MODEL
-from judge.packs import load_pack
-from streams.connection import client_options
 from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
-from streams.judging import build_metric, check_prices, judge_endpoints, price_of
-from streams.masking import SHORT_SECRET, short_secrets
-from streams.printable import printable
+from streams.judging.build import build_metric, check_prices, judge_endpoints, price_of
+from streams.kafka.access.access import client_options
 from streams.settings import EndpointSettings, Settings, resolve_api_key
-from streams.web_access import is_loopback, open_access
+from streams.telemetry.masking import SHORT_SECRET, short_secrets
+from streams.text.printable import printable
+from streams.worker.port.access import is_loopback, open_access
 
 
 def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:

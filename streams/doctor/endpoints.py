@@ -17,14 +17,14 @@ import aiohttp
 import orjson
 
 from judge.chat import ChatRequest
+from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
-from judge.evaluator import Judge
-from judge.openai_chat import OpenAIChat
 from judge.task import build_task
+from judge.verdict.evaluator import Judge
 from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
-from streams.judging import (
+from streams.judging.build import (
     build_judges,
     build_metrics,
     build_prices,
@@ -32,9 +32,9 @@ from streams.judging import (
     open_chat,
     smallest_window,
 )
-from streams.printable import printable
 from streams.settings import EndpointSettings, Settings, resolve_api_key
-from streams.web_access import is_loopback
+from streams.text.printable import printable
+from streams.worker.port.access import is_loopback
 
 CLOCK_WARNING_SECONDS: Final = 5.0
 MAX_LIST_BYTES: Final = 4 * 1024 * 1024

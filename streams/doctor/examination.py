@@ -13,9 +13,9 @@ from streams.doctor.configuration import examine_budget, examine_packs, examine_
 from streams.doctor.endpoints import EndpointExaminer
 from streams.doctor.finding import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
 from streams.doctor.machine import examine_port, examine_process
-from streams.masking import settings_masker
-from streams.roster import AGENTS, AgentName
+from streams.kafka.topics.flow import AGENTS, AgentName
 from streams.settings import Settings
+from streams.telemetry.masking import settings_masker
 
 AGAIN_SECONDS: Final = 1.0
 """Pause between two examinations while somebody waits."""

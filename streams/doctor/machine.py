@@ -16,7 +16,7 @@ import orjson
 
 from streams.doctor.finding import Finding, failed, ok, warning
 from streams.settings import Settings, TelemetrySettings
-from streams.web_access import is_loopback
+from streams.worker.port.access import is_loopback
 
 SPARE_DESCRIPTORS: Final = 128
 """For the broker's connections, the port's visitors, files and the event loop."""

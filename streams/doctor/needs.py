@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from streams.acls import Operation, worker_grants
-from streams.roster import AgentName, group_of
+from streams.kafka.topics.flow import AgentName, group_of
+from streams.kafka.topics.grants import Operation, worker_grants
 from streams.settings import Settings
 
 

@@ -8,14 +8,14 @@ from typing import Final
 
 from aiokafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
 
-from streams.acls import CLUSTER, Grant, Operation, commands
-from streams.broker_settings import TopicFacts, problems_of
+from streams.doctor.facts import TopicView
 from streams.doctor.finding import Finding, failed, ok, warning
-from streams.doctor.kafka_facts import TopicView
 from streams.doctor.needs import Need
-from streams.kafka_errors import principal_of
+from streams.kafka.access.errors import principal_of
+from streams.kafka.topics.broker_settings import TopicFacts, problems_of
+from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
+from streams.kafka.topics.plan import plan_topics, topics_tool
 from streams.settings import KafkaSettings, Settings
-from streams.topic_plan import plan_topics, topics_tool
 
 TOPIC_SETTINGS: Final = (
     "cleanup.policy",

@@ -8,13 +8,13 @@ import ipaddress
 import logging
 from typing import TYPE_CHECKING, Final
 
-from streams.embedded.coordinator import GroupCoordinator
-from streams.embedded.data_apis import DataApis
+from streams.embedded.apis.data import DataApis
+from streams.embedded.apis.groups import GroupApis
+from streams.embedded.apis.topics import TopicApis
 from streams.embedded.errors import EmbeddedBrokerError
-from streams.embedded.group_apis import GroupApis
-from streams.embedded.server import ApiTable, Server
-from streams.embedded.topic_apis import TopicApis
-from streams.embedded.topics import Topics
+from streams.embedded.groups.coordinator import GroupCoordinator
+from streams.embedded.log.topics import Topics
+from streams.embedded.protocol.server import ApiTable, Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ EmbeddedBrokerError
 
 from __future__ import annotations
 
-from streams.embedded.protocol import ErrorCode
+from streams.embedded.protocol.codes import ErrorCode
 
 
 class EmbeddedBrokerError(Exception):

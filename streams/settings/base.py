@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from streams.problems import PROBLEMS
+from streams.settings.problems import PROBLEMS
 
 
 class Section(BaseModel):

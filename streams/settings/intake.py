@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from schemas.base import LabelName, MetricName
-from streams.conditions import EventCondition, EventField, LabelsCondition
-from streams.ingest.mapping import mapping_problems
-from streams.routing import Route
-from streams.sampling import DEFAULT_STRATUM, Rule, SamplingKey, SamplingPolicy
+from streams.intake.conditions import EventCondition, EventField, LabelsCondition
+from streams.intake.reading.mapping import mapping_problems
+from streams.intake.routing import Route
+from streams.intake.sampling import DEFAULT_STRATUM, Rule, SamplingKey, SamplingPolicy
 from streams.settings.base import FilePath, Rate, Section, refuse
 
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
-from judge.redaction import Kind
-from streams.budget import BudgetLimits
+from judge.text.redaction import Kind
 from streams.errors import SettingsError
+from streams.judging.budget import BudgetLimits
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"

@@ -12,7 +12,7 @@ import yaml
 from pydantic import SecretStr, ValidationError
 
 from streams.errors import SettingsError
-from streams.problems import annotation_at, describe, dotted, explain, names_at, suggest
+from streams.settings.problems import annotation_at, describe, dotted, explain, names_at, suggest
 from streams.settings.tree import Settings
 
 ENV_PREFIX = "JUDGESTREAM_"

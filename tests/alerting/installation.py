@@ -17,7 +17,7 @@ from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_quest
 from streams.demo.stage import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.settings import EndpointSettings, Settings
-from streams.worker import Running, run_worker
+from streams.worker.run import Running, run_worker
 from tests.integration.deadlines import until
 
 _STOP_SECONDS = 40.0

@@ -23,7 +23,7 @@ from benchmarks.sizing.model import (
     verdicts_for,
 )
 from benchmarks.sizing.tables import EXAMPLES, number, tables
-from streams.estimators import WeightedSums, student_quantile
+from streams.monitoring.statistics.estimators import WeightedSums, student_quantile
 
 ROUND = Figures(
     skipped_cpu_seconds=1e-6,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from streams.embedded.wire import Reader, Writer
+from streams.embedded.protocol.wire import Reader, Writer
 
 Mode = Literal["pass", "slow", "half-open"]
 _PRODUCE = 0

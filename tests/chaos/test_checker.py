@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.conditions import EventCondition, LabelsCondition
-from streams.ingest import Ingest
-from streams.routing import Route, route
-from streams.sampling import SamplingPolicy
+from streams.intake.conditions import EventCondition, LabelsCondition
+from streams.intake.reading import Ingest
+from streams.intake.routing import Route, route
+from streams.intake.sampling import SamplingPolicy
 from tests.chaos.checker import MetricRule, Policy, Record, Report, Written, check, expected, result_id
 from tests.chaos.feed import event
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboards.__main__ import FOLDER, all_dashboards, main, stale
-from streams.metrics import CATALOGUE, LABELS, label_names
+from streams.telemetry.instruments import CATALOGUE, LABELS, label_names
 from tests.dashboards.promql import names, plain, rules, selectors
 
 _FILES = sorted(FOLDER.glob("*.json"))

@@ -11,7 +11,7 @@ import yaml
 
 from streams.cli.main import run as judgestream
 from streams.settings import Settings, load_settings
-from streams.worker import STOP_SECONDS
+from streams.worker.run import STOP_SECONDS
 from tests.toolbox import run, tool
 
 ROOT = Path(__file__).parents[2]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import yaml
 
-from judge.fitting import CUT_KIND
-from judge.guarded_chat import FIRST_PAUSE_SECONDS, MANY_REFUSALS, MISCONFIGURED_SECONDS
-from judge.openai_chat import MAX_REPLY_BYTES
-from judge.reliable import TRIES_BEFORE_NEXT
-from judge.suspicion import ODDS
+from judge.endpoint.openai_chat import MAX_REPLY_BYTES
+from judge.pool.guarded_chat import FIRST_PAUSE_SECONDS, MANY_REFUSALS, MISCONFIGURED_SECONDS
+from judge.pool.reliable import TRIES_BEFORE_NEXT
+from judge.pool.suspicion import ODDS
+from judge.verdict.fitting import CUT_KIND
 from streams.settings import JudgeSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "judge.md"

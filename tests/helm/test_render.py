@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from streams.cli.main import app
-from streams.roster import group_of
+from streams.kafka.topics.flow import group_of
 from streams.settings import load_settings
 from tests.helm.chart import (
     CHART,
@@ -31,13 +31,7 @@ from tests.helm.chart import (
     workers,
 )
 from tests.helm.renders import GOLDEN, golden, text_of
-from tests.toolbox import (
-    custom_resource_definitions,
-    kubernetes_schemas,
-    kubernetes_versions,
-    run,
-    tool,
-)
+from tests.toolbox import custom_resource_definitions, kubernetes_schemas, kubernetes_versions, run, tool
 
 pytestmark = pytest.mark.tools
 

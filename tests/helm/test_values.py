@@ -229,7 +229,7 @@ def test_the_chart_installs_this_version() -> None:
 
 def test_the_grace_period_covers_the_drain() -> None:
     """The chart counts with what a worker takes at worst: 20 s to finish and 15 s to leave are 35."""
-    from streams.worker import CLOSE_SECONDS, STOP_SECONDS
+    from streams.worker.run import CLOSE_SECONDS, STOP_SECONDS
 
     helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
     _, _, rest = helpers.partition('define "judgestream.drainSeconds" -}}')

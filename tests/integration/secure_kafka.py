@@ -15,14 +15,14 @@ import trustme
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from streams.embedded.wire import Reader, Writer
+from streams.embedded.protocol.wire import Reader, Writer
 from tests.integration.kafka import ApacheKafka
 from tests.integration.wire_client import WireClient, init_producer_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from streams.acls import Grant
+    from streams.kafka.topics.grants import Grant
 
 ADMIN = "admin"
 PASSWORD = "right-password"

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatClient
 from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscored
-from streams.roster import AGENTS, AgentName
+from streams.kafka.topics.flow import AGENTS, AgentName
 from streams.settings import Settings
-from streams.worker import Running, run_worker
+from streams.worker.run import Running, run_worker
 from tests.integration.deadlines import until
 
 DEADLINE_SECONDS = 45.0

@@ -12,15 +12,15 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from streams.embedded.protocol import ApiKey, ErrorCode
-from streams.embedded.wire import Writer
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.wire import Writer
 from tests.integration.deadlines import take, until
 from tests.integration.wire_client import WireClient, await_coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from streams.embedded.wire import Reader
+    from streams.embedded.protocol.wire import Reader
     from tests.integration.conftest import RunningBroker
 
 pytestmark = pytest.mark.timeout(60)

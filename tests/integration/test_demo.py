@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.streams.cli.judge_server import judge_server
+from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import judgestream, running
 
 SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"

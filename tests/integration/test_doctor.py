@@ -15,15 +15,15 @@ import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from judge.endpoint.scripted import ScriptedChat
 from judge.offline import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
-from judge.scripted import ScriptedChat
 from streams.doctor.examination import Examination
 from streams.doctor.finding import Diagnosis, Finding
-from streams.doctor.kafka_probe import KafkaProbe
+from streams.doctor.probe import KafkaProbe
 from streams.embedded.broker import EmbeddedBroker
-from streams.embedded.protocol import ApiKey, ErrorCode
-from streams.embedded.wire import Writer
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.wire import Writer
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage, event

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streams.acls import Grant, checking_grants
 from streams.doctor.examination import Examination
 from streams.doctor.finding import CheckName, Diagnosis, Finding
+from streams.kafka.topics.grants import Grant, checking_grants
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.test_kafka_security import GuardedStage
 from tests.integration.ways_in import ENVIRONMENT, FAULTS, USER, Fault, mutual, scram, tls, token, without

@@ -11,12 +11,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from streams.acls import worker_grants
-from streams.kafka_errors import KafkaAccessError
-from streams.roster import AGENTS, AgentName, group_of
+from streams.kafka.access.errors import KafkaAccessError
+from streams.kafka.topics.admin import ensure_topics
+from streams.kafka.topics.flow import AGENTS, AgentName, group_of
+from streams.kafka.topics.grants import worker_grants
+from streams.kafka.topics.plan import plan_topics
 from streams.settings import Settings
-from streams.topic_plan import plan_topics
-from streams.topics import ensure_topics
 from tests.integration.kafka import write_tools
 from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, scram

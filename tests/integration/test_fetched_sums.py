@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import CorruptRecordException
 
-from streams.transport import checksums, consumer_thread
+from streams.kafka.transport import checksums, consumer_thread
 from tests.integration.deadlines import until
 from tests.integration.test_transport import Bench, bench
 

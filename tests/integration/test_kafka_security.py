@@ -19,15 +19,15 @@ from aiohttp import web
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from streams.acls import Grant, checking_grants, creating_grants, produce_grants, worker_grants
-from streams.connection import Access, client_options
-from streams.kafka_connections import open_connection
-from streams.kafka_errors import KafkaAccessError, explain
-from streams.kafka_reach import reach
-from streams.roster import AGENTS, AgentName, group_of, needed_topics
+from streams.kafka.access.access import Access, client_options
+from streams.kafka.access.connections import open_connection
+from streams.kafka.access.errors import KafkaAccessError, explain
+from streams.kafka.access.reach import reach
+from streams.kafka.topics.admin import ensure_topics
+from streams.kafka.topics.flow import AGENTS, AgentName, group_of, needed_topics
+from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants, worker_grants
+from streams.kafka.topics.plan import plan_topics
 from streams.settings import KafkaSettings
-from streams.topic_plan import plan_topics
-from streams.topics import ensure_topics
 from tests.integration.deadlines import until
 from tests.integration.secure_kafka import PASSWORD, TOKEN_LIFE_SECONDS, SecureKafka
 from tests.integration.stage import Stage, event

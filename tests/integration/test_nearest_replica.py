@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.consumer import fetcher
 
-from streams.transport import Plan
+from streams.kafka.transport import Plan
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 from tests.integration.test_transport import Bench

@@ -206,14 +206,14 @@ class Worker:
 
 
 _FORCED = """
-import judge.evaluator, streams.agents.judge
-handle = streams.agents.judge.JudgeAgent.handle
+import judge.verdict.evaluator, streams.judging.agent
+handle = streams.judging.agent.JudgeAgent.handle
 async def failing(self, record, *args, **kwargs):
     held = {held!r}
     if b'"e3"' in (record.value or b""):
         raise RuntimeError("forced") from ValueError("with " + held)
     return await handle(self, record, *args, **kwargs)
-streams.agents.judge.JudgeAgent.handle = failing
+streams.judging.agent.JudgeAgent.handle = failing
 """
 """Makes the worker fail within, at one event, with a secret in a variable and in the cause."""
 

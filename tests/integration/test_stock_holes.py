@@ -25,14 +25,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.transport.drivers import aiokafka as stock
 from prometheus_client import CollectorRegistry
 
-import streams.app
+import streams.kafka.app
 from schemas import result_id
-from streams.agents.pipeline import Pipeline
-from streams.app import App, add_agent, build_app
-from streams.metrics import Metrics
-from streams.output import Output, TooLargeError
+from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.output import Output, TooLargeError
+from streams.kafka.transport import Plan, Room
 from streams.settings import KafkaSettings
-from streams.transport import Plan, Room
+from streams.telemetry.instruments import Metrics
+from streams.worker.pipeline import Pipeline
 from tests.integration.conftest import RunningBroker
 from tests.integration.deadlines import until
 
@@ -284,9 +284,9 @@ async def test_a_write_that_fails_is_no_success(rig: Rig, way: str) -> None:
 
 async def test_a_consumer_that_waits_stays_in_its_group(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is held up for longer than the longest pause between polls: afterwards reading goes on."""
-    monkeypatch.setattr(streams.app, "MAX_POLL_INTERVAL_SECONDS", 2.0)
+    monkeypatch.setattr(streams.kafka.app, "MAX_POLL_INTERVAL_SECONDS", 2.0)
     # With the stock transport a full stream buffer is what pauses partitions, with ours the room.
-    monkeypatch.setattr(streams.app, "STREAM_BUFFER_RECORDS", 4 if rig.is_stock else 1_000)
+    monkeypatch.setattr(streams.kafka.app, "STREAM_BUFFER_RECORDS", 4 if rig.is_stock else 1_000)
     await rig.produce(60)
     app = rig.build()
     go_on = asyncio.Event()

@@ -12,12 +12,12 @@ import yaml
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from streams.broker_settings import shown_settings
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.main import app
+from streams.kafka.topics.admin import TopicsError
+from streams.kafka.topics.broker_settings import shown_settings
+from streams.kafka.topics.making import make_topics
 from streams.settings import Settings
-from streams.topic_making import make_topics
-from streams.topics import TopicsError
 from tests.integration.conftest import RunningBroker
 
 

@@ -12,9 +12,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import RebalanceInProgressError
 from faust.types import TP
 
-from streams.app import App, add_agent, build_app
+from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.transport import Consumer, Plan, Room, consumer, consumer_thread
 from streams.settings import KafkaSettings
-from streams.transport import Consumer, Plan, Room, consumer, consumer_thread
 from tests.integration.deadlines import until
 
 

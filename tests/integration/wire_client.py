@@ -7,8 +7,8 @@ import struct
 import time
 from typing import TYPE_CHECKING, Self
 
-from streams.embedded.protocol import ApiKey, ErrorCode
-from streams.embedded.wire import Reader, Writer
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.wire import Reader, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ import signal
 import sys
 
 from streams.settings import load_settings
-from streams.worker import run_worker
+from streams.worker.run import run_worker
 
 
 async def main(path: str) -> None:

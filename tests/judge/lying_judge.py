@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from judge.chat import ChatRequest
-from judge.coverage import Coverage
+from judge.endpoint.scripted import ScriptedChat
 from judge.errors import InvalidVerdictError
 from judge.metric import Metric, ScoredOutcome
-from judge.prompting import parse_fenced
-from judge.relevance import Relevance
-from judge.scripted import ScriptedChat
-from judge.sentences import sentences
-from judge.tags import page_number, tagged_claims, untagged_segments
-from judge.words import content_words, share_stem, words
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.prompting import parse_fenced
+from judge.metrics.relevance.metric import Relevance
+from judge.text.sentences import sentences
+from judge.text.tags import page_number, tagged_claims, untagged_segments
+from judge.text.words import content_words, share_stem, words
 from schemas import JudgeTask
 from tests.judge.tasks import make_task
 

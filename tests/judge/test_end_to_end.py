@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from judge.evaluator import Judge
+from judge.endpoint.openai_chat import OpenAIChat
 from judge.metric import Mode
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.registry import build_metric
 from judge.offline import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
-from judge.openai_chat import OpenAIChat
-from judge.packs import parse_pack
-from judge.registry import build_metric
+from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Unscored
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import judge
-from judge.coverage import Coverage
+from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError
 from judge.library import Judge
+from judge.metrics.coverage.metric import Coverage
 from judge.offline import OFFLINE_MODEL
-from judge.scripted import ScriptedChat
 from schemas import Failed, QAEvent, Scored, Unscored
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from judge.custom import PackMetric
-from judge.packs import parse_pack
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
 from judge.task import build_task
 from schemas import QAEvent, Sampling, Source, result_id
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import drop_rule
-from streams.metrics import CATALOGUE
+from streams.telemetry.instruments import CATALOGUE
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import (
     FILES,

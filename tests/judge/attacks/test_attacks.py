@@ -6,16 +6,16 @@ from collections import Counter
 import pytest
 
 from judge.chat import ChatRequest
-from judge.coverage import Coverage
-from judge.evaluator import Judge
+from judge.endpoint.scripted import ScriptedChat
 from judge.metric import Inputs, Metric
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.prompting import parse_fenced
+from judge.metrics.relevance.metric import Relevance
 from judge.offline.scorer import judge_messages
-from judge.packs import parse_pack
-from judge.prompting import parse_fenced
-from judge.quoting import quoted
-from judge.relevance import Relevance
-from judge.scripted import ScriptedChat
-from judge.text import neutralize
+from judge.text.index import neutralize
+from judge.text.quoting import quoted
+from judge.verdict.evaluator import Judge
 from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.judge.attacks.corpus import ATTACKS, EVENT, PAGE_WORDS, Attack, attack_task
 from tests.judge.lying_judge import lying_chat

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.coverage_evidence import verify_coverage
-from judge.coverage_items import CoverageReply
+from judge.metrics.coverage.evidence import verify_coverage
+from judge.metrics.coverage.items import CoverageReply
+from judge.metrics.response_schemas import COVERAGE_SCHEMA
 from judge.offline.coverage_rules import MAX_TERMS, MAX_UNITS, coverage_evidence
-from judge.response_schemas import COVERAGE_SCHEMA
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 PIECES = st.sampled_from(

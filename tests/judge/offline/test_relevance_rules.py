@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.metrics.relevance.evidence import RelevanceReply, verify_relevance
+from judge.metrics.response_schemas import RELEVANCE_SCHEMA
 from judge.offline.relevance_rules import MAX_CLAIMS, judge_claims, relevance_evidence
-from judge.relevance_evidence import RelevanceReply, verify_relevance
-from judge.response_schemas import RELEVANCE_SCHEMA
 
 QUESTION = "How tall is the Eiffel Tower, and where is it?"
 PAGES = {

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from judge.metrics.prompting import fence
 from judge.offline.scorer import REFUSAL, judge_messages
-from judge.prompting import fence
 
 REFERENCE = "The Eiffel Tower is in Paris. It was built in 1889."
 ANSWER = "The Eiffel Tower was built in 1889 in Paris."

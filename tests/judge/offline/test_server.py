@@ -9,10 +9,10 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from judge.errors import JudgeConfigurationError
+from judge.metrics.prompting import fence
+from judge.metrics.response_schemas import COVERAGE_SCHEMA
 from judge.offline import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
-from judge.prompting import fence
-from judge.response_schemas import COVERAGE_SCHEMA
 
 USER = {
     "role": "user",

@@ -12,7 +12,7 @@ from schemas import Alert, Estimate
 from streams.demo.accounting import Accounts
 from streams.demo.board import Board, Series
 from streams.demo.view import Flow, Heading, LiveView, sparkline, standing_alerts
-from streams.estimators import WeightedSums
+from streams.monitoring.statistics.estimators import WeightedSums
 from tests.streams.results import at, failed, scored
 
 HOSTILE = "\x1b[2J\x07[bold red]\u202eevil"

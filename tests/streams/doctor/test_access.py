@@ -9,9 +9,9 @@ import pytest
 from aiokafka.protocol.types import Int32, String
 
 from streams.doctor.access import judge_group, judge_hidden, judge_producer, judge_topic_rights
-from streams.doctor.kafka_facts import GroupView, Right, TopicView, rights_of
+from streams.doctor.facts import GroupView, Right, TopicView, rights_of
 from streams.doctor.needs import Need
-from streams.kafka_requests import GroupWithRights, TopicsWithRights
+from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights
 from streams.settings import KafkaSettings
 
 KAFKA = KafkaSettings()

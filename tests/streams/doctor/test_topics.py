@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streams.doctor.kafka_facts import Partition, TopicView
+from streams.doctor.facts import Partition, TopicView
 from streams.doctor.needs import Need, topic_needs
 from streams.doctor.topics import Expected, acl_command, judge_topic, largest_record, split_problem
-from streams.roster import AgentName
+from streams.kafka.topics.flow import AgentName
 from streams.settings import KafkaSettings, Settings
 
 READ, TASKS, WRITTEN = Need(reads=True), Need(reads=True, writes=True, is_tasks=True), Need(writes=True)

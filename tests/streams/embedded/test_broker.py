@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.errors import EmbeddedBrokerError, RefusedError
-from streams.embedded.protocol import ApiKey, ErrorCode
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.wire import Writer
 from streams.embedded.threaded import ThreadedBroker, broker_in_thread
-from streams.embedded.wire import Writer
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
 
 

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from streams.errors import SettingsError
-from streams.problems import explain
 from streams.settings import Settings, TopicSettings, default_endpoints
+from streams.settings.problems import explain
 
 
 def complaint(**sections: Any) -> str:

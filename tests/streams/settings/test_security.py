@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 
 from streams.errors import SettingsError
-from streams.problems import explain
 from streams.settings import (
     OAuthSettings,
     SecuritySettings,
@@ -18,6 +17,7 @@ from streams.settings import (
     resolve_client_secret,
     resolve_key_password,
 )
+from streams.settings.problems import explain
 
 OAUTH = {"token_url": "https://login.example.com/token", "client_id": "c", "client_secret_env": "S"}
 BEARER = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER"}

@@ -1,0 +1,143 @@
+"""Reading a chat completion: strict about what a verdict needs, lenient about everything else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from judge.text.surrogates import without_lone_surrogates
+from schemas import Usage
+
+_SHOWN_BYTES = 200
+
+
+class NoCompletionError(Exception):
+    """A body that is no chat completion.
+
+    Args:
+        start: How it begins, on one line.
+        body: Where it is an error that a gateway wrapped into a success, the decoded body.
+        status: And the status that this error names.
+        usage: Tokens that it says were used all the same.
+    """
+
+    def __init__(
+        self,
+        start: str,
+        *,
+        body: dict[str, Any] | None = None,
+        status: int = 0,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(start)
+        self.body = body
+        self.status = status
+        self.usage = usage or Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The first choice of a completion."""
+
+    text: str
+    refusal: str
+    """Empty where there is none."""
+    finish_reason: str | None
+    model: str | None
+    usage: Usage
+
+
+class _Message(msgspec.Struct):
+    content: Any = None
+    refusal: Any = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Body(msgspec.Struct):
+    choices: list[_Choice]
+    model: str | None = None
+    usage: Any = None
+
+
+_BODY = msgspec.json.Decoder(_Body)
+
+
+def read_completion(raw: bytes) -> Completion:
+    """Read a reply's body.
+
+    Raises:
+        NoCompletionError: It is none, or it has no choice.
+    """
+    try:
+        body = _BODY.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        body = None
+    if body is None or not body.choices:
+        body = _read_otherwise(raw)
+    if not body.choices:
+        raise NoCompletionError(_start(raw), usage=_usage(body.usage))
+    choice = body.choices[0]
+    return Completion(
+        text=_text(choice.message.content),
+        refusal=_text(choice.message.refusal),
+        finish_reason=choice.finish_reason,
+        model=body.model,
+        usage=_usage(body.usage),
+    )
+
+
+def _read_otherwise(raw: bytes) -> _Body:
+    """What the fast reader does not take: lone surrogates in a text, and errors in the place of a completion."""
+    try:
+        loaded = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise NoCompletionError(_start(raw)) from None
+    if isinstance(loaded, dict) and loaded.get("error"):
+        # Some gateways answer 200 and put the status of what stands behind them into the error.
+        error = loaded["error"]
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 502
+        raise NoCompletionError(_start(raw), body=loaded, status=status, usage=_usage(loaded.get("usage")))
+    try:
+        return msgspec.convert(loaded, _Body)
+    except msgspec.ValidationError:
+        raise NoCompletionError(_start(raw)) from None
+
+
+def _start(raw: bytes) -> str:
+    return repr(" ".join(raw[:_SHOWN_BYTES].decode("utf-8", "replace").split()))
+
+
+def _text(content: Any) -> str:
+    """A message's text; some servers give it in parts."""
+    if isinstance(content, str):
+        return without_lone_surrogates(content)
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        return without_lone_surrogates("".join(part for part in parts if isinstance(part, str)))
+    return ""
+
+
+def _usage(usage: Any) -> Usage:
+    """Token counts; what a server leaves out or garbles counts 0, for no verdict is worth losing over it."""
+    if not isinstance(usage, dict):
+        return Usage()
+    details = usage.get("prompt_tokens_details")
+    input_tokens = _count(usage.get("prompt_tokens"))
+    cached_tokens = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    return Usage(
+        input_tokens=input_tokens,
+        cached_tokens=min(input_tokens, cached_tokens),
+        output_tokens=_count(usage.get("completion_tokens")),
+    )
+
+
+def _count(value: Any) -> int:
+    return max(0, value) if isinstance(value, int) else 0

@@ -1,0 +1,360 @@
+"""A judge behind an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
+
+The `openai` SDK does the connecting, authenticating and proxying (`judge.endpoint.connection`); the request goes out as bytes
+that orjson wrote and comes back as the raw reply.
+Retries are nobody's business here: one call is one try. Only where the endpoint refuses the way in which the reply's form
+is asked for, a call goes on at once with the next weaker way, and what the endpoint takes is remembered for later calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+import orjson
+
+from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
+from judge.endpoint.completion import NoCompletionError, read_completion
+from judge.endpoint.connection import Connection, HttpReply, TooLargeReplyError
+from judge.endpoint.rate_headers import rate_limits
+from judge.endpoint.refusals import error_for_status
+from judge.endpoint.response_formats import AskedForm, ResponseFormat, asked_form
+from judge.errors import (
+    EventError,
+    InvalidVerdictError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+    ResponseFormatError,
+)
+from judge.text.surrogates import without_lone_surrogates
+from schemas import Usage
+
+_log = logging.getLogger(__name__)
+
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+MAX_REPLY_BYTES = 4 * 1024 * 1024
+"""A verdict needs a few kilobytes; more than this is not one."""
+
+_RESERVED = frozenset(
+    {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
+)
+_CACHED_SCHEMAS = 64
+_NO_TOKENS = Usage()
+
+
+class OpenAIChat:
+    """One model at one endpoint.
+
+    To be created in a running event loop, and used and closed in that same one.
+
+    Args:
+        endpoint: The endpoint's configured name, for results and messages.
+        model: The model to ask.
+        base_url: Where the API is, up to and with `/v1`; OpenAI's own by default.
+        api_key: Sent as the bearer token. Never taken from the environment here, so that one service's key does not
+            travel to another; an endpoint that needs none gets a placeholder.
+        timeout_seconds: Bound on one whole call, from the wait for a connection to the last byte; above 0.
+        max_connections: Connections to the endpoint at most; no less than the calls in flight. At least 1.
+        max_reply_bytes: A larger reply body is not read to its end.
+
+    Raises:
+        JudgeConfigurationError: An argument cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        model: str,
+        base_url: str = OPENAI_BASE_URL,
+        api_key: str = "",
+        timeout_seconds: float = 30.0,
+        max_connections: int = 256,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        host = _host(endpoint, base_url)
+        if timeout_seconds <= 0:
+            raise JudgeConfigurationError(
+                f"timeout_seconds of judge endpoint {endpoint} must be above 0, got {timeout_seconds}"
+            )
+        if max_connections < 1:
+            raise JudgeConfigurationError(
+                f"max_connections of judge endpoint {endpoint} must be at least 1, got {max_connections}"
+            )
+        key = api_key.strip()
+        if not (key.isascii() and key.isprintable()):
+            raise JudgeConfigurationError(
+                f"the API key of judge endpoint {endpoint} holds characters that no HTTP header can carry: "
+                "look for line breaks or quotes in the secret"
+            )
+        self._endpoint = endpoint
+        self._model = model
+        self._key = key
+        self._timeout_seconds = timeout_seconds
+        self._max_reply_bytes = max_reply_bytes
+        self._length_parameter = _length_parameter(host)
+        self._response_format = ResponseFormat.JSON_SCHEMA
+        self._forms: dict[tuple[int, ResponseFormat], tuple[ResponseSchema, AskedForm]] = {}
+        self._connection = Connection(
+            base_url=base_url,
+            api_key=key or "none-needed",
+            timeout_seconds=timeout_seconds,
+            max_connections=max_connections,
+            max_reply_bytes=max_reply_bytes,
+            # No proxy of the environment leads to this machine itself.
+            trust_env=not _is_loopback(host),
+        )
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's configured name."""
+        return self._endpoint
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._model
+
+    @property
+    def response_format(self) -> ResponseFormat:
+        """How a reply's form is asked for; weaker than a JSON Schema once the endpoint refused that."""
+        return self._response_format
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Ask once.
+
+        Raises:
+            JudgeUnavailableError: Connection, time limit, a temporary status, or a reply that is no chat
+                completion (a proxy's page is an outage of what stands behind it).
+            JudgeConfigurationError: Key, address, model or parameters cannot work.
+            EventError: The endpoint refuses this request, or its reply is cut, refused or too large.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        response_format = self._response_format
+        while True:
+            try:
+                return await self._try(request, response_format, deadline)
+            except ResponseFormatError:
+                weaker = response_format.weaker
+                if weaker is None:
+                    raise
+                response_format = weaker
+
+    async def _try(self, request: ChatRequest, response_format: ResponseFormat, deadline: float) -> ChatReply:
+        content = self._body(request, response_format)
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout_at(deadline):
+                reply = await self._connection.post(content)
+        except TimeoutError as error:
+            raise JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
+                kind="timeout",
+            ) from error
+        except TooLargeReplyError as error:
+            if error.is_success:
+                # A success of such a size is this request's own: waiting for a smaller one would take for ever.
+                raise InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}") from error
+            raise self._unreachable(error) from error
+        except (httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(error) from error
+        return self._reply(reply, request, response_format, time.perf_counter() - started)
+
+    async def close(self) -> None:
+        """Release the connections."""
+        await self._connection.close()
+
+    def _unreachable(self, error: Exception) -> JudgeUnavailableError:
+        return JudgeUnavailableError(
+            f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
+        )
+
+    def _body(
+        self, request: ChatRequest, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA
+    ) -> bytes:
+        clash = _RESERVED.intersection(request.parameters)
+        if clash:
+            raise JudgeConfigurationError(
+                f"parameters of judge endpoint {self._endpoint} must not hold {', '.join(sorted(clash))}: "
+                "the judge sets these itself"
+            )
+        body: dict[str, Any] = {"model": self._model, "messages": request.messages}
+        if request.response_schema is not None:
+            form = self._form(request.response_schema, response_format)
+            body["messages"] = form.with_instruction(request.messages)
+            if form.response_format is not None:
+                body["response_format"] = form.response_format
+        if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
+            body[self._length_parameter] = request.max_output_tokens
+        body.update(request.parameters)
+        try:
+            return orjson.dumps(body)
+        except TypeError:
+            # Lone surrogates in a text; rare enough to pay for only when it happens.
+            body["messages"] = tuple(
+                ChatMessage(message.role, without_lone_surrogates(message.content))
+                for message in body["messages"]
+            )
+        try:
+            return orjson.dumps(body)
+        except TypeError as error:
+            raise JudgeConfigurationError(
+                f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
+            ) from error
+
+    def _form(self, schema: ResponseSchema, response_format: ResponseFormat) -> AskedForm:
+        """Written once for each schema (the entry keeps the schema, so its id stays its own)."""
+        key = (id(schema), response_format)
+        known = self._forms.get(key)
+        if known is not None:
+            return known[1]
+        if len(self._forms) >= _CACHED_SCHEMAS:
+            self._forms.clear()
+        form = asked_form(schema, response_format)
+        self._forms[key] = (schema, form)
+        return form
+
+    def _remember(self, response_format: ResponseFormat) -> None:
+        """Ask in this way from now on. Called once the endpoint took it, for a refusal may be about something else."""
+        formats = list(ResponseFormat)
+        if formats.index(response_format) > formats.index(self._response_format):
+            _log.warning(
+                "judge endpoint %s refuses response_format %s; from now on it is asked by: %s, with the schema in the prompt",
+                self._endpoint,
+                self._response_format.value,
+                response_format.value,
+            )
+            self._response_format = response_format
+
+    def _reply(
+        self, reply: HttpReply, request: ChatRequest, response_format: ResponseFormat, seconds: float
+    ) -> ChatReply:
+        schema_sent = _sends_format(request, response_format)
+        if not reply.is_success:
+            raise self._status_error(
+                reply.status, _error_body(reply.content), reply.headers, schema_sent=schema_sent
+            )
+        try:
+            completion = read_completion(reply.content)
+        except NoCompletionError as error:
+            paid = _paid(ChatReply("", self._model, error.usage, seconds))
+            if error.body is not None:
+                refusal = self._status_error(error.status, error.body, reply.headers, schema_sent=schema_sent)
+                refusal.reply = paid
+                raise refusal from error
+            kind = reply.headers.get("content-type", "no content type")
+            raise JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no chat "
+                f"completion ({kind}): {error}",
+                reply=paid,
+            ) from error
+        if request.response_schema is not None:
+            self._remember(response_format)
+        answer = ChatReply(
+            text=completion.text,
+            model=completion.model or self._model,
+            usage=completion.usage,
+            seconds=seconds,
+            limits=rate_limits(reply.headers.raw),
+        )
+        if completion.refusal:
+            raise EventError(
+                "content_refused",
+                f"judge {self._model} refused: {completion.refusal[:500]}",
+                reply=_paid(answer),
+            )
+        if completion.finish_reason == "content_filter":
+            raise EventError(
+                "content_refused",
+                f"the content filter of {self._endpoint} stopped {self._model}",
+                reply=_paid(answer),
+            )
+        if completion.finish_reason == "length":
+            raise EventError(
+                "reply_cut",
+                f"the reply of {self._model} ended at its length limit ({request.max_output_tokens} tokens asked for)",
+                reply=_paid(answer),
+            )
+        return answer
+
+    def _status_error(
+        self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
+    ) -> JudgeError:
+        return error_for_status(
+            endpoint=self._endpoint,
+            status=status,
+            body=body,
+            headers=headers,
+            now=datetime.now(UTC),
+            schema_sent=schema_sent,
+            secret=self._key,
+        )
+
+
+def _error_body(content: bytes) -> object:
+    """The decoded JSON of a refusal, or its text where it is none."""
+    text = content.decode("utf-8", "replace").strip()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _paid(reply: ChatReply) -> ChatReply | None:
+    """The reply, if its endpoint says that tokens were used for it."""
+    return reply if reply.usage != _NO_TOKENS else None
+
+
+def _sends_format(request: ChatRequest, response_format: ResponseFormat) -> bool:
+    return request.response_schema is not None and response_format is not ResponseFormat.PLAIN
+
+
+def _host(endpoint: str, base_url: str) -> str:
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in {"http", "https"}:
+        raise JudgeConfigurationError(
+            f"base_url of judge endpoint {endpoint} must be an http:// or https:// address, got {base_url!r}"
+        )
+    return host
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _length_parameter(host: str) -> str:
+    """How the bound on the reply is called.
+
+    OpenAI itself has deprecated `max_tokens`, and its newer models refuse it. Nearly everything else that speaks this
+    protocol knows `max_tokens`, and some of it knows nothing else. Either may be set among the parameters and is then
+    sent alone.
+    """
+    is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
+    return "max_completion_tokens" if is_openai else "max_tokens"
+
+
+def _root(error: BaseException) -> str:
+    """The first cause's own words: what stands above it only says that there was one."""
+    seen = error
+    while seen.__cause__ is not None:
+        seen = seen.__cause__
+    return f"{type(seen).__name__}: {seen}" if str(seen) else type(seen).__name__

@@ -1,0 +1,1 @@
+"""How an answer is scored: from texts and a reply to an outcome. Pure."""

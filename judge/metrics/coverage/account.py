@@ -1,0 +1,125 @@
+"""Whether a coverage judge's items account for the reference, so that leaving out what was missed gains nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from judge.text.index import TextIndex, normalise
+from judge.text.sentences import sentences
+from judge.text.words import Word, content_words, is_content, words
+
+MIN_SENTENCE_WORDS = 3
+"""A sentence of the reference with so many content words must be covered by half."""
+MIN_UNTOUCHED_WORDS = 2
+"""A shorter one with so many must be touched at all: "It was completed in 1889." has two."""
+FACTS_SHARE = 4
+"""Facts must have at least one in so many of the words that the items have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceSentence:
+    """A sentence of the reference, with the words by which it is told whether items account for it."""
+
+    start: int
+    end: int
+    words: tuple[Word, ...]
+    own: AbstractSet[Word] = frozenset()
+    """Those of the words that the question does not say already."""
+
+    @property
+    def telling(self) -> Sequence[Word]:
+        """Its own words, or all where it has none, in their order."""
+        return [word for word in self.words if word in self.own] if self.own else self.words
+
+
+class Account:
+    """Holds the spans on which items rest against the whole reference.
+
+    Args:
+        reference: The reference.
+        own: Its words that the question does not say already.
+    """
+
+    def __init__(self, reference: TextIndex, own: Sequence[Word]) -> None:
+        self._reference = reference
+        self._own = own
+
+    def bears(self, facts: Iterable[str], conclusions: Iterable[str]) -> bool:
+        """Whether facts have enough of the reference for conclusions to be drawn from.
+
+        Args:
+            facts: The spans of the facts.
+            conclusions: Those of the conclusions.
+        """
+        telling = self._own or content_words(self._reference)
+        of_facts = self._covered(facts, telling)
+        both = of_facts | self._covered(conclusions, telling)
+        return FACTS_SHARE * len(of_facts) >= len(both)
+
+    def left_out(self, spans: Collection[str]) -> list[ReferenceSentence]:
+        """What the items leave out of the reference: its sentences of which less than half is covered, in their order.
+
+        Of a short sentence one covered word is enough, and the shortest are held against the judge all together only.
+
+        Args:
+            spans: The spans of all items.
+        """
+        if not words(self._reference):
+            # Signs alone, say: no item at all is the only way to leave them out.
+            return [] if spans else [ReferenceSentence(0, len(self._reference.text), ())]
+        says = is_content if content_words(self._reference) else _any_word
+        all_words = [word for word in words(self._reference) if says(word.text)]
+        covered = self._covered(spans, all_words)
+        enough = min(MIN_SENTENCE_WORDS, len(all_words))
+        long: list[ReferenceSentence] = []
+        short: list[ReferenceSentence] = []
+        for sentence in self._sentences(all_words):
+            untouched = len(sentence.words) >= MIN_UNTOUCHED_WORDS and covered.isdisjoint(sentence.telling)
+            (long if untouched or len(sentence.words) >= enough else short).append(sentence)
+        missed = [sentence for sentence in long if _is_left_out(sentence.telling, covered)]
+        pool = [word for sentence in short for word in sentence.telling]
+        if sum(len(sentence.words) for sentence in short) >= enough and _is_left_out(pool, covered):
+            missed += [sentence for sentence in short if _is_left_out(sentence.telling, covered)]
+        return sorted(missed, key=lambda one: one.start)
+
+    def _covered(self, spans: Iterable[str], all_words: Sequence[Word]) -> set[Word]:
+        """The reference's words that stand in a span, at any of the places where that span stands."""
+        different = {normalise(span): span for span in spans}
+        places = sorted(place for span in different.values() for place in self._reference.find_all(span))
+        covered: set[Word] = set()
+        reached = 0
+        waiting = iter(all_words)
+        word = next(waiting, None)
+        for start, end in places:
+            reached = max(reached, end)
+            while word is not None and word.start < reached:
+                if word.start >= start:
+                    covered.add(word)
+                word = next(waiting, None)
+        return covered
+
+    def _sentences(self, all_words: Sequence[Word]) -> list[ReferenceSentence]:
+        """The reference's sentences with their words; one that repeats another is left out."""
+        own = set(self._own)
+        found: dict[tuple[str, ...], ReferenceSentence] = {}
+        position = 0
+        for start, end in sentences(self._reference.text):
+            inside = []
+            while position < len(all_words) and all_words[position].start < end:
+                inside.append(all_words[position])
+                position += 1
+            found.setdefault(
+                tuple(word.text for word in inside),
+                ReferenceSentence(start, end, tuple(inside), own.intersection(inside)),
+            )
+        return list(found.values())
+
+
+def _is_left_out(some: Collection[Word], covered: AbstractSet[Word]) -> bool:
+    return 2 * sum(word in covered for word in some) < len(some)
+
+
+def _any_word(_: str) -> bool:
+    return True

@@ -1,0 +1,1 @@
+"""Metrics from prompt packs: a team's own prompts and score range."""

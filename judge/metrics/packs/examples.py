@@ -1,0 +1,116 @@
+"""Few-shot examples of a prompt pack: events with the reply that a judge should give to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from judge.errors import InvalidVerdictError, PromptPackError
+from judge.metric import Inputs
+from judge.metrics.packs.templates import InputName
+from judge.metrics.reply import extract_verdict
+
+MAX_EXAMPLES = 50
+"""Every example is sent with every call."""
+
+_NAMES: Mapping[str, InputName] = {
+    "question": "question",
+    "input": "question",
+    "answer": "answer",
+    "output_text": "answer",
+    "reference": "reference",
+    "context": "context",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example: the texts that fill the template in, and the reply."""
+
+    inputs: Inputs
+    reply: str
+
+
+def read_examples(
+    given: Any, *, uses: frozenset[InputName], score_range: tuple[int, int] | None
+) -> tuple[Example, ...]:
+    """Check a pack's examples.
+
+    Args:
+        given: A list of mappings: the texts that the templates use, under the names of either dialect, and `reply`, a mapping or the
+            text as the judge should write it.
+        uses: The texts that the templates put in; each example must have them, and no others.
+        score_range: Where it is known, the reply's score must be in it.
+
+    Raises:
+        PromptPackError: One of them cannot be used.
+    """
+    if not isinstance(given, list) or len(given) > MAX_EXAMPLES:
+        count = f", got {len(given)}" if isinstance(given, list) else ""
+        raise PromptPackError(f"examples must be a list of at most {MAX_EXAMPLES}{count}")
+    return tuple(_example(number, one, uses, score_range) for number, one in enumerate(given, 1))
+
+
+def _example(
+    number: int, given: Any, uses: frozenset[InputName], score_range: tuple[int, int] | None
+) -> Example:
+    where = f"example {number}"
+    if not isinstance(given, Mapping):
+        raise PromptPackError(f"{where} must be a mapping with {_listed(uses)} and reply")
+    texts: dict[InputName, Any] = {}
+    for key, value in given.items():
+        if key == "reply":
+            continue
+        name = _NAMES.get(key)
+        if name is None or name in texts or name not in uses:
+            reason = "is given twice" if name in texts else "is not among what the templates use"
+            raise PromptPackError(f"{where}: {key!r} {reason}; it takes {_listed(uses)} and reply")
+        texts[name] = _context(where, value) if name == "context" else _text(where, key, value)
+    missing = uses - texts.keys()
+    if missing:
+        raise PromptPackError(f"{where} lacks {_listed(missing)}, which the templates use")
+    return Example(
+        Inputs(
+            question=texts.get("question", ""),
+            answer=texts.get("answer", ""),
+            reference=texts.get("reference"),
+            context=texts.get("context"),
+        ),
+        _reply(where, given.get("reply"), score_range),
+    )
+
+
+def _text(where: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise PromptPackError(f"{where}: {key} must be a text, got {value!r:.60}")
+    return value
+
+
+def _context(where: str, value: Any) -> dict[str, str]:
+    pages = {"Page-1": value} if isinstance(value, str) else value
+    if not isinstance(pages, Mapping) or not all(
+        isinstance(name, str) and isinstance(text, str) for name, text in pages.items()
+    ):
+        raise PromptPackError(f"{where}: context must be a mapping of a page's name to its text")
+    return dict(pages)
+
+
+def _reply(where: str, value: Any, score_range: tuple[int, int] | None) -> str:
+    try:
+        reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
+        score = extract_verdict(reply)["score"]
+    except (TypeError, ValueError, RecursionError, InvalidVerdictError) as error:
+        raise PromptPackError(
+            f'{where}: reply must be what the judge should say, with a "score", as in {{"score": 4}}: {error}'
+        ) from error
+    if score_range is not None and (type(score) is not int or not score_range[0] <= score <= score_range[1]):
+        raise PromptPackError(
+            f"{where}: the reply's score must be a whole number from {score_range[0]} to {score_range[1]}, got {score!r:.60}"
+        )
+    return reply.strip()
+
+
+def _listed(names: frozenset[InputName] | set[InputName]) -> str:
+    return ", ".join(name for name in ("question", "answer", "reference", "context") if name in names)

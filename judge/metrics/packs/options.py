@@ -1,0 +1,106 @@
+"""What a prompt pack says beside its prompts: name, score range, response schema, examples."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from judge.chat import ResponseSchema
+from judge.errors import PromptPackError
+
+MAX_SCORES = 101
+"""Possible scores a range may have: each is a time series of its own."""
+MAX_SCORE = 1000
+"""Largest score, and with a minus the smallest."""
+
+_KNOWN = ("name", "score_range", "response_schema", "examples")
+_SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    """A pack's options, checked."""
+
+    name: str | None
+    score_range: tuple[int, int] | None
+    response_schema: ResponseSchema | None
+    examples: Any = ()
+    """As given; `judge.metrics.packs.examples` reads them, when it is known what the templates use."""
+
+
+def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
+    """Check the options; keys that are not known are ignored with a warning.
+
+    Raises:
+        PromptPackError: One of them cannot be used.
+    """
+    for key in given:
+        if key not in _KNOWN:
+            close = difflib.get_close_matches(str(key), _KNOWN, n=1)
+            meant = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(_KNOWN)}"
+            warnings.append(f"{key!r} is ignored{meant}")
+    name = given.get("name")
+    if name is not None and not (isinstance(name, str) and name.strip()):
+        raise PromptPackError(f"name must be a text, got {name!r}")
+    score_range = None if given.get("score_range") is None else read_score_range(given["score_range"])
+    schema = given.get("response_schema")
+    return PackOptions(
+        name=name,
+        score_range=score_range,
+        response_schema=None if schema is None else _response_schema(schema, warnings),
+        examples=[] if given.get("examples") is None else given["examples"],
+    )
+
+
+def read_score_range(value: Any) -> tuple[int, int]:
+    """Read a score range.
+
+    Args:
+        value: Lowest and highest score as a pair, or a mapping with `min` and `max`.
+
+    Raises:
+        PromptPackError: It is none, or too wide.
+    """
+    ends = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
+    # bool is an int to Python, and to nobody who writes a range.
+    if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) is int for end in ends)):
+        raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
+    low, high = ends
+    if not -MAX_SCORE <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
+        raise PromptPackError(
+            f"score_range must go from a lower to a higher number within -{MAX_SCORE}..{MAX_SCORE} "
+            f"and hold at most {MAX_SCORES} scores, got {list(ends)}"
+        )
+    return low, high
+
+
+def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
+    schema = given
+    if isinstance(given, str):
+        try:
+            schema = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise PromptPackError(f"response_schema is not JSON: {error}") from error
+    name = "verdict"
+    if isinstance(schema, dict) and isinstance(schema.get("schema"), dict):
+        # As it stands in a chat completion's response_format.
+        named = schema.get("name")
+        name = named if isinstance(named, str) and _SCHEMA_NAME.fullmatch(named) else name
+        schema = schema["schema"]
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or "score" not in properties:
+        raise PromptPackError('response_schema must be the JSON Schema of an object with a property "score"')
+    try:
+        json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PromptPackError(f"response_schema holds what JSON cannot: {error}") from error
+    if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
+        warnings.append(
+            "response_schema is sent in strict mode, which many endpoints take only with `additionalProperties: false` "
+            "and every property listed as required"
+        )
+    return ResponseSchema(name=name, schema=schema)

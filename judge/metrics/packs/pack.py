@@ -1,0 +1,229 @@
+"""Prompt packs: a metric's prompts in a file, so that it takes no code.
+
+Two dialects are read.
+
+**Markdown**: optional front matter between two `---` lines, then a system and a user part, each under a line that says so
+(`## System`, `# User prompt`, `**System**`, `User:`; not within a code fence). A file without such a line is all user
+part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the answer; `{{ sample.output_text }}` is the
+same), `{{ item.reference }}`, `{{ item.context }}`.
+
+**YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`, `{context}`.
+
+The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema` (a JSON
+Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply` to it): they go before
+the event as turns of their own, the user's last template filled in with the example's texts and then its reply. All other braces are text and stay. Texts are put in at once, so that what stands in an answer is
+never read as a placeholder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from judge.chat import ChatMessage, ResponseSchema, Role
+from judge.errors import PromptPackError
+from judge.metric import Inputs
+from judge.metrics.packs.encoding import decode
+from judge.metrics.packs.examples import Example, read_examples
+from judge.metrics.packs.options import PackOptions, read_options
+from judge.metrics.packs.templates import (
+    MARKDOWN,
+    YAML,
+    Dialect,
+    InputName,
+    Template,
+    read_template,
+    split_front_matter,
+    split_roles,
+)
+from judge.metrics.prompting import short_hash
+from judge.text.index import neutralize
+
+MAX_PACK_BYTES = 1024 * 1024
+"""A larger file is no prompt."""
+
+_ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+}
+_YAML_ENDINGS = frozenset({".yaml", ".yml", ".json"})
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPack:
+    """Prompts from a file.
+
+    `uses` names the inputs that the templates put in; `warnings` says what was repaired, left alone or ignored.
+    """
+
+    name: str | None
+    messages: tuple[tuple[Role, Template], ...]
+    uses: frozenset[InputName]
+    score_range: tuple[int, int] | None = None
+    response_schema: ResponseSchema | None = None
+    examples: tuple[Example, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """Hash of the templates, 12 hexadecimal digits; the same for the same prompts in either dialect."""
+        parts = [
+            [role, [[piece.text, piece.is_input] for piece in template]] for role, template in self.messages
+        ]
+        shown: list[Any] = [[message.role, message.content] for message in self._example_turns()]
+        return short_hash(
+            json.dumps([*parts, shown] if shown else parts, ensure_ascii=True, separators=(",", ":"))
+        )
+
+    def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
+        """The messages for one event. Texts go in neutralized (`judge.text.index.neutralize`), a missing one as nothing."""
+        turns = [ChatMessage(role, self._filled(template, inputs)) for role, template in self.messages]
+        if not self.examples:
+            return tuple(turns)
+        # After the instructions: constant, so that endpoints can cache them with these.
+        first = next(place for place, turn in enumerate(turns) if turn.role != "system")
+        return (*turns[:first], *self._example_turns(), *turns[first:])
+
+    def _example_turns(self) -> Iterator[ChatMessage]:
+        template = next((template for role, template in reversed(self.messages) if role == "user"), ())
+        for example in self.examples:
+            yield ChatMessage("user", self._filled(template, example.inputs))
+            yield ChatMessage("assistant", example.reply)
+
+    def _filled(self, template: Template, inputs: Inputs) -> str:
+        texts: dict[str, str] = {
+            "question": neutralize(inputs.question),
+            "answer": neutralize(inputs.answer),
+            "reference": neutralize(inputs.reference or ""),
+            "context": render_context(inputs.context or {}) if "context" in self.uses else "",
+        }
+        return "".join(texts[piece.text] if piece.is_input else piece.text for piece in template)
+
+
+def render_context(context: Mapping[str, str]) -> str:
+    """Pages as a pack's prompt shows them: the page's name and a colon, then its text, with a blank line between."""
+    return "\n\n".join(f"{neutralize(name)}:\n{neutralize(text)}" for name, text in context.items())
+
+
+def load_pack(path: Path) -> PromptPack:
+    """Read a prompt pack from a file.
+
+    Args:
+        path: `.yaml`, `.yml` or `.json` for the YAML dialect; anything else is Markdown.
+
+    Raises:
+        PromptPackError: It cannot be read, or does not say what it must.
+    """
+    try:
+        size = path.stat().st_size
+        raw = path.read_bytes() if size <= MAX_PACK_BYTES else b""
+    except OSError as error:
+        raise PromptPackError(f"prompt pack {path} cannot be read: {error.strerror or error}") from error
+    if size > MAX_PACK_BYTES:
+        raise PromptPackError(
+            f"prompt pack {path} must be at most {MAX_PACK_BYTES} bytes, got {size}; shorten it"
+        )
+    dialect: Literal["markdown", "yaml"] = "yaml" if path.suffix.lower() in _YAML_ENDINGS else "markdown"
+    return parse_pack(raw, dialect=dialect, origin=str(path))
+
+
+def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str) -> PromptPack:
+    """Read a prompt pack from bytes; see `load_pack`.
+
+    Args:
+        raw: The file: UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252 with a warning.
+            Text that was once decoded wrongly ("â€™") is repaired, with a warning.
+        dialect: Which of the two it is.
+        origin: Names the pack in messages.
+
+    Raises:
+        PromptPackError: It does not say what it must.
+    """
+    try:
+        text, warnings = decode(raw)
+        if dialect == "yaml":
+            parts, given = _yaml_parts(text)
+            rules = YAML
+        else:
+            parts, given = _markdown_parts(text, warnings)
+            rules = MARKDOWN
+        options = read_options(given, warnings)
+        return _pack(parts, rules, options, warnings)
+    except PromptPackError as error:
+        raise PromptPackError(f"prompt pack {origin}: {error}") from error.__cause__
+
+
+def _pack(
+    parts: list[tuple[Role, str]], dialect: Dialect, options: PackOptions, warnings: list[str]
+) -> PromptPack:
+    messages = tuple((role, read_template(text, dialect, warnings)) for role, text in parts)
+    uses = frozenset(piece.name for _, template in messages for piece in template if piece.name is not None)
+    if not uses:
+        raise PromptPackError(
+            f"it uses none of the names that are filled in ({dialect.listed}); {dialect.hint(parts)}"
+        )
+    if "answer" not in uses:
+        raise PromptPackError(
+            f"it never shows the answer to judge; put {dialect.spelling('answer')} where the answer belongs"
+        )
+    if not any(role == "user" for role, _ in messages):
+        raise PromptPackError("it has no user part; the answer to judge belongs into one")
+    return PromptPack(
+        name=options.name,
+        messages=messages,
+        uses=uses,
+        score_range=options.score_range,
+        response_schema=options.response_schema,
+        examples=read_examples(options.examples, uses=uses, score_range=options.score_range),
+        warnings=tuple(warnings),
+    )
+
+
+def _markdown_parts(text: str, warnings: list[str]) -> tuple[list[tuple[Role, str]], dict[str, Any]]:
+    front, body = split_front_matter(text)
+    given = {} if front is None else _load_yaml(front, "the front matter")
+    if not isinstance(given, dict):
+        raise PromptPackError("the front matter must be a YAML mapping such as `score_range: [1, 5]`")
+    return split_roles(body, warnings), given
+
+
+def _yaml_parts(text: str) -> tuple[list[tuple[Role, str]], dict[str, Any]]:
+    loaded = _load_yaml(text, "it")
+    given: dict[str, Any] = {"messages": loaded} if isinstance(loaded, list) else loaded
+    if not isinstance(given, dict) or not isinstance(given.get("messages"), list) or not given["messages"]:
+        raise PromptPackError("it must hold a `messages:` list with a role and a content each")
+    parts = [_yaml_message(number, message) for number, message in enumerate(given["messages"], 1)]
+    return parts, {key: value for key, value in given.items() if key != "messages"}
+
+
+def _yaml_message(number: int, message: Any) -> tuple[Role, str]:
+    if not isinstance(message, dict):
+        raise PromptPackError(f"message {number} must be a mapping with `role` and `content`")
+    named = message.get("role")
+    role = _ROLES.get(named.lower()) if isinstance(named, str) else None
+    if role is None:
+        raise PromptPackError(
+            f"message {number} must have a role of system, user or assistant, got {named!r}"
+        )
+    content = message.get("content")
+    if not isinstance(content, str) or not content.strip():
+        raise PromptPackError(
+            f"message {number} must have a text as its content; put it in quotes or after `content: |`, "
+            "for YAML reads bare braces as a mapping"
+        )
+    return role, content
+
+
+def _load_yaml(text: str, what: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise PromptPackError(f"{what} is not YAML: {' '.join(str(error).split())[:300]}") from error

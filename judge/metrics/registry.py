@@ -1,0 +1,64 @@
+"""Metrics by name."""
+
+from __future__ import annotations
+
+from judge.errors import JudgeConfigurationError
+from judge.metric import Metric, Mode
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.options import read_score_range
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.relevance.metric import Relevance
+
+BUILT_IN = ("coverage", "relevance")
+"""Metrics that need no prompt pack."""
+
+
+def build_metric(
+    name: str,
+    *,
+    mode: Mode | None = None,
+    pack: PromptPack | None = None,
+    score_range: tuple[int, int] | None = None,
+) -> Metric:
+    """Build a metric from its settings.
+
+    Args:
+        name: `coverage`, `relevance`, or any other name for a metric of the user's own, which needs a pack.
+        mode: How the judge is asked; None: evidence, or verbatim with a pack.
+        pack: Prompts. Those given for a built-in metric replace its own; its checks stay.
+        score_range: Lowest and highest score of a metric of the user's own; goes before the pack's.
+
+    Raises:
+        JudgeConfigurationError: The settings do not make a metric.
+        PromptPackError: The score range is none.
+    """
+    if pack is not None and mode == "evidence":
+        raise JudgeConfigurationError(
+            f"metric {name}: mode must be verbatim with a prompt pack, got evidence; remove mode or the pack"
+        )
+    if name not in BUILT_IN:
+        return _own_metric(name, pack, score_range)
+    metric = (
+        Coverage(mode=mode or "evidence", pack=pack)
+        if name == "coverage"
+        else Relevance(mode=mode or "evidence", pack=pack)
+    )
+    if score_range is not None and tuple(score_range) != metric.score_range:
+        raise JudgeConfigurationError(
+            f"metric {name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"
+        )
+    return metric
+
+
+def _own_metric(name: str, pack: PromptPack | None, score_range: tuple[int, int] | None) -> Metric:
+    if pack is None:
+        raise JudgeConfigurationError(
+            f"metric {name} is not built in ({', '.join(BUILT_IN)} are) and needs a prompt_pack"
+        )
+    given = score_range if score_range is not None else pack.score_range
+    if given is None:
+        raise JudgeConfigurationError(
+            f"metric {name} needs a score_range, in its settings or in its prompt pack, such as [1, 5]"
+        )
+    return PackMetric(name, pack, score_range=read_score_range(given))

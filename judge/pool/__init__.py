@@ -1,0 +1,1 @@
+"""Which endpoint is asked, when, and how often."""

@@ -1,0 +1,1 @@
+"""Reading words: tags, sentences, overlap, redaction. Pure."""

@@ -1,0 +1,312 @@
+"""Whether one text bears out what is said of it: enough of the words in common, and the numbers.
+
+A judge can quote words that stand where it says and prove nothing. Words alone do not show that one text states what
+another does, but texts that share no word, no name and no number do not show it at all. What the question says
+already counts for nothing, because any answer may repeat it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from judge.text.index import TextIndex
+from judge.text.sentences import each_sentence
+from judge.text.words import STOP_WORDS, Word, content_words, share_stem, word_texts, words
+
+MIN_SHARE = 8
+"""At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about
+one in twenty shares less with the sentences around any place of its pages, of human-accepted answers (NQ) one in 27 shares
+no word at all with its reference."""
+LONG_STATEMENT = 3
+"""A sentence with so many words of its own is not stated by one common word of it."""
+
+_NOT_SIGNIFICANT = re.compile(r"\D")
+_STEM_CHARS = 4
+_USUAL_ENDINGS = """
+    s es ed d ing er ers or ors ion ions tion tions ation ations ment ments al als ally ly ity ities e y ie ies ied ier iest ic ics ical
+    ically ist ists ism ive ively ful fully ness less able ible n en t r rs st est th ance ence ant ent ants ents ary ory ous sis ses tic
+    tical ure ures age ages ian ians an ans ia ish ize ized izes izing ise ised ises ising izer iser ify ifies ified ate ates ated ating
+    m em te ten tet ung ungen lich liche er ere eren erem ste sten a o as os i ar ando ado ada ados adas aire ais ait ons ez iques ique
+    amente mente zione zioni cion ciones ement ements eur eurs euse
+"""
+_ENDINGS = frozenset({"", *_USUAL_ENDINGS.split()})
+_POLARITY = frozenset(
+    {"yes", "no", "not", "true", "false", "correct", "incorrect", "right", "wrong", "indeed"}
+)
+_LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
+_MIN_LANGUAGE_WORDS = 15
+_LANGUAGE_CHARS = 1000
+_UP_TO_TWENTY = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty
+"""
+_SPELLED = {word: str(number) for number, word in enumerate(_UP_TO_TWENTY.split())}
+_SCRIPTS = (
+    ("latin", 0x0000, 0x024F),
+    ("latin", 0x1E00, 0x1EFF),
+    ("greek", 0x0370, 0x03FF),
+    ("cyrillic", 0x0400, 0x052F),
+    ("hebrew", 0x0590, 0x05FF),
+    ("arabic", 0x0600, 0x077F),
+    ("devanagari", 0x0900, 0x097F),
+    ("bengali", 0x0980, 0x09FF),
+    ("thai", 0x0E00, 0x0E7F),
+    ("korean", 0x1100, 0x11FF),
+    ("korean", 0xAC00, 0xD7A3),
+    # Japanese mixes kana with Han characters, so that the two count as one.
+    ("han", 0x3040, 0x30FF),
+    ("han", 0x3400, 0x9FFF),
+    ("han", 0x20000, 0x3FFFF),
+)
+
+
+class Vocabulary:
+    """Words to look others up in, in whatever inflection.
+
+    Args:
+        given: Normalised words.
+    """
+
+    __slots__ = ("_by_stem", "_numbers", "_words")
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self._words = frozenset(given)
+        self._by_stem: Mapping[str, list[str]] | None = None
+        self._numbers: frozenset[str] | None = None
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """The significant digits of its numbers."""
+        if self._numbers is None:
+            self._numbers = frozenset(
+                number for number in map(significant, self._words) if number is not None
+            )
+        return self._numbers
+
+    def __contains__(self, word: str) -> bool:
+        """Whether it holds this word, a form of it, or this number."""
+        if word in self._words:
+            return True
+        number = significant(word)
+        if number is not None:
+            return number in self.numbers
+        if self._by_stem is None:
+            self._by_stem = _by_stem(self._words)
+        alike = self._by_stem.get(word[:_STEM_CHARS])
+        return alike is not None and any(are_forms(word, other) for other in alike)
+
+
+def _by_stem(words: Iterable[str]) -> Mapping[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for word in words:
+        if len(word) >= _STEM_CHARS:
+            found[word[:_STEM_CHARS]].append(word)
+    return found
+
+
+def are_forms(one: str, other: str) -> bool:
+    """Whether two normalised words look like forms of one word: a common beginning, then usual endings.
+
+    Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof. Endings in letters beyond
+    ASCII are taken for usual where they are short.
+    """
+    if one == other:
+        return True
+    if not share_stem(one, other):
+        return False
+    common = next(place for place, (a, b) in enumerate(zip(one + " ", other + "\n", strict=False)) if a != b)
+    return _is_ending(one[common:]) and _is_ending(other[common:])
+
+
+def _is_ending(rest: str) -> bool:
+    return rest in _ENDINGS or (not rest.isascii() and len(rest) <= 3)
+
+
+@lru_cache(maxsize=8192)
+def significant(word: str) -> str | None:
+    """The significant digits of a number, so that 1.8 (million) and 1,800,000 agree; None for another word.
+
+    Numbers up to twenty may be spelled out in English.
+    """
+    spelled = _SPELLED.get(word)
+    if spelled is None and not word[0].isdecimal():
+        return None
+    digits = _NOT_SIGNIFICANT.sub("", spelled or word)
+    return digits.strip("0") or "0"
+
+
+def own_words(text: str | TextIndex, known: Vocabulary) -> list[Word]:
+    """The words of a text that say something which is not known already.
+
+    "Yes" and "no" are not among them, nor are footnote marks such as [5].
+    """
+    original = text if isinstance(text, str) else text.text
+    return [
+        word
+        for word in content_words(text)
+        if word.text not in known
+        and word.text not in _POLARITY
+        and not (word.text.isdecimal() and original[word.start - 1 : word.end + 1] == f"[{word.text}]")
+    ]
+
+
+class Surroundings:
+    """A text by its sentences, to look up what is said around a place in it.
+
+    Args:
+        index: The text.
+        text: What is read in its stead, with every place where it was; without the evidence tags of an answer, say.
+    """
+
+    __slots__ = ("_cache", "_ends", "_starts", "_text", "_unread", "index")
+
+    def __init__(self, index: TextIndex, *, text: str | None = None) -> None:
+        self.index = index
+        self._text = index.text if text is None else text
+        self._unread = each_sentence(index.text)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._cache: dict[tuple[int, int], Vocabulary] = {}
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Start and end (exclusive) of all sentences."""
+        self._read(len(self.index.text), 1)
+        return list(zip(self._starts, self._ends, strict=True))
+
+    def _read(self, end: int, beyond: int) -> None:
+        """Read on, until so many sentences are known that begin at `end` or later, or all are."""
+        missing = beyond - (len(self._starts) - bisect_left(self._starts, end))
+        while missing > 0:
+            place = next(self._unread, None)
+            if place is None:
+                return
+            self._starts.append(place[0])
+            self._ends.append(place[1])
+            missing -= place[0] >= end
+
+    def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
+        """The place, widened to the ends of the sentences that it touches, and of so many before and after them."""
+        self._read(place[1], max(1, neighbours))
+        first = bisect_right(self._ends, place[0]) - neighbours
+        last = bisect_left(self._starts, place[1]) - 1 + neighbours
+        first, last = max(first, 0), min(last, len(self._starts) - 1)
+        if first > last:
+            return place
+        return min(place[0], self._starts[first]), max(place[1], self._ends[last])
+
+    def told(self, place: tuple[int, int], *, neighbours: int = 0) -> str:
+        """The sentences that a place touches; see `bounds`."""
+        start, end = self.bounds(place, neighbours=neighbours)
+        return self._text[start:end]
+
+    def said(self, place: tuple[int, int], *, neighbours: int = 0) -> Vocabulary:
+        """All words of the sentences that a place touches; see `bounds`."""
+        start, end = self.bounds(place, neighbours=neighbours)
+        if (start, end) not in self._cache:
+            self._cache[start, end] = Vocabulary(word_texts(self._text[start:end]))
+        return self._cache[start, end]
+
+
+def needed(count: int) -> int:
+    """How many of a statement's different words another text must share to bear it out."""
+    return max(1, -(-count // MIN_SHARE))
+
+
+def shortfall(
+    wanted: Sequence[Word], text: str, said: Vocabulary, told: str, *, of: Sequence[Word] = ()
+) -> str | None:
+    """Say why words in common are too few to bear a statement out; None where they are enough.
+
+    Args:
+        wanted: The statement's own words, of `text`.
+        text: What they stand in.
+        said: The words of the text that is to bear it out.
+        told: That text.
+        of: All own words of the sentence that the statement is from, where that may be longer.
+    """
+    different = {word.text: word for word in wanted}
+    shared = [word for name, word in different.items() if name in said]
+    enough = needed(len(different))
+    if len(shared) < enough:
+        return f"it shares {len(shared)} of {len(different)} words with it, at least {enough} are needed"
+    sentence = {word.text for word in (*wanted, *of)}
+    if len(sentence) >= LONG_STATEMENT and not any(_is_strong(word, text, told) for word in shared):
+        common = sum(word in said for word in sentence)
+        if common < 2:
+            return f"the one word in common, {shared[0].text}, says too little of a sentence with {len(sentence)}"
+    return None
+
+
+def _is_strong(word: Word, text: str, told: str) -> bool:
+    """Whether one shared word says much: a number, or a name, which has a capital within a sentence, and in the other text."""
+    if word.text[0].isdecimal():
+        return sum(char.isdecimal() for char in word.text) > 1  # one digit is a list mark as likely as not
+    before = text[: word.start].rstrip(" \t\"'(\u201c\u2018*_")
+    if not text[word.start].isupper() or before[-1:] in {"", "\n", ".", "!", "?", ":", "-", "\u2022"}:
+        return False
+    if told.islower():
+        return True  # written without capitals altogether
+    stem = word.text[:_STEM_CHARS]
+    return any(
+        other.text.startswith(stem) and told[other.start].isupper() and share_stem(word.text, other.text)
+        for other in words(told)
+    )
+
+
+def is_answering(said: Vocabulary) -> bool:
+    """Whether a yes or no is said."""
+    return any(word in said for word in _POLARITY - {"not"})
+
+
+def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
+    """Whether an answer is so surely in another language than a text that their words tell nothing.
+
+    The question must be in the answer's language as surely: an answer in a language of its own is nobody's. Languages are told by
+    script, and English from others by its stop words; of short texts the script alone is known, for they may be names.
+    """
+    spoken, asked = _language(answer), _language(question)
+    if spoken is None or asked is None or asked[0] != spoken[0]:
+        return False
+    if (asked[1] is None or asked[1] != spoken[1]) and spoken[0] == "latin" and text.isascii():
+        return False  # whatever the text is, it is in this script, or says nothing
+    other = _language(text)
+    if other is None:
+        return False
+    if other[0] != spoken[0]:
+        return True
+    return None not in {spoken[1], asked[1], other[1]} and asked[1] == spoken[1] != other[1]
+
+
+@lru_cache(maxsize=64)
+def _language(text: str) -> tuple[str, bool | None] | None:
+    """The script, and for Latin whether it is English, if that is sure; None for a text without words."""
+    read = [word for word in word_texts(text[:_LANGUAGE_CHARS]) if not word[0].isdecimal()]
+    if not read:
+        return None
+    script = "latin" if text.isascii() else _most_usual_script(read)
+    if script != "latin" or len(read) < _MIN_LANGUAGE_WORDS:
+        return script, None
+    share = sum(map(STOP_WORDS.__contains__, read)) / len(read)
+    return script, True if share >= _MUCH_ENGLISH else False if share <= _LITTLE_ENGLISH else None
+
+
+def _most_usual_script(read: Iterable[str]) -> str:
+    # Few different letters begin many words.
+    scripts: Counter[str] = Counter()
+    for letter, count in Counter(word[0] for word in read).items():
+        scripts[_script(letter)] += count
+    return max(scripts, key=scripts.__getitem__)
+
+
+def _script(letter: str) -> str:
+    """A name for the block of a letter; wide enough that languages which share letters share a name."""
+    code = ord(letter)
+    for name, first, last in _SCRIPTS:
+        if first <= code <= last:
+            return name
+    return "other"

@@ -1,0 +1,1 @@
+"""One task at one endpoint: prompt, reply, repair turns, price, cache."""

@@ -1,0 +1,292 @@
+"""One task in, one result out: asks the judge, has the metric check the reply, and fills in who judged and what it cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from judge.chat import ChatClient, ChatReply, ChatRequest
+from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
+from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.verdict.cache import VerdictCache, cache_entry, cache_key, from_entry
+from judge.verdict.fitting import Fitted, fit
+from judge.verdict.pricing import PriceTable
+from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
+from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
+
+MAX_DETAIL_CHARS = 2000
+"""Of what went wrong, this much is kept."""
+
+
+class Judge:
+    """One metric at one endpoint.
+
+    Args:
+        metric: How to judge.
+        chat: Whom to ask. Stays the caller's to close.
+        prices: What tokens cost there.
+        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they go before the metric's own.
+        max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
+        context_tokens: The model's context window, input and reply together; longer texts are cut by the rules of
+            `judge.verdict.fitting`. None: the endpoint finds out what is too long.
+        repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
+        cache: Verdicts given before, which need no call. Stays the caller's to close.
+        clock: Tells the time, with its offset from UTC.
+    """
+
+    def __init__(
+        self,
+        metric: Metric,
+        chat: ChatClient,
+        *,
+        prices: PriceTable | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        max_output_tokens: int | None = None,
+        context_tokens: int | None = None,
+        repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
+        cache: VerdictCache | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._metric = metric
+        self._chat = chat
+        self._prices = prices or PriceTable()
+        self._parameters = dict(parameters or {})
+        self._max_output_tokens = max_output_tokens
+        self._context_tokens = context_tokens
+        self._repair_attempts = repair_attempts
+        self._cache = cache
+        self._clock = clock
+        self._evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
+
+    @property
+    def metric(self) -> Metric:
+        """How it judges."""
+        return self._metric
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """What all its results say produced them."""
+        return self._evaluator
+
+    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
+        """Judge one answer.
+
+        Whatever is wrong with this event alone is a result. Cancellation passes through.
+
+        Args:
+            task: A task of this judge's metric.
+
+        Raises:
+            JudgeUnavailableError: The endpoint cannot answer now; nothing was decided, try again later.
+            JudgeConfigurationError: No event can be judged as things are configured.
+            ValueError: The task is another metric's.
+        """
+        if task.metric != self._metric.name:
+            raise ValueError(
+                f"a judge of {self._metric.name} was given a task of {task.metric}; look it up by name"
+            )
+        replies: list[ChatReply] = []
+        asked = False
+        try:
+            prepared = self._metric.prepare(task)
+            if isinstance(prepared, ChatRequest):
+                known = self._known(task)
+                if known is not None:
+                    return known
+                fitted = self._fitted(task, self._completed(prepared))
+                asked = True
+                outcome = await self._ask(fitted.task, fitted.request, replies)
+                if fitted.cuts:
+                    outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
+            else:
+                outcome = prepared
+            result = self._result(outcome, self._common(task, replies, asked=asked))
+            if self._cache is not None and replies:
+                self._cache.put(self._key(task), cache_entry(result))
+            return result  # noqa: TRY300 - a failure to build it is handled below like any other
+        except (JudgeUnavailableError, JudgeConfigurationError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
+            error_type, detail = failure_of(error)
+            return Failed(error_type=error_type, detail=detail, **self._common(task, replies, asked=asked))
+
+    def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
+        """Give a task up, for a reason that lies outside a single call.
+
+        Args:
+            task: The task.
+            error_type: Why.
+            detail: What happened; cut to its bound.
+            tries: Calls made for it.
+        """
+        common = self._common(task, [], asked=True)
+        common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
+        return Failed(error_type=error_type, detail=_cut(detail), **common)
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """What one call to its endpoint cost, in USD; None where the price is not known."""
+        return self._prices.cost_usd(self._chat.model, usage, endpoint=self._chat.endpoint)
+
+    def _known(self, task: JudgeTask) -> Scored | Unscored | None:
+        """The verdict that was given on the same texts before."""
+        entry = None if self._cache is None else self._cache.get(self._key(task))
+        return None if entry is None else from_entry(entry, self._common(task, [], asked=False))
+
+    def _key(self, task: JudgeTask) -> str:
+        return cache_key(task, fingerprint=self._evaluator.fingerprint, context_tokens=self._context_tokens)
+
+    def _completed(self, request: ChatRequest) -> ChatRequest:
+        return replace(
+            request,
+            parameters={**request.parameters, **self._parameters},
+            max_output_tokens=self._max_output_tokens or request.max_output_tokens,
+        )
+
+    def _fitted(self, task: JudgeTask, request: ChatRequest) -> Fitted:
+        if self._context_tokens is None:
+            return Fitted(request, task)
+
+        def prepare(shorter: JudgeTask) -> ChatRequest | Outcome:
+            prepared = self._metric.prepare(shorter)
+            return self._completed(prepared) if isinstance(prepared, ChatRequest) else prepared
+
+        limit = self._context_tokens - request.max_output_tokens
+        return fit(task, request, prepare, limit_tokens=limit)
+
+    async def _ask(self, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]) -> Outcome:
+        """Ask until the reply holds, or the judge has had its chances to mend it.
+
+        Raises:
+            InvalidVerdictError: It does not; the detail holds the last reply, cut to a bound.
+        """
+        asking = request
+        problem: InvalidVerdictError | None = None
+        last = ""
+        mended = 0
+        while True:
+            try:
+                reply = await self._chat.complete(asking)
+            except EventError as error:
+                if error.reply is not None:
+                    replies.append(error.reply)
+                if problem is None or error.error_type != "context_too_long":
+                    raise
+                # The event did fit; only the repair turn is too much for this judge.
+                raise not_mended(problem, last, attempts=mended - 1) from error
+            replies.append(reply)
+            last = reply.text
+            try:
+                return self._metric.interpret(task, reply.text)
+            except InvalidVerdictError as error:
+                if mended >= self._repair_attempts:
+                    raise not_mended(error, reply.text, attempts=mended) from error
+                mended += 1
+                problem, asking = error, repair_request(request, reply.text, error)
+
+    def _common(self, task: JudgeTask, replies: list[ChatReply], *, asked: bool) -> dict[str, Any]:
+        usage = _sum(replies)
+        return {
+            "result_id": task.result_id,
+            "event_id": task.event_id,
+            "replay_id": task.replay_id,
+            "trace_id": task.trace_id,
+            "span_id": task.span_id,
+            "labels": task.labels,
+            "metric": task.metric,
+            "source": task.source,
+            "evaluator": self._evaluator,
+            "judge": self._call(replies) if asked else None,
+            "usage": usage,
+            # A call that ended in an error may have been paid for, and nobody says how much.
+            "cost_usd": self._cost_usd(replies) if replies else None if asked else 0.0,
+            "sampling": task.sampling,
+            "times": Times(
+                occurred_at=task.occurred_at,
+                sampled_at=task.sampled_at,
+                judged_at=self._clock(),
+                judge_seconds=sum(reply.seconds for reply in replies) if replies else None,
+            ),
+        }
+
+    def _cost_usd(self, replies: list[ChatReply]) -> float | None:
+        """What all calls cost together; each by itself, for some prices go by the size of a call."""
+        costs = [self.cost_usd(reply.usage) for reply in replies]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def _call(self, replies: list[ChatReply]) -> JudgeCall:
+        return JudgeCall(
+            endpoint=self._chat.endpoint,
+            model_asked=self._chat.model,
+            model_answered=replies[-1].model if replies else self._chat.model,
+            tries=max(1, len(replies)),
+        )
+
+    @staticmethod
+    def _result(outcome: Outcome, common: dict[str, Any]) -> Scored | Unscored:
+        match outcome:
+            case ScoredOutcome():
+                return Scored(
+                    verdict=dict(outcome.verdict),
+                    score=outcome.score,
+                    score_exact=outcome.score_exact,
+                    evidence=outcome.evidence,
+                    corrections=outcome.corrections,
+                    **common,
+                )
+            case UnscoredOutcome():
+                return Unscored(
+                    reason=outcome.reason,
+                    verdict=None if outcome.verdict is None else dict(outcome.verdict),
+                    evidence=outcome.evidence,
+                    corrections=outcome.corrections,
+                    **common,
+                )
+
+
+def failure_of(error: Exception) -> tuple[FailedType, str]:
+    """Say in a result's terms what an exception means for one event.
+
+    Returns:
+        The `error_type`, and the detail cut to its bound.
+    """
+    if isinstance(error, EventError):
+        return error.error_type, _cut(error.detail)
+    return "internal_error", _cut(f"{type(error).__name__}: {error}")
+
+
+def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> Evaluator:
+    """Describe what will produce a metric's numbers, with a fingerprint that changes when any of it does.
+
+    Args:
+        metric: The metric, with its prompts, its schema and its rules.
+        model: The model that is asked.
+        parameters: Sampling parameters of the call.
+    """
+    fields: dict[str, Any] = {
+        "prompt": metric.prompt_hash,
+        "schema": metric.schema_hash,
+        "scoring": metric.scoring_version,
+        "model": model,
+        "parameters": dict(parameters),
+    }
+    named = {**fields, "metric": metric.name, "mode": metric.mode, "score_range": metric.score_range}
+    digest = hashlib.sha256(orjson.dumps(named, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return Evaluator.model_validate({"fingerprint": digest[:16], **fields})
+
+
+def _sum(replies: list[ChatReply]) -> Usage:
+    return Usage(
+        input_tokens=sum(reply.usage.input_tokens for reply in replies),
+        cached_tokens=sum(reply.usage.cached_tokens for reply in replies),
+        output_tokens=sum(reply.usage.output_tokens for reply in replies),
+    )
+
+
+def _cut(detail: str) -> str:
+    return detail if len(detail) <= MAX_DETAIL_CHARS else f"{detail[: MAX_DETAIL_CHARS - 1]}…"

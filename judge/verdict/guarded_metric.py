@@ -1,0 +1,129 @@
+"""A metric whose texts are bounded and redacted before anything else is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judge.chat import ChatRequest
+from judge.errors import EventError
+from judge.metric import Inputs, Metric, Mode, Outcome
+from judge.text.redaction import Redactor
+from schemas import JudgeTask, QAEvent
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimits:
+    """How long texts may be, in characters; a longer one is not judged. References and pages are fitted to the model's window."""
+
+    question: int = 50_000
+    answer: int = 200_000
+
+
+class GuardedMetric:
+    """Passes a metric on with texts that are fit to leave the process.
+
+    Redaction takes place when the task is made, so that the task topic has redacted texts, and again when it is judged, for tasks
+    may be older than the setting. Spans are verified against the redacted texts, and a result quotes nothing else.
+
+    Args:
+        metric: The metric.
+        redactor: What is replaced.
+        limits: How long texts may be.
+    """
+
+    def __init__(self, metric: Metric, *, redactor: Redactor, limits: TextLimits) -> None:
+        self._metric = metric
+        self._redactor = redactor
+        self._limits = limits
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._metric.name
+
+    @property
+    def score_range(self) -> tuple[int, int]:
+        """Lowest and highest score, both included."""
+        return self._metric.score_range
+
+    @property
+    def mode(self) -> Mode:
+        """How the judge is asked."""
+        return self._metric.mode
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of the prompt templates."""
+        return self._metric.prompt_hash
+
+    @property
+    def schema_hash(self) -> str:
+        """Hash of the response schema, or the word "none"."""
+        return self._metric.schema_hash
+
+    @property
+    def scoring_version(self) -> str:
+        """Version of the rules, with what is redacted: other texts give other scores."""
+        kinds = self._redactor.kinds
+        return (
+            f"{self._metric.scoring_version}, redacted: {' '.join(kinds)}"
+            if kinds
+            else self._metric.scoring_version
+        )
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Take from an event what the metric needs, redacted."""
+        inputs = self._metric.select(event)
+        if not self._redactor.kinds:
+            return inputs
+        redact = self._redactor.redact
+        return Inputs(
+            question=redact(inputs.question),
+            answer=redact(inputs.answer),
+            reference=None if inputs.reference is None else redact(inputs.reference),
+            context=self._redacted(inputs.context),
+        )
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the request from bounded, redacted texts.
+
+        Raises:
+            EventError: A text is longer than its bound.
+        """
+        for name, text, limit in (
+            ("question", task.question, self._limits.question),
+            ("answer", task.answer, self._limits.answer),
+        ):
+            if len(text) > limit:
+                raise EventError(
+                    "context_too_long",
+                    f"{name} must be at most {limit} characters (judge.max_{name}_chars), got {len(text)}; shorten it or raise the limit",
+                )
+        return self._metric.prepare(self._fit_to_leave(task))
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the reply into a verdict on the redacted texts.
+
+        Raises:
+            InvalidVerdictError: The reply cannot be made into one.
+        """
+        return self._metric.interpret(self._fit_to_leave(task), reply)
+
+    def _fit_to_leave(self, task: JudgeTask) -> JudgeTask:
+        if not self._redactor.kinds:
+            return task
+        redact = self._redactor.redact
+        return task.model_copy(
+            update={
+                "question": redact(task.question),
+                "answer": redact(task.answer),
+                "reference": None if task.reference is None else redact(task.reference),
+                "context": self._redacted(task.context),
+            }
+        )
+
+    def _redacted(self, context: Mapping[str, str] | None) -> dict[str, str] | None:
+        if context is None:
+            return None
+        return {name: self._redactor.redact(text) for name, text in context.items()}

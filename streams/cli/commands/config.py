@@ -1,0 +1,159 @@
+"""`judgestream config`: look at settings without starting anything."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streams.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from streams.cli.sample_prompts import SamplePrompt
+    from streams.settings import EndpointSettings, Settings
+
+app = typer.Typer(
+    help="Check, show and describe settings files.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The settings file (YAML).")]
+
+
+@app.command()
+def check(
+    file: FileArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Say whether a settings file holds, and what would run; else list every problem (exit code 2).
+
+    Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would for the worker:
+    JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
+    """
+    from streams.cli.settings import settings_for_command
+    from streams.errors import SettingsError
+
+    try:
+        settings = settings_for_command(file)
+        prompts = _build(settings, file)
+    except CommandError as error:
+        if as_json and isinstance(error.__cause__, SettingsError):
+            typer.echo(
+                json.dumps({"ok": False, "problems": list(error.__cause__.problems)}, ensure_ascii=False)
+            )
+            raise typer.Exit(error.exit_code) from None
+        raise
+    summary = _summary(settings)
+    if as_json:
+        shown = [prompt.as_json() for prompt in prompts]
+        typer.echo(json.dumps({"ok": True, **summary, "prompts": shown}, ensure_ascii=False))
+        return
+    summary["prompts"] = [line for prompt in prompts for line in prompt.lines()]
+    typer.echo(f"{file}: ok")
+    for name, value in summary.items():
+        lines = value if isinstance(value, list) else [value]
+        for position, line in enumerate(lines):
+            typer.echo(f"  {name if position == 0 else '':<10} {line}")
+
+
+@app.command()
+def show(
+    file: FileArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of YAML.")] = False,
+) -> None:
+    """Print the settings in force, defaults and environment included, secrets masked."""
+    import yaml
+
+    from streams.cli.settings import settings_for_command
+    from streams.settings import mask
+
+    values = mask(settings_for_command(file))
+    if as_json:
+        typer.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    else:
+        typer.echo(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), nl=False)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings file, for editors and reviews."""
+    from streams.settings import settings_schema
+
+    typer.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
+
+
+def _build(settings: Settings, file: Path) -> list[SamplePrompt]:
+    """Build what can be built without a network: the metrics with their prompt packs, and what they would send."""
+    from streams.cli.sample_prompts import sample_prompts
+    from streams.cli.settings import bad_settings
+    from streams.errors import SettingsError
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
+
+    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
+    try:
+        return sample_prompts(settings)
+    except SettingsError as error:
+        raise bad_settings(error, file) from error
+
+
+def _summary(settings: Settings) -> dict[str, Any]:
+    topics, sampling = settings.topics, settings.sampling
+    return {
+        "kafka": f"{settings.kafka.bootstrap_servers} ({settings.kafka.security.protocol}), "
+        f"group {settings.kafka.group_id}",
+        "topics": [
+            f"{topics.events} -> {', '.join(topics.task_topic(name) for name in settings.metrics)}",
+            f"-> {topics.scores}, {topics.dead_letters}, {topics.alerts}",
+        ],
+        "sampling": [
+            *(
+                f"{rule.rate:.4g} of the events with "
+                + ", ".join(f"{label} in {'|'.join(values)}" for label, values in rule.when.items())
+                + f" ({rule.name})"
+                for rule in sampling.rules
+            ),
+            f"{sampling.default_rate:.4g} of {'the others' if sampling.rules else 'all events'}",
+        ],
+        "metrics": [
+            f"{name}: {metric.rate:.4g} of the sampled events"
+            + "".join(f", with {field}" for field in metric.when.has)
+            + "".join(f", {label} in {'|'.join(values)}" for label, values in metric.when.labels.items())
+            + (f", prompts of {metric.prompt_pack}" if metric.prompt_pack else "")
+            for name, metric in settings.metrics.items()
+        ],
+        "judge": _endpoints(settings),
+        "telemetry": f"http://{settings.telemetry.host}:{settings.telemetry.port}",
+    }
+
+
+def _endpoints(settings: Settings) -> list[str]:
+    from streams.errors import SettingsError
+    from streams.settings import default_endpoints
+
+    try:
+        endpoints = settings.judge.endpoints or default_endpoints(os.environ)
+    except SettingsError as error:
+        return [f"no endpoint: {error}"]
+    if not endpoints:
+        return ["no endpoint: name one under judge.endpoints, or set OPENAI_API_KEY or OPENAI_BASE_URL"]
+    return [
+        f"{'else ' if number else ''}{one.name}: {one.model} at {one.base_url}" + _limits(one)
+        for number, one in enumerate(endpoints)
+    ]
+
+
+def _limits(endpoint: EndpointSettings) -> str:
+    limits = {
+        "calls at a time": endpoint.max_in_flight,
+        "requests a minute": endpoint.requests_per_minute,
+        "tokens a minute": endpoint.tokens_per_minute,
+        "seconds a call": endpoint.timeout_seconds,
+    }
+    return "".join(f", at most {limit:,g} {what}" for what, limit in limits.items() if limit is not None)

@@ -1,0 +1,164 @@
+"""`judgestream demo`: the whole thing on one machine."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+
+if TYPE_CHECKING:
+    from streams.demo.displays import LiveDisplay, PlainDisplay
+    from streams.demo.run import Ending
+    from streams.settings import EndpointSettings
+
+MAX_EVENTS = 10_000_000
+
+
+def demo(
+    events: Annotated[
+        int | None,
+        typer.Option(
+            "--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="End by itself after N events."
+        ),
+    ] = None,
+    events_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--events-file", metavar="FILE", help="Serve these events, one JSON object a line, each once."
+        ),
+    ] = None,
+    judge_latency_seconds: Annotated[
+        float,
+        typer.Option(
+            "--judge-latency-seconds", metavar="S", min=0, max=600, help="Let the offline judge take so long."
+        ),
+    ] = 0.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, on standard output.")
+    ] = False,
+) -> None:
+    """Show everything on this machine: broker, judge, worker, events, and what becomes of them.
+
+    The broker is in memory and on loopback only. The judge is a rule-based one, unless OPENAI_API_KEY or
+    OPENAI_BASE_URL (and OPENAI_MODEL) name a real one. Half-way the made-up product starts to give worse answers.
+    Without --events or --events-file it goes on, better and worse in turns, until Ctrl-C.
+    """
+    started = time.monotonic()
+    lines = _lines(events_file, events)
+    if lines is not None:
+        if events is not None and events > len(lines):
+            typer.echo(f"{events_file} holds {len(lines)} events: the demo ends after them", err=True)
+        events = len(lines)
+    from streams.cli.running import run_until_stopped
+
+    ending = run_until_stopped(
+        lambda stop: _run(events, lines, judge_latency_seconds, started, stop, as_json=as_json)
+    )
+    _show(ending, as_json=as_json)
+    if events is None:
+        return
+    if not ending.complete:
+        raise typer.Exit(130)
+    if not ending.values["identity_holds"]:
+        raise CommandError("not every event is accounted for; the summary's numbers do not add up")
+
+
+def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
+    if file is None:
+        return None
+    lines: list[bytes] = []
+    try:
+        with file.open("rb") as handle:
+            for line in handle:
+                if events is not None and len(lines) >= events:
+                    break
+                if text := line.rstrip(b"\r\n"):
+                    lines.append(text)
+    except OSError as error:
+        raise BadUsageError(f"--events-file: cannot read {file}: {error.strerror}; check the path") from error
+    if not lines:
+        raise BadUsageError(f"--events-file: {file} holds no events; it needs one JSON object a line")
+    return lines
+
+
+async def _run(
+    events: int | None,
+    lines: list[bytes] | None,
+    judge_latency_seconds: float,
+    started: float,
+    stop: asyncio.Event,
+    *,
+    as_json: bool,
+) -> Ending:
+    from judge.errors import JudgeConfigurationError
+    from streams.demo.run import Plan, run_demo
+    from streams.errors import SettingsError, StreamsError
+
+    endpoint = await _endpoint()
+    plan = Plan(
+        events=events,
+        lines=lines,
+        endpoint=endpoint,
+        judge_latency_seconds=judge_latency_seconds,
+        started=started,
+    )
+    try:
+        with _display(as_json=as_json) as display:
+            return await run_demo(plan, display, stop)
+    except (SettingsError, JudgeConfigurationError) as error:
+        raise BadUsageError(str(error)) from error
+    except StreamsError as error:
+        raise CommandError(str(error)) from error
+
+
+async def _endpoint() -> EndpointSettings | None:
+    from judge.errors import JudgeUnavailableError
+    from streams.errors import SettingsError
+    from streams.judging.choice import chosen_endpoint
+
+    try:
+        return await chosen_endpoint(os.environ)
+    except SettingsError as error:
+        raise BadUsageError(str(error)) from error
+    except JudgeUnavailableError as error:
+        raise CommandError(str(error)) from error
+
+
+def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
+    from rich.console import Console
+
+    from streams.demo.displays import LiveDisplay, PlainDisplay
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
+
+    console = Console()
+    is_live = console.is_terminal and not as_json and not console.is_dumb_terminal
+    # A log line in the middle of the live view would tear it; what matters is in the view or ends the demo.
+    set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
+    # Alerts are shown by the display; late timers are no news where a broker and a judge share the event loop.
+    for name in ("streams.monitoring.agent", "mode.timers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    if is_live:
+        return LiveDisplay(console)
+    return PlainDisplay(lambda line: typer.echo(line, err=as_json))
+
+
+def _show(ending: Ending, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(ending.values, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from streams.demo.summary import as_tables
+
+    Console(file=sys.stdout, highlight=False).print(as_tables(ending.values, complete=ending.complete))

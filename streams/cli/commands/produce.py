@@ -1,0 +1,184 @@
+"""`judgestream produce`: the lines of a file as records on a topic."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
+from streams.cli.lines import opened, progress
+from streams.text.printable import printable
+
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+"""Larger than any broker takes by default: the broker's own limit is the one that speaks."""
+MAX_UNCONFIRMED = 2000
+MAX_PROBLEMS_SHOWN = 10
+
+
+def produce(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; `-` reads standard input.")],
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", "-t", help="Where to; else the events topic of --config, else qa.events."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", "-r", metavar="R", help="Records a second; without it as fast as it goes."),
+    ] = None,
+    key_field: Annotated[
+        str,
+        typer.Option("--key-field", metavar="NAME", help="The field whose text becomes the record's key."),
+    ] = "event_id",
+    bootstrap_servers: BootstrapOption = None,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Put the lines of a file on a topic, each as it is.
+
+    A line that is not JSON is sent too, without a key: what becomes of it is the worker's to say. Empty lines are
+    left out. Ends when the broker has confirmed every record; exit code 1 when it refused some.
+    """
+    import json
+
+    from streams.cli.running import run_until_stopped
+
+    if rate is not None and not rate > 0:
+        raise BadUsageError(
+            f"--rate must be above 0 records a second, got {rate:g}; leave it out for no limit"
+        )
+    where = connection(bootstrap_servers, config)
+    target = topic or where.settings.topics.events
+    sender = _Sender(target, rate=rate, key_field=key_field)
+    started = time.monotonic()
+    with opened(file) as lines, progress(file) as advance:
+        sender.on_confirmed = advance
+        run_until_stopped(lambda stop: sender.run(lines, where, stop))
+    seconds = time.monotonic() - started
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "topic": target,
+                    "sent": sender.confirmed,
+                    "without_key": sender.without_key,
+                    "refused": sender.refused,
+                    "seconds": round(seconds, 3),
+                }
+            )
+        )
+    else:
+        typer.echo(
+            f"{sender.confirmed} records on {printable(target)} in {seconds:.1f} s"
+            + (f", {sender.without_key} of them without a key" if sender.without_key else "")
+        )
+    if sender.refused:
+        raise CommandError(
+            f"the broker refused {sender.refused} records:\n"
+            + "\n".join(f"  {text}" for text in sender.problems)
+        )
+    if sender.interrupted:
+        raise typer.Exit(130)
+
+
+class _Sender:
+    """Sends lines and counts what became of them."""
+
+    def __init__(self, topic: str, *, rate: float | None, key_field: str) -> None:
+        self.confirmed = 0
+        self.refused = 0
+        self.without_key = 0
+        self.problems: list[str] = []
+        self.interrupted = False
+        self.on_confirmed: Callable[[], None] = lambda: None
+        self._topic = topic
+        self._rate = rate
+        self._key_field = key_field
+        self._room = asyncio.Semaphore(MAX_UNCONFIRMED)
+
+    async def run(self, lines: BinaryIO, where: Connection, stop: asyncio.Event) -> None:
+        from aiokafka import AIOKafkaProducer
+
+        from streams.kafka.topics.grants import produce_grants
+
+        producer = AIOKafkaProducer(
+            **where.client_options(),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            max_request_size=MAX_RECORD_BYTES,
+        )
+        await where.start(producer, produce_grants(self._topic))
+        try:
+            await self._send_all(producer, lines, stop)
+            self.interrupted = stop.is_set()
+            await producer.flush()
+            for _ in range(MAX_UNCONFIRMED):  # every confirmation has been counted
+                await self._room.acquire()
+        finally:
+            await producer.stop()
+
+    async def _send_all(self, producer: Any, lines: BinaryIO, stop: asyncio.Event) -> None:
+        started = time.monotonic()
+        sent = 0
+        number = 0
+        while not stop.is_set():
+            # A thread reads: standard input may be a pipe that somebody writes to slowly.
+            line = await asyncio.to_thread(lines.readline) if lines is sys.stdin.buffer else lines.readline()
+            if not line:
+                return
+            number += 1
+            line = line.rstrip(b"\r\n")
+            if not line:
+                continue
+            if self._rate is not None:
+                delay = started + sent / self._rate - time.monotonic()
+                if delay > 0:
+                    try:
+                        await asyncio.wait_for(stop.wait(), delay)
+                    except TimeoutError:
+                        pass
+                    else:
+                        return
+            key = self._key(line)
+            self.without_key += key is None
+            await self._room.acquire()
+            await self._send(producer, number, key, line)
+            sent += 1
+
+    async def _send(self, producer: Any, number: int, key: bytes | None, line: bytes) -> None:
+        from aiokafka.errors import KafkaError
+
+        try:
+            future = await producer.send(self._topic, line, key=key)
+        except KafkaError as error:
+            self._count(number, error)
+        else:
+            future.add_done_callback(lambda done: self._count(number, done.exception()))
+
+    def _count(self, number: int, error: BaseException | None) -> None:
+        self._room.release()
+        if error is None:
+            self.confirmed += 1
+            self.on_confirmed()
+            return
+        self.refused += 1
+        if len(self.problems) < MAX_PROBLEMS_SHOWN:
+            self.problems.append(f"line {number}: {type(error).__name__}: {printable(str(error), 200)}")
+
+    def _key(self, line: bytes) -> bytes | None:
+        import msgspec
+
+        try:
+            value = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        key = value.get(self._key_field) if isinstance(value, dict) else None
+        return key.encode() if isinstance(key, str) and key else None

@@ -1,0 +1,95 @@
+"""`judgestream topics`: creates the topics that are missing."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+
+if TYPE_CHECKING:
+    from streams.kafka.topics.making import TopicsReport
+
+
+def topics(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be created; create nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Create the topics that are missing, with partitions, copies and retention from the section `topics`.
+
+    What is there is never changed: where it differs, that is said. A second time does nothing. Exit code 1: a topic cannot be
+    created, or with the settings of one that is there records would be lost.
+    """
+    from streams.cli.running import run_until_stopped
+    from streams.cli.settings import bad_settings, settings_for_command
+    from streams.errors import SettingsError, StreamsError
+    from streams.kafka.access.errors import explain
+    from streams.kafka.topics.admin import would_lose
+    from streams.kafka.topics.making import make_topics
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
+    from streams.telemetry.masking import settings_masker
+
+    settings = settings_for_command(config)
+    set_up_logs(TelemetrySettings(log_level="warning"), masker=settings_masker(settings, os.environ))
+    try:
+        report = run_until_stopped(lambda _: make_topics(settings, dry_run=dry_run))
+    except SettingsError as error:
+        raise bad_settings(error, config) from error
+    except StreamsError as error:
+        found = explain(error, settings.kafka)
+        if found is not None and found.lasting:
+            raise BadUsageError(str(found)) from error
+        raise CommandError(str(error)) from error
+    if as_json:
+        typer.echo(json.dumps(_as_json(report, dry_run=dry_run)))
+    else:
+        for line in _lines(report, dry_run=dry_run):
+            typer.echo(line)
+    if report.problems:
+        if as_json:
+            raise typer.Exit(1)
+        raise CommandError(would_lose(report.problems))
+
+
+def _lines(report: TopicsReport, *, dry_run: bool) -> Iterator[str]:
+    for one in report.topics:
+        topic = one.wanted
+        if one.created:
+            made = "would create" if dry_run else "created"
+            settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
+            yield (
+                f"{made} {topic.name}: {topic.partitions} partitions, {topic.replication_factor} copies, {settings}"
+            )
+        elif one.differences:
+            yield f"left {topic.name} as it is: {'; '.join(one.differences)}"
+        else:
+            yield f"found {topic.name} as wanted"
+
+
+def _as_json(report: TopicsReport, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "topics": [
+            {
+                "name": one.wanted.name,
+                "created": one.created and not dry_run,
+                "missing": one.created,
+                "partitions": one.wanted.partitions,
+                "replication_factor": one.wanted.replication_factor,
+                "config": dict(one.wanted.config),
+                "differences": list(one.differences),
+            }
+            for one in report.topics
+        ],
+        "problems": list(report.problems),
+    }

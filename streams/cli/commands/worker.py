@@ -1,0 +1,62 @@
+"""`judgestream worker`: the service."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+
+DEFAULT_AGENTS = "intake,judge,monitor"
+
+
+def worker(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
+    agents: Annotated[
+        str, typer.Option("--agents", metavar="NAMES", help="Which parts run here, separated by commas.")
+    ] = DEFAULT_AGENTS,
+) -> None:
+    """Judge production answers: read events, sample, judge, publish verdicts, watch for drops.
+
+    Runs until SIGTERM or Ctrl-C, and then finishes what is in hand. What it had in hand when it is killed, the next
+    one does again.
+    """
+    from streams.cli.settings import settings_for_command
+
+    settings = settings_for_command(config)
+    import structlog
+
+    from judge.errors import JudgeConfigurationError
+    from streams.cli.running import run_until_stopped
+    from streams.cli.settings import bad_settings
+    from streams.errors import SettingsError, StreamsError
+    from streams.kafka.access.errors import explain
+    from streams.kafka.topics.flow import AGENTS
+    from streams.telemetry.logs import set_up_logs
+    from streams.telemetry.masking import SHORT_SECRET, settings_masker, short_secrets
+    from streams.worker.run import run_worker
+
+    named = {name.strip() for name in agents.split(",") if name.strip()}
+    chosen = tuple(name for name in AGENTS if name in named)
+    if not named or named.difference(AGENTS):
+        raise BadUsageError(
+            f"--agents must name one or more of {', '.join(AGENTS)}, separated by commas, got {agents!r}"
+        )
+    set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
+    for place in short_secrets(settings, os.environ):
+        structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)
+    try:
+        run_until_stopped(lambda stop: run_worker(settings, stop=stop, agents=chosen))
+    except SettingsError as error:
+        raise bad_settings(error, config) from error
+    except JudgeConfigurationError as error:
+        raise BadUsageError(str(error)) from error
+    except StreamsError as error:
+        found = explain(error, settings.kafka)
+        if found is not None and found.lasting:
+            raise BadUsageError(str(found)) from error
+        raise CommandError(str(error)) from error

@@ -1,0 +1,236 @@
+"""Asks brokers, one connection each, without a retry and without a trace: no topic, no record, no member of a group."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+    for_code,
+)
+from aiokafka.protocol.admin import DescribeConfigsRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+
+from streams.doctor.facts import (
+    NO_RIGHTS_TOLD,
+    Cluster,
+    GroupView,
+    Node,
+    Partition,
+    Settings,
+    TopicView,
+    rights_of,
+)
+from streams.doctor.topics import TOPIC_SETTINGS
+from streams.kafka.access.connections import Connection, open_connection
+from streams.kafka.access.reach import reach
+from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights
+from streams.settings import KafkaSettings
+
+BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+_TOPIC: Final = 2
+_BROKER: Final = 4
+_SOON: Final = frozenset(
+    error.errno
+    for error in (
+        GroupLoadInProgressError,
+        GroupCoordinatorNotAvailableError,
+        NotCoordinatorForGroupError,
+    )
+)
+_AGAIN_SECONDS: Final = 0.2
+_PRODUCER_TIMEOUT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """How a broker let us in.
+
+    Args:
+        tls_version: Such as TLSv1.3; empty without TLS.
+        certificate_until: When the broker's certificate ends, in seconds since 1970; None without TLS.
+    """
+
+    tls_version: str = ""
+    certificate_until: float | None = None
+
+
+class KafkaProbe:
+    """Connections to brokers, each opened when it is first needed.
+
+    Args:
+        kafka: The settings.
+        options: What every client takes (`streams.kafka.access.access.client_options`).
+        timeout_seconds: Bound on each connection and each answer.
+    """
+
+    def __init__(self, kafka: KafkaSettings, options: Mapping[str, Any], *, timeout_seconds: float) -> None:
+        self._kafka = kafka
+        self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
+        self._timeout_seconds = timeout_seconds
+        self._connections: dict[tuple[str, int], Connection] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(connection.end() for connection in self._connections.values()))
+        self._connections.clear()
+
+    async def reach(self, host: str, port: int) -> None:
+        """Connect, and no more.
+
+        Raises:
+            OSError: It does not work.
+            TimeoutError: Nobody answers in time.
+        """
+        async with asyncio.timeout(self._timeout_seconds):
+            _, writer = await asyncio.open_connection(host, port)
+        await _shut(writer)
+
+    async def meet(self, host: str, port: int) -> Met:
+        """Speak TLS, where the settings say so, log in, and get an answer to a first question.
+
+        Raises:
+            Exception: What is wrong; `streams.kafka.access.errors.explain` puts it in words.
+        """
+        try:
+            met = await self._handshake(host, port)
+            await self._ask((host, port), TopicsWithRights([]))
+        except Exception:
+            # One more try, which finds out more: what the port speaks, and how it wants to be asked.
+            server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            await reach(
+                self._kafka.model_copy(update={"bootstrap_servers": server}),
+                {**self._options, "bootstrap_servers": server},
+                timeout_seconds=self._timeout_seconds,
+            )
+            raise
+        return met
+
+    async def cluster(self, at: tuple[str, int], topics: Sequence[str]) -> Cluster:
+        """Ask for the brokers and for topics.
+
+        Raises:
+            KafkaError: The broker does not say.
+            TimeoutError: No answer in time.
+        """
+        answer = await self._ask(at, TopicsWithRights(topics))
+        return Cluster(
+            nodes=tuple(Node(node_id, host, port) for node_id, host, port, _ in answer.brokers),
+            topics={view.name: view for view in map(_topic_view, answer.topics)},
+        )
+
+    async def settings(self, node: Node, topics: Sequence[str]) -> Settings:
+        """Ask a broker for its own settings and for those of topics, as far as they are shown.
+
+        Raises:
+            KafkaError: The broker does not say.
+            TimeoutError: No answer in time.
+        """
+        wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
+        wanted.append((_BROKER, str(node.node_id), list(BROKER_SETTINGS)))
+        answer = await self._ask((node.host, node.port), DescribeConfigsRequest(wanted))
+        shown: dict[str, dict[str, str]] = {}
+        broker: dict[str, str] = {}
+        hidden: dict[str, str] = {}
+        for code, _, kind, name, entries in answer.resources:
+            if code:
+                hidden["" if kind == _BROKER else name] = for_code(code).__name__
+                continue
+            values = {entry[0]: entry[1] or "" for entry in entries}
+            if kind == _BROKER:
+                broker = values
+            else:
+                shown[name] = values
+        return Settings(broker, shown, hidden)
+
+    async def group(self, at: tuple[str, int], group_id: str) -> GroupView:
+        """Ask a group's coordinator for it.
+
+        Raises:
+            KafkaError: The broker does not say.
+            OSError: The coordinator cannot be reached.
+            TimeoutError: No answer in time.
+        """
+        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
+        while True:
+            view = await self._group(at, group_id)
+            # A cluster that never had a group makes room for offsets first.
+            if view.error_code not in _SOON or asyncio.get_running_loop().time() >= deadline:
+                return view
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _group(self, at: tuple[str, int], group_id: str) -> GroupView:
+        found = await self._ask(at, FindCoordinatorRequest(group_id, 0))
+        if found.error_code:
+            return GroupView(found.error_code)
+        answer = await self._ask((found.host, found.port), GroupWithRights(group_id))
+        code, _, state, protocol_type, protocol, members, *rights = answer.groups[0]
+        told = rights_of(rights[0] if rights else NO_RIGHTS_TOLD)
+        return GroupView(code, state, protocol_type, protocol, tuple(member[1] for member in members), told)
+
+    async def producer_id_error(self, at: tuple[str, int]) -> int:
+        """Ask for an idempotent producer's id, a number that is used for nothing; give the error's code or 0.
+
+        Raises:
+            KafkaError: The broker does not say.
+            TimeoutError: No answer in time.
+        """
+        answer = await self._ask(at, InitProducerIdRequest(None, _PRODUCER_TIMEOUT_MS))
+        return int(answer.error_code)
+
+    async def _ask(self, at: tuple[str, int], request: Any) -> Any:
+        connection = await self._connection(*at)
+        return await connection.send(request)
+
+    async def _connection(self, host: str, port: int) -> Connection:
+        known = self._connections.get((host, port))
+        if known is not None and known.connected():
+            return known
+        connection = await open_connection(
+            host,
+            port,
+            client_id="judgestream-doctor",
+            request_timeout_ms=round(self._timeout_seconds * 1000),
+            **self._options,
+        )
+        self._connections[host, port] = connection
+        return connection
+
+    async def _handshake(self, host: str, port: int) -> Met:
+        context: ssl.SSLContext | None = self._options.get("ssl_context")
+        if context is None:
+            return Met()
+        async with asyncio.timeout(self._timeout_seconds):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+        try:
+            spoken: ssl.SSLObject = writer.get_extra_info("ssl_object")
+            certificate: Mapping[str, Any] = spoken.getpeercert() or {}
+            until = certificate.get("notAfter")
+            return Met(spoken.version() or "TLS", None if until is None else ssl.cert_time_to_seconds(until))
+        finally:
+            await _shut(writer)
+
+
+async def _shut(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()  # a farewell would be the other side's to answer
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+def _topic_view(answered: Sequence[Any]) -> TopicView:
+    code, name, _, partitions, *rights = answered
+    return TopicView(
+        name,
+        code,
+        # The copies stand at the end, and offline ones after them; in between newer versions have more.
+        tuple(Partition(one[2], len(one[-3]), len(one[-2])) for one in partitions),
+        rights_of(rights[0] if rights else NO_RIGHTS_TOLD),
+    )

@@ -1,0 +1,1 @@
+"""The answers to requests: data, groups and topics."""

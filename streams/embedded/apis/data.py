@@ -1,0 +1,310 @@
+"""Records in and out: Produce, Fetch, ListOffsets, DeleteRecords, InitProducerId."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from streams.embedded.errors import RefusedError
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.requests import Api
+from streams.embedded.protocol.wire import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streams.embedded.log.partition import Partition
+    from streams.embedded.log.topics import Topics
+    from streams.embedded.protocol.requests import Request
+
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A partition in a fetch request."""
+
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A partition in a fetch response."""
+
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    start_offset: int = _UNKNOWN
+    end_offset: int = _UNKNOWN
+    batches: Sequence[bytearray] = ()
+
+
+class DataApis:
+    """Answers the requests about records.
+
+    Args:
+        topics: Where the records are.
+    """
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._producer_ids = itertools.count(1000)
+
+    def table(self) -> tuple[Api, ...]:
+        """The request types answered here."""
+        return (
+            Api(ApiKey.PRODUCE, 3, 8, self.produce),
+            Api(ApiKey.FETCH, 4, 11, self.fetch),
+            Api(ApiKey.LIST_OFFSETS, 1, 3, self.list_offsets),
+            Api(ApiKey.DELETE_RECORDS, 0, 1, self.delete_records),
+            Api(ApiKey.INIT_PRODUCER_ID, 0, 1, self.init_producer_id),
+        )
+
+    async def produce(self, request: Request) -> Writer | None:
+        """Store batches."""
+        body, version = request.body, request.version
+        transactional_id = body.nullable_string()
+        acks = body.int16()
+        body.int32()  # how long to wait for replicas: there are none
+        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.byte_string()))))
+
+        reply = Writer()
+
+        def write_partition(topic: str, index: int, data: memoryview) -> None:
+            base_offset = start_offset = _UNKNOWN
+            message: str | None = None
+            error = ErrorCode.NONE
+            try:
+                _check_produce(acks, transactional_id)
+                partition = self._topics.partition(topic, index)
+                base_offset = self._topics.get(topic).append(partition, data)
+                start_offset = partition.start_offset
+            except RefusedError as refused:
+                error, message = refused.code, refused.message
+            reply.int32(index)
+            reply.int16(error)
+            reply.int64(base_offset)
+            reply.int64(_UNKNOWN)  # append time: records keep the producer's
+            if version >= 5:
+                reply.int64(start_offset)
+            if version >= 8:
+                reply.array((), reply.string)
+                reply.string(message)
+
+        def write_topic(item: tuple[str, list[tuple[int, memoryview]]]) -> None:
+            topic, partitions = item
+            reply.string(topic)
+            reply.array(partitions, lambda part: write_partition(topic, *part))
+
+        reply.array(topics, write_topic)
+        reply.int32(0)
+        return None if acks == 0 else reply
+
+    async def fetch(self, request: Request) -> Writer:
+        """Hand out batches, waiting for them if there are too few."""
+        body, version = request.body, request.version
+        body.int32()  # replica
+        wait_seconds = max(body.int32(), 0) / 1000
+        min_bytes = body.int32()
+        max_bytes = body.int32()
+        body.int8()  # isolation level: without transactions all are the same
+        session_id = 0
+        if version >= 7:
+            session_id = body.int32()
+            body.int32()  # session epoch
+
+        def read_partition() -> _Wanted:
+            partition = body.int32()
+            if version >= 9:
+                body.int32()  # leader epoch
+            offset = body.int64()
+            if version >= 5:
+                body.int64()  # the follower's log start
+            return _Wanted(partition, offset, body.int32())
+
+        wanted = body.array(lambda: (body.string(), body.array(read_partition)))
+        if session_id != 0:  # sessions are never given out, so each request names all its partitions
+            return _fetch_reply(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+        found = await self._wait_for(
+            wanted, min_bytes=min_bytes, max_bytes=max_bytes, wait_seconds=wait_seconds
+        )
+        return _fetch_reply(version, ErrorCode.NONE, found)
+
+    async def _wait_for(
+        self,
+        wanted: list[tuple[str, list[_Wanted]]],
+        *,
+        min_bytes: int,
+        max_bytes: int,
+        wait_seconds: float,
+    ) -> list[tuple[str, list[_Found]]]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        while True:
+            found, size, refused = self._look(wanted, max_bytes)
+            left_seconds = deadline - loop.time()
+            if size >= min_bytes or refused or left_seconds <= 0:
+                return found
+            # Nothing else runs between looking and watching, so no append is missed.
+            woken: asyncio.Future[None] = loop.create_future()
+
+            def wake(woken: asyncio.Future[None] = woken) -> None:
+                if not woken.done():
+                    woken.set_result(None)
+
+            watched = [self._topics.partition(topic, one.partition) for topic, ones in wanted for one in ones]
+            for partition in watched:
+                partition.watch(wake)
+            try:
+                await asyncio.wait({woken}, timeout=left_seconds)
+            finally:
+                for partition in watched:
+                    partition.unwatch(wake)
+
+    def _look(
+        self, wanted: list[tuple[str, list[_Wanted]]], max_bytes: int
+    ) -> tuple[list[tuple[str, list[_Found]]], int, bool]:
+        """What is there now, its size in bytes, and whether a partition was refused."""
+        size = 0
+        any_refused = False
+        topics = []
+        for topic, ones in wanted:
+            found = []
+            for one in ones:
+                partition: Partition | None = None
+                try:
+                    partition = self._topics.partition(topic, one.partition)
+                    room = min(one.max_bytes, max_bytes - size)
+                    batches = partition.read(one.offset, room, at_least_one=size == 0)
+                except RefusedError as refused:
+                    any_refused = True
+                    found.append(_Found(one.partition, refused.code, *_bounds(partition)))
+                else:
+                    size += sum(map(len, batches))
+                    found.append(_Found(one.partition, ErrorCode.NONE, *_bounds(partition), batches))
+            topics.append((topic, found))
+        return topics, size, any_refused
+
+    async def list_offsets(self, request: Request) -> Writer:
+        """Where a partition begins, where it ends, and where a time is in it."""
+        body, version = request.body, request.version
+        body.int32()  # replica
+        if version >= 2:
+            body.int8()  # isolation level
+        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.int64()))))
+        reply = Writer()
+        if version >= 2:
+            reply.int32(0)
+
+        def write_partition(topic: str, index: int, timestamp_ms: int) -> None:
+            error, found_ms, offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
+            try:
+                partition = self._topics.partition(topic, index)
+                if timestamp_ms == _LATEST:
+                    offset = partition.end_offset
+                elif timestamp_ms == _EARLIEST:
+                    offset = partition.start_offset
+                else:
+                    found_ms, offset = partition.find_time(timestamp_ms) or (_UNKNOWN, _UNKNOWN)
+            except RefusedError as refused:
+                error = refused.code
+            reply.int32(index)
+            reply.int16(error)
+            reply.int64(found_ms)
+            reply.int64(offset)
+
+        def write_topic(item: tuple[str, list[tuple[int, int]]]) -> None:
+            topic, partitions = item
+            reply.string(topic)
+            reply.array(partitions, lambda part: write_partition(topic, *part))
+
+        reply.array(topics, write_topic)
+        return reply
+
+    async def delete_records(self, request: Request) -> Writer:
+        """Forget the records before an offset."""
+        body = request.body
+        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.int64()))))
+        reply = Writer()
+        reply.int32(0)
+
+        def write_partition(topic: str, index: int, offset: int) -> None:
+            error, start_offset = ErrorCode.NONE, _UNKNOWN
+            try:
+                start_offset = self._topics.partition(topic, index).delete_before(offset)
+            except RefusedError as refused:
+                error = refused.code
+            reply.int32(index)
+            reply.int64(start_offset)
+            reply.int16(error)
+
+        def write_topic(item: tuple[str, list[tuple[int, int]]]) -> None:
+            topic, partitions = item
+            reply.string(topic)
+            reply.array(partitions, lambda part: write_partition(topic, *part))
+
+        reply.array(topics, write_topic)
+        return reply
+
+    async def init_producer_id(self, request: Request) -> Writer:
+        """Give an idempotent producer its id; transactional ones are refused."""
+        transactional_id = request.body.nullable_string()
+        refused = transactional_id is not None
+        reply = Writer()
+        reply.int32(0)
+        reply.int16(_no_transactions().code if refused else ErrorCode.NONE)
+        reply.int64(_UNKNOWN if refused else next(self._producer_ids))
+        reply.int16(_UNKNOWN if refused else 0)
+        return reply
+
+
+def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_Found]]]) -> Writer:
+    reply = Writer()
+
+    def write_partition(found: _Found) -> None:
+        reply.int32(found.partition)
+        reply.int16(found.error)
+        reply.int64(found.end_offset)
+        reply.int64(found.end_offset)  # the last stable offset: without transactions the same
+        if version >= 5:
+            reply.int64(found.start_offset)
+        reply.array((), reply.int64)  # aborted transactions
+        if version >= 11:
+            reply.int32(_UNKNOWN)  # preferred replica
+        reply.buffers(found.batches)
+
+    def write_topic(item: tuple[str, list[_Found]]) -> None:
+        reply.string(item[0])
+        reply.array(item[1], write_partition)
+
+    reply.int32(0)
+    if version >= 7:
+        reply.int16(error)
+        reply.int32(0)  # no session
+    reply.array(topics, write_topic)
+    return reply
+
+
+def _bounds(partition: Partition | None) -> tuple[int, int]:
+    if partition is None:
+        return _UNKNOWN, _UNKNOWN
+    return partition.start_offset, partition.end_offset
+
+
+def _check_produce(acks: int, transactional_id: str | None) -> None:
+    if acks not in {-1, 0, 1}:
+        raise RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, got {acks}")
+    if transactional_id is not None:
+        raise _no_transactions()
+
+
+def _no_transactions() -> RefusedError:
+    return RefusedError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "the embedded broker has no transactions: leave transactional_id unset, or use Apache Kafka",
+    )

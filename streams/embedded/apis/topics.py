@@ -1,0 +1,321 @@
+"""Topics on the wire: metadata, creation, deletion, more partitions, settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from streams.embedded.errors import RefusedError
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.requests import Api
+from streams.embedded.protocol.wire import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streams.embedded.groups.coordinator import GroupCoordinator
+    from streams.embedded.log.topics import Topic, Topics
+    from streams.embedded.protocol.requests import Request
+
+NODE_ID: Final = 0
+_CLUSTER_ID: Final = "judgestream-embedded"
+_DEFAULT_PARTITIONS: Final = -1
+_TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
+_SOURCE_TOPIC: Final = 1
+_SOURCE_DEFAULT: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _NewTopic:
+    name: str
+    partition_count: int
+    replication_factor: int
+    assigned_partitions: int
+    configs: dict[str, str]
+
+
+class TopicApis:
+    """Answers the requests about topics and about the broker itself.
+
+    Args:
+        topics: The topics.
+        coordinator: Forgets the offsets of topics that are deleted.
+        address: Gives the host and port at which clients find the broker.
+        auto_create_topics: Whether asking for an unknown topic's metadata creates it.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        coordinator: GroupCoordinator,
+        address: Callable[[], tuple[str, int]],
+        *,
+        auto_create_topics: bool,
+    ) -> None:
+        self._topics = topics
+        self._coordinator = coordinator
+        self._address = address
+        self._auto_create_topics = auto_create_topics
+
+    def table(self) -> tuple[Api, ...]:
+        """The request types answered here."""
+        return (
+            Api(ApiKey.METADATA, 1, 6, self.metadata),
+            Api(ApiKey.FIND_COORDINATOR, 0, 2, self.find_coordinator),
+            Api(ApiKey.CREATE_TOPICS, 0, 4, self.create_topics),
+            Api(ApiKey.DELETE_TOPICS, 0, 3, self.delete_topics),
+            Api(ApiKey.CREATE_PARTITIONS, 0, 1, self.create_partitions),
+            Api(ApiKey.DESCRIBE_CONFIGS, 0, 2, self.describe_configs),
+            Api(ApiKey.ALTER_CONFIGS, 0, 1, self.alter_configs),
+        )
+
+    async def metadata(self, request: Request) -> Writer:
+        """Name the broker and the topics asked for, creating them if that is allowed."""
+        body, version = request.body, request.version
+        names = body.nullable_array(body.string)
+        may_create = self._auto_create_topics and (body.boolean() if version >= 4 else True)
+        if names is None:
+            names = list(self._topics)
+        reply = Writer()
+
+        def write_broker(address: tuple[str, int]) -> None:
+            reply.int32(NODE_ID)
+            reply.string(address[0])
+            reply.int32(address[1])
+            reply.string(None)  # rack
+
+        def write_partition(index: int) -> None:
+            reply.int16(ErrorCode.NONE)
+            reply.int32(index)
+            reply.int32(NODE_ID)
+            reply.array((NODE_ID,), reply.int32)
+            reply.array((NODE_ID,), reply.int32)
+            if version >= 5:
+                reply.array((), reply.int32)  # offline replicas
+
+        def write_topic(name: str) -> None:
+            error, partition_count = ErrorCode.NONE, 0
+            try:
+                topic = self._find_or_create(name) if may_create else self._topics.get(name)
+                partition_count = len(topic.partitions)
+            except RefusedError as refused:
+                error = refused.code
+            reply.int16(error)
+            reply.string(name)
+            reply.boolean(value=False)  # internal
+            reply.array(range(partition_count), write_partition)
+
+        if version >= 3:
+            reply.int32(0)
+        reply.array((self._address(),), write_broker)
+        if version >= 2:
+            reply.string(_CLUSTER_ID)
+        reply.int32(NODE_ID)
+        reply.array(names, write_topic)
+        return reply
+
+    async def find_coordinator(self, request: Request) -> Writer:
+        """The one broker coordinates all groups."""
+        request.body.string()
+        host, port = self._address()
+        reply = Writer()
+        if request.version >= 1:
+            reply.int32(0)
+        reply.int16(ErrorCode.NONE)
+        if request.version >= 1:
+            reply.string(None)
+        reply.int32(NODE_ID)
+        reply.string(host)
+        reply.int32(port)
+        return reply
+
+    async def create_topics(self, request: Request) -> Writer:
+        """Create topics."""
+        body, version = request.body, request.version
+
+        def read_topic() -> _NewTopic:
+            return _NewTopic(
+                name=body.string(),
+                partition_count=body.int32(),
+                replication_factor=body.int16(),
+                assigned_partitions=len(body.array(lambda: (body.int32(), body.array(body.int32)))),
+                configs=_configs(body.array(lambda: (body.string(), body.nullable_string()))),
+            )
+
+        new_topics = body.array(read_topic)
+        body.int32()  # timeout: it is done at once
+        validate_only = body.boolean() if version >= 1 else False
+        reply = Writer()
+
+        def write_outcome(new: _NewTopic) -> None:
+            error, message = _outcome(lambda: self._create(new, validate_only=validate_only))
+            reply.string(new.name)
+            reply.int16(error)
+            if version >= 1:
+                reply.string(message)
+
+        if version >= 2:
+            reply.int32(0)
+        reply.array(new_topics, write_outcome)
+        return reply
+
+    async def delete_topics(self, request: Request) -> Writer:
+        """Delete topics, their records, and the offsets committed for them."""
+        reply = Writer()
+
+        def delete(name: str) -> None:
+            self._topics.delete(name)
+            self._coordinator.forget_topic(name)
+
+        def write_outcome(name: str) -> None:
+            error, _ = _outcome(lambda: delete(name))
+            reply.string(name)
+            reply.int16(error)
+
+        if request.version >= 1:
+            reply.int32(0)
+        reply.array(request.body.array(request.body.string), write_outcome)
+        return reply
+
+    async def create_partitions(self, request: Request) -> Writer:
+        """Give topics more partitions."""
+        body = request.body
+
+        def read_topic() -> tuple[str, int]:
+            name, count = body.string(), body.int32()
+            body.array(lambda: body.array(body.int32))  # on which brokers: there is one
+            return name, count
+
+        wanted = body.array(read_topic)
+        body.int32()  # timeout
+        validate_only = body.boolean()
+        reply = Writer()
+
+        def write_outcome(item: tuple[str, int]) -> None:
+            name, count = item
+            error, message = _outcome(lambda: self._topics.extend(name, count, validate_only=validate_only))
+            reply.string(name)
+            reply.int16(error)
+            reply.string(message)
+
+        reply.int32(0)
+        reply.array(wanted, write_outcome)
+        return reply
+
+    async def describe_configs(self, request: Request) -> Writer:
+        """Show the settings of topics; those of the broker itself are few."""
+        body, version = request.body, request.version
+        resources = body.array(lambda: (body.int8(), body.string(), body.nullable_array(body.string)))
+        reply = Writer()
+
+        def write_config(name: str, value: str, *, is_default: bool, is_read_only: bool) -> None:
+            reply.string(name)
+            reply.string(value)
+            reply.boolean(is_read_only)
+            if version == 0:
+                reply.boolean(is_default)
+            else:
+                reply.int8(_SOURCE_DEFAULT if is_default else _SOURCE_TOPIC)
+            reply.boolean(value=False)  # sensitive
+            if version >= 1:
+                reply.array((), reply.string)  # synonyms
+
+        def write_resource(resource: tuple[int, str, list[str] | None]) -> None:
+            kind, name, only = resource
+            error, message = ErrorCode.NONE, None
+            settings: dict[str, tuple[str, bool]] = {}
+            try:
+                settings = self._settings(kind, name)
+            except RefusedError as refused:
+                error, message = refused.code, refused.message
+            shown = [(key, *value) for key, value in settings.items() if only is None or key in only]
+            reply.int16(error)
+            reply.string(message)
+            reply.int8(kind)
+            reply.string(name)
+            reply.array(
+                shown,
+                lambda item: write_config(
+                    item[0], item[1], is_default=item[2], is_read_only=kind == _BROKER_RESOURCE
+                ),
+            )
+
+        reply.int32(0)
+        reply.array(resources, write_resource)
+        return reply
+
+    async def alter_configs(self, request: Request) -> Writer:
+        """Replace the settings of topics."""
+        body = request.body
+        resources = body.array(
+            lambda: (
+                body.int8(),
+                body.string(),
+                _configs(body.array(lambda: (body.string(), body.nullable_string()))),
+            )
+        )
+        validate_only = body.boolean()
+        reply = Writer()
+
+        def write_outcome(resource: tuple[int, str, dict[str, str]]) -> None:
+            kind, name, configs = resource
+            error, message = _outcome(lambda: self._alter(kind, name, configs, validate_only=validate_only))
+            reply.int16(error)
+            reply.string(message)
+            reply.int8(kind)
+            reply.string(name)
+
+        reply.int32(0)
+        reply.array(resources, write_outcome)
+        return reply
+
+    def _find_or_create(self, name: str) -> Topic:
+        return self._topics.get(name) if name in self._topics else self._topics.create(name)
+
+    def _create(self, new: _NewTopic, *, validate_only: bool) -> None:
+        if not new.assigned_partitions and new.replication_factor not in {-1, 1}:
+            raise RefusedError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"replication factor of {new.name!r} must be 1 (there is one broker), got {new.replication_factor}",
+            )
+        count = new.assigned_partitions or new.partition_count
+        self._topics.create(
+            new.name,
+            None if count == _DEFAULT_PARTITIONS else count,
+            new.configs,
+            validate_only=validate_only,
+        )
+
+    def _settings(self, kind: int, name: str) -> dict[str, tuple[str, bool]]:
+        if kind == _TOPIC_RESOURCE:
+            return self._topics.get(name).settings()
+        if kind == _BROKER_RESOURCE and name in {"", str(NODE_ID)}:
+            return {
+                "auto.create.topics.enable": (str(self._auto_create_topics).lower(), True),
+                "num.partitions": (str(self._topics.default_partitions), True),
+            }
+        raise _no_such_resource(kind, name)
+
+    def _alter(self, kind: int, name: str, configs: dict[str, str], *, validate_only: bool) -> None:
+        if kind != _TOPIC_RESOURCE:
+            raise _no_such_resource(kind, name)
+        self._topics.get(name).configure(configs, validate_only=validate_only)
+
+
+def _configs(pairs: list[tuple[str, str | None]]) -> dict[str, str]:
+    return {name: value for name, value in pairs if value is not None}
+
+
+def _outcome(action: Callable[[], object]) -> tuple[ErrorCode, str | None]:
+    try:
+        action()
+    except RefusedError as refused:
+        return refused.code, refused.message
+    return ErrorCode.NONE, None
+
+
+def _no_such_resource(kind: int, name: str) -> RefusedError:
+    return RefusedError(
+        ErrorCode.INVALID_REQUEST, f"resource {name!r} of type {kind}: only topics (type 2) can be configured"
+    )

@@ -1,0 +1,369 @@
+"""One consumer group of the classic protocol: membership, rebalances, generations.
+
+    EMPTY -> PREPARING -> COMPLETING -> STABLE
+               ^  members join  |  the leader assigns
+               +---- a member comes, goes, or changes its subscription
+
+The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-345 static members, KIP-394 two-step joins).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from streams.embedded.groups.members import Identity, JoinReply, JoinRequest, Member, SyncReply
+from streams.embedded.protocol.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_MAX_SESSION_TIMEOUT_SECONDS: Final = 1800.0
+
+
+class GroupState(Enum):
+    """Where a group is between two generations; the values are the names clients are shown."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class Group:
+    """A consumer group. Its methods are called from one event loop only.
+
+    Args:
+        group_id: Its name.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol = ""
+        self.members: dict[str, Member] = {}
+        self._leader_id = ""
+        self._static_ids: dict[str, str] = {}  # instance id -> member id
+        self._promised_ids: dict[str, float] = {}  # ids given out in the first step of a join -> until when
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def join(self, request: JoinRequest) -> JoinReply:
+        """Take a member into the next generation; answers when that generation begins."""
+        error = self._reason_to_refuse(request)
+        if error is not ErrorCode.NONE:
+            return JoinReply(error=error, member_id=request.member_id)
+        if request.member_id:
+            member, reply = self._known(request)
+        elif request.instance_id is not None and request.instance_id in self._static_ids:
+            member, reply = self._restarted(request, request.instance_id)
+        elif request.instance_id is None and request.two_steps:
+            member_id = _new_id(request.client_id)
+            self._promised_ids[member_id] = _now() + request.session_timeout_seconds
+            return JoinReply(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+        else:
+            member, reply = self._add(request, _new_id(request.instance_id or request.client_id)), None
+        if reply is not None:
+            return reply
+        assert member is not None  # noqa: S101 - one of the two is always there
+        member.answer_join(JoinReply(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
+        waiting: asyncio.Future[JoinReply] = asyncio.get_running_loop().create_future()
+        member.joining = waiting
+        self._rebalance()
+        return await waiting
+
+    async def sync(self, who: Identity, assignments: Mapping[str, bytes]) -> SyncReply:
+        """Hand out the leader's assignment; followers wait for it.
+
+        Args:
+            who: The member.
+            assignments: For each member id its partitions; only the leader's are used.
+        """
+        error = self.check(who)
+        if error is not ErrorCode.NONE:
+            return SyncReply(error=error)
+        member = self.members[who.member_id]
+        if self.state is GroupState.STABLE:
+            return SyncReply(assignment=member.assignment)
+        if self.state is not GroupState.COMPLETING:
+            return SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS)
+        if who.member_id == self._leader_id:
+            self._become_stable(assignments)
+            return SyncReply(assignment=member.assignment)
+        member.answer_sync(SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
+        waiting: asyncio.Future[SyncReply] = asyncio.get_running_loop().create_future()
+        member.syncing = waiting
+        return await waiting
+
+    def heartbeat(self, who: Identity) -> ErrorCode:
+        """Note that a member is alive; tells it when it must join again."""
+        error = self.check(who)
+        if error is ErrorCode.NONE and self.state is GroupState.PREPARING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+    def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
+        """Take a member out at its own wish, or a static one by its instance id."""
+        if instance_id is not None:
+            current = self._static_ids.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if member_id and member_id != current:
+                return ErrorCode.FENCED_INSTANCE_ID
+            member_id = current
+        if self._promised_ids.pop(member_id, None) is not None:
+            self._complete_if_all_are_here()
+            return ErrorCode.NONE
+        if member_id not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        self._remove(member_id)
+        return ErrorCode.NONE
+
+    def check(self, who: Identity) -> ErrorCode:
+        """Whether a request comes from a member of this generation; if so, the member counts as alive."""
+        error = self._check_member(who.member_id, who.instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if who.generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        self.members[who.member_id].last_seen = _now()
+        return ErrorCode.NONE
+
+    def check_commit(self, who: Identity) -> ErrorCode:
+        """Whether offsets may be committed: by a member of this generation, or by anybody while the group is empty."""
+        if who.generation < 0 and not self.members:
+            return ErrorCode.NONE
+        error = self.check(who)
+        if error is ErrorCode.NONE and self.state is GroupState.COMPLETING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return error
+
+    def expire(self, now: float) -> None:
+        """Take out the members that were not heard of for longer than their session timeout.
+
+        Args:
+            now: The time of the event loop's clock.
+        """
+        # Listed first: taking one out answers the others, who then wait no longer.
+        silent = [
+            member.member_id
+            for member in self.members.values()
+            if not member.is_waiting and now - member.last_seen > member.session_timeout_seconds
+        ]
+        for member_id in silent:
+            self._remove(member_id)
+        overdue = [member_id for member_id, until in self._promised_ids.items() if until < now]
+        for member_id in overdue:
+            del self._promised_ids[member_id]
+        if overdue:
+            self._complete_if_all_are_here()
+
+    def renew_sessions(self) -> None:
+        """Let every session begin anew: nobody could have been heard of in the time before."""
+        for member in self.members.values():
+            member.last_seen = _now()
+
+    def close(self) -> None:
+        """Answer everybody who waits, and set no timer any more."""
+        self._set_timer(None)
+        for member in self.members.values():
+            member.dismiss(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _reason_to_refuse(self, request: JoinRequest) -> ErrorCode:
+        if not self.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if not 0 < request.session_timeout_seconds <= _MAX_SESSION_TIMEOUT_SECONDS:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        others = [
+            member
+            for member in self.members.values()
+            if member.member_id != request.member_id
+            and (request.instance_id is None or member.instance_id != request.instance_id)
+        ]
+        shared = [name for name in request.protocols if all(name in other.protocols for other in others)]
+        if not shared or (others and request.protocol_type != self.protocol_type):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.NONE
+
+    def _check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        if instance_id is not None and self._static_ids.get(instance_id, member_id) != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _known(self, request: JoinRequest) -> tuple[Member | None, JoinReply | None]:
+        """A member that comes with an id: the member that must wait, or the reply it can have at once."""
+        if request.instance_id is None and self._promised_ids.pop(request.member_id, None) is not None:
+            return self._add(request, request.member_id), None
+        error = self._check_member(request.member_id, request.instance_id)
+        if error is not ErrorCode.NONE:
+            return None, JoinReply(error=error, member_id=request.member_id)
+        member = self.members[request.member_id]
+        unchanged = member.protocols == dict(request.protocols)
+        is_leader = request.member_id == self._leader_id
+        self._update(member, request)
+        # The reply to its last join was lost: the same generation still holds. A leader that joins again while
+        # the group is stable does so because what it assigns has changed.
+        if unchanged and (
+            self.state is GroupState.COMPLETING or (self.state is GroupState.STABLE and not is_leader)
+        ):
+            return None, self._reply_for(member)
+        return member, None
+
+    def _restarted(self, request: JoinRequest, instance_id: str) -> tuple[Member | None, JoinReply | None]:
+        """A static member comes back without an id: it takes its own place, with a new id that fences the old."""
+        former_id = self._static_ids[instance_id]
+        former = self.members[former_id]
+        former_leader_id = self._leader_id
+        member = self._add(request, _new_id(instance_id), in_place_of=former)
+        former.dismiss(ErrorCode.FENCED_INSTANCE_ID)
+        if self.state is not GroupState.STABLE or self._preferred_protocol() != self.protocol:
+            return member, None
+        # The leader of before is named, even if it is this one: so it does not assign anew but asks for what it had.
+        return None, JoinReply(
+            generation=self.generation,
+            protocol=self.protocol,
+            leader_id=former_leader_id,
+            member_id=member.member_id,
+        )
+
+    def _add(self, request: JoinRequest, member_id: str, *, in_place_of: Member | None = None) -> Member:
+        member = Member(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_seconds=request.session_timeout_seconds,
+            rebalance_timeout_seconds=request.rebalance_timeout_seconds,
+            protocols=dict(request.protocols),
+            last_seen=_now(),
+            assignment=b"" if in_place_of is None else in_place_of.assignment,
+        )
+        if in_place_of is not None:
+            del self.members[in_place_of.member_id]
+            if self._leader_id == in_place_of.member_id:
+                self._leader_id = member_id
+        if not self.members:
+            self.protocol_type = request.protocol_type
+        self.members[member_id] = member
+        if request.instance_id is not None:
+            self._static_ids[request.instance_id] = member_id
+        return member
+
+    def _update(self, member: Member, request: JoinRequest) -> None:
+        member.protocols = dict(request.protocols)
+        member.session_timeout_seconds = request.session_timeout_seconds
+        member.rebalance_timeout_seconds = request.rebalance_timeout_seconds
+        member.last_seen = _now()
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        if member.instance_id is not None:
+            self._static_ids.pop(member.instance_id, None)
+        member.dismiss(ErrorCode.UNKNOWN_MEMBER_ID)
+        self._rebalance()
+
+    def _rebalance(self) -> None:
+        """Begin to gather members, unless that is under way; go on at once if all are here."""
+        if self.state is not GroupState.PREPARING:
+            for member in self.members.values():
+                if member.syncing is not None:
+                    member.last_seen = _now()
+                member.answer_sync(SyncReply(error=ErrorCode.REBALANCE_IN_PROGRESS))
+            self.state = GroupState.PREPARING
+            self._set_timer(self._longest_rebalance_timeout_seconds())
+        self._complete_if_all_are_here()
+
+    def _complete_if_all_are_here(self) -> None:
+        if self.state is not GroupState.PREPARING:
+            return
+        if not self.members or (
+            not self._promised_ids and all(member.joining is not None for member in self.members.values())
+        ):
+            self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        self._set_timer(None)
+        for member in list(self.members.values()):  # a static member keeps its place until its session ends
+            if member.joining is None and member.instance_id is None:
+                del self.members[member.member_id]
+        here = [member for member in self.members.values() if member.joining is not None]
+        if self.members and not here:
+            self._set_timer(self._longest_rebalance_timeout_seconds())
+            return
+        self.generation += 1
+        if not here:
+            self.state, self.protocol, self._leader_id = GroupState.EMPTY, "", ""
+            return
+        self.protocol = self._preferred_protocol()
+        if self._leader_id not in {member.member_id for member in here}:
+            self._leader_id = here[0].member_id
+        self.state = GroupState.COMPLETING
+        self._set_timer(self._longest_rebalance_timeout_seconds())
+        for member in here:
+            member.last_seen = _now()
+            member.answer_join(self._reply_for(member))
+
+    def _become_stable(self, assignments: Mapping[str, bytes]) -> None:
+        self._set_timer(None)
+        self.state = GroupState.STABLE
+        for member in self.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.syncing is not None:
+                member.last_seen = _now()
+            member.answer_sync(SyncReply(assignment=member.assignment))
+
+    def _reply_for(self, member: Member) -> JoinReply:
+        listed: tuple[tuple[str, str | None, bytes], ...] = ()
+        if member.member_id == self._leader_id:
+            listed = tuple(
+                (other.member_id, other.instance_id, other.protocols.get(self.protocol, b""))
+                for other in self.members.values()
+            )
+        return JoinReply(
+            generation=self.generation,
+            protocol=self.protocol,
+            leader_id=self._leader_id,
+            member_id=member.member_id,
+            members=listed,
+        )
+
+    def _preferred_protocol(self) -> str:
+        """Of the strategies all members know, the one that most members like best."""
+        members = list(self.members.values())
+        votes: dict[str, int] = {}
+        for member in members:
+            for name in member.protocols:
+                if all(name in other.protocols for other in members):
+                    votes[name] = votes.get(name, 0) + 1
+                    break
+        return max(votes, key=lambda name: votes[name], default="")
+
+    def _longest_rebalance_timeout_seconds(self) -> float:
+        return max((member.rebalance_timeout_seconds for member in self.members.values()), default=0.0)
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = (
+            None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._time_is_up)
+        )
+
+    def _time_is_up(self) -> None:
+        """Somebody did not join, or did not ask for its assignment, in the time the members allow each other."""
+        self._timer = None
+        if self.state is GroupState.PREPARING:
+            self._begin_generation()
+        elif self.state is GroupState.COMPLETING:
+            for member in [member for member in self.members.values() if member.syncing is None]:
+                self._remove(member.member_id)
+
+
+def _new_id(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4()}"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

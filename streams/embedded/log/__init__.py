@@ -1,0 +1,1 @@
+"""What the broker stores: topics, partitions and producer state."""

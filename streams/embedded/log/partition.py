@@ -1,0 +1,154 @@
+"""One partition: an append-only log of record batches in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from streams.embedded.errors import RefusedError
+from streams.embedded.log.producers import ProducerStates
+from streams.embedded.protocol.batches import NO_PRODUCER, StoredBatch, find_time, parse_header, stored
+from streams.embedded.protocol.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streams.embedded.protocol.wire import Buffer
+
+_base_offset = attrgetter("base_offset")
+
+
+class Partition:
+    """A log. Offsets count records from 0; `start_offset` grows as old records are dropped."""
+
+    __slots__ = ("_batches", "_producers", "_size_bytes", "_watchers", "end_offset", "start_offset")
+
+    def __init__(self) -> None:
+        self._batches: list[StoredBatch] = []
+        self._producers = ProducerStates()
+        self._size_bytes = 0
+        self._watchers: set[Callable[[], None]] = set()
+        self.start_offset = 0
+        self.end_offset = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the batches held."""
+        return self._size_bytes
+
+    def append(self, data: Buffer, *, max_batch_bytes: int, retention_bytes: int | None = None) -> int:
+        """Store one batch, unless an idempotent producer sends it a second time.
+
+        Args:
+            data: The batch as it came.
+            max_batch_bytes: A larger batch is refused.
+            retention_bytes: Drop the oldest batches while more than this is held; None keeps all. The newest stays.
+
+        Returns:
+            The offset of the batch's first record.
+
+        Raises:
+            RefusedError: The batch is malformed, too large, or out of sequence.
+        """
+        header = parse_header(data)
+        if header.size_bytes > max_batch_bytes:
+            raise RefusedError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed (max.message.bytes)",
+            )
+        if header.producer_id != NO_PRODUCER:
+            earlier = self._producers.duplicate_of(header)
+            if earlier is not None:
+                return earlier
+        batch = stored(data, header, self.end_offset)
+        self._batches.append(batch)
+        self._size_bytes += header.size_bytes
+        self.end_offset = batch.next_offset
+        if header.producer_id != NO_PRODUCER:
+            self._producers.remember(header, batch.base_offset)
+        if retention_bytes is not None:
+            self._drop_down_to(retention_bytes)
+        self.wake_watchers()
+        return batch.base_offset
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[bytearray]:
+        """The batches from the one that holds the offset on, as they are stored (not copied).
+
+        Args:
+            offset: The first record wanted. The first batch may begin before it.
+            max_bytes: Stop before the batch that would exceed this.
+            at_least_one: Give the first batch even if it alone is larger than `max_bytes`, so that a reader gets past it.
+
+        Raises:
+            RefusedError: OFFSET_OUT_OF_RANGE, before the start or after the end of the log.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise RefusedError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not in {self.start_offset}..{self.end_offset}",
+            )
+        if offset == self.end_offset:
+            return []
+        found: list[bytearray] = []
+        size = 0
+        batches = self._batches
+        for index in range(max(bisect_right(batches, offset, key=_base_offset) - 1, 0), len(batches)):
+            data = batches[index].data
+            if size + len(data) > max_bytes and (found or not at_least_one):
+                break
+            found.append(data)
+            size += len(data)
+        return found
+
+    def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Time and offset of the first record at or after a time; None where there is none."""
+        for batch in self._batches:
+            found = find_time(batch, timestamp_ms)
+            if found is not None:
+                return found[0], max(found[1], self.start_offset)
+        return None
+
+    def delete_before(self, offset: int) -> int:
+        """Forget the records before an offset (-1: all of them).
+
+        Returns:
+            The new start of the log.
+
+        Raises:
+            RefusedError: OFFSET_OUT_OF_RANGE, after the end of the log.
+        """
+        target = self.end_offset if offset == -1 else offset
+        if not 0 <= target <= self.end_offset:
+            raise RefusedError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is after the end {self.end_offset}"
+            )
+        self.start_offset = max(self.start_offset, target)
+        gone = 0
+        while gone < len(self._batches) and self._batches[gone].next_offset <= self.start_offset:
+            self._size_bytes -= self._batches[gone].header.size_bytes
+            gone += 1
+        del self._batches[:gone]
+        return self.start_offset
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call `wake` at each append and when the partition is deleted, until `unwatch`."""
+        self._watchers.add(wake)
+
+    def unwatch(self, wake: Callable[[], None]) -> None:
+        """Stop calling `wake`."""
+        self._watchers.discard(wake)
+
+    def wake_watchers(self) -> None:
+        """Let those who wait for records look again."""
+        for wake in tuple(self._watchers):
+            wake()
+
+    def _drop_down_to(self, retention_bytes: int) -> None:
+        gone = 0
+        while self._size_bytes > retention_bytes and gone < len(self._batches) - 1:
+            self._size_bytes -= self._batches[gone].header.size_bytes
+            gone += 1
+        if gone:
+            del self._batches[:gone]
+            self.start_offset = max(self.start_offset, self._batches[0].base_offset)

@@ -1,0 +1,1 @@
+"""The Kafka wire protocol: frames, batches, codes, requests and the server."""

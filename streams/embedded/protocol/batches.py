@@ -1,0 +1,198 @@
+"""Record batches of message format 2: the header, and finding a record by its time.
+
+The layout is that of the Kafka documentation, "Record Batch". The checksum is not verified here: in pure Python that would
+cost more than all the rest, and every consumer verifies it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from streams.embedded.errors import RefusedError
+from streams.embedded.protocol.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from streams.embedded.protocol.wire import Buffer
+
+# base offset, length, leader epoch, magic, crc, attributes, last offset delta, first and max timestamp,
+# producer id, producer epoch, base sequence, record count
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_LENGTH_STARTS_AFTER: Final = 12
+_MAGIC: Final = 2
+_COMPRESSION_MASK: Final = 0x07
+_GZIP: Final = 1
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+_MAX_TIMESTAMP_MS: Final = 2**63 - 1
+_MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_INT64: Final = struct.Struct(">q")
+_INT32: Final = struct.Struct(">i")
+_LEADER_EPOCH_POSITION: Final = 12
+
+NO_PRODUCER: Final = -1
+HEADER_BYTES: Final = _HEADER.size
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """What a partition needs to know of a batch.
+
+    Attributes:
+        size_bytes: The whole batch, header included.
+        compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+        record_count: Records in the batch, at least 1.
+        first_timestamp_ms: The base from which the records' times are counted.
+        max_timestamp_ms: The latest time of a record, as the producer says.
+        producer_id: -1 where the producer is not idempotent.
+        producer_epoch: The producer's epoch.
+        base_sequence: The first record's sequence number.
+    """
+
+    size_bytes: int
+    compression: int
+    record_count: int
+    first_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number; sequence numbers wrap at 2**31."""
+        return (self.base_sequence + self.record_count - 1) & _SEQUENCE_MASK
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch in a log, ready to be sent as it is."""
+
+    base_offset: int
+    header: BatchHeader
+    data: bytearray
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch's last record."""
+        return self.base_offset + self.header.record_count
+
+
+def next_sequence(sequence: int) -> int:
+    """The sequence number after this one."""
+    return (sequence + 1) & _SEQUENCE_MASK
+
+
+def parse_header(data: Buffer) -> BatchHeader:
+    """Read and check the header of the one batch that the data must hold.
+
+    Raises:
+        RefusedError: INVALID_RECORD, where it is not exactly one whole batch of format 2 with records of a client.
+    """
+    if len(data) < HEADER_BYTES:
+        raise _invalid(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
+    (_, length, _, magic, _, attributes, last_delta, first, latest, producer, epoch, sequence, count) = (
+        _HEADER.unpack_from(data)
+    )
+    if magic != _MAGIC:
+        raise _invalid(f"message format {magic} is not supported, use format {_MAGIC} (Kafka 0.11 or newer)")
+    if length + _LENGTH_STARTS_AFTER != len(data):
+        raise _invalid(
+            f"one batch a partition: it says {length + _LENGTH_STARTS_AFTER} bytes, got {len(data)}"
+        )
+    if count < 1 or last_delta != count - 1:
+        raise _invalid(f"record count {count} and last offset delta {last_delta} do not fit together")
+    if attributes & (_TRANSACTIONAL | _CONTROL):
+        raise _invalid("transactional and control batches are not supported")
+    if producer != NO_PRODUCER and (producer < 0 or epoch < 0 or sequence < 0):
+        raise _invalid(f"producer {producer}, epoch {epoch}, sequence {sequence}: none may be negative")
+    return BatchHeader(
+        size_bytes=len(data),
+        compression=attributes & _COMPRESSION_MASK,
+        record_count=count,
+        first_timestamp_ms=first,
+        max_timestamp_ms=latest,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+
+
+def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
+    """Copy a batch out of its request and give it its offset and leader epoch (its checksum covers neither)."""
+    copy = bytearray(data)
+    _INT64.pack_into(copy, 0, base_offset)
+    _INT32.pack_into(copy, _LEADER_EPOCH_POSITION, 0)
+    return StoredBatch(base_offset, header, copy)
+
+
+def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
+    """Find the first record at or after a time.
+
+    Where the records cannot be read (a compression that the standard library lacks, or nonsense inside the batch), the
+    answer is the batch's first record, so that a reader who starts there misses nothing.
+
+    Returns:
+        The record's time in milliseconds and its offset; None where the batch has no such record.
+    """
+    header = batch.header
+    if header.max_timestamp_ms < timestamp_ms:
+        return None
+    try:
+        return _scan(batch, timestamp_ms)
+    except _UnreadableError:
+        return max(header.first_timestamp_ms, timestamp_ms), batch.base_offset
+
+
+class _UnreadableError(Exception):
+    """The records of a batch cannot be read."""
+
+
+def _scan(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
+    header = batch.header
+    body = _inflated(batch)
+    position = 0
+    for _ in range(header.record_count):
+        length, start = _varint(body, position)
+        time_delta, after = _varint(body, start + 1)  # one byte of attributes comes first
+        found_ms = header.first_timestamp_ms + time_delta
+        if timestamp_ms <= found_ms <= _MAX_TIMESTAMP_MS:
+            offset_delta, _ = _varint(body, after)
+            if 0 <= offset_delta < header.record_count:
+                return found_ms, batch.base_offset + offset_delta
+        if length < 1:
+            raise _UnreadableError
+        position = start + length
+    return None
+
+
+def _inflated(batch: StoredBatch) -> Buffer:
+    body = memoryview(batch.data)[HEADER_BYTES:]
+    if batch.header.compression == 0:
+        return body
+    if batch.header.compression != _GZIP:
+        raise _UnreadableError
+    try:
+        return zlib.decompressobj(wbits=31).decompress(body, _MAX_INFLATED_BYTES)
+    except zlib.error as error:
+        raise _UnreadableError from error
+
+
+def _varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Read a zigzag variable-length number; returns it and the position after it."""
+    raw = shift = 0
+    while position < len(data) and shift < 64:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position
+        shift += 7
+    raise _UnreadableError
+
+
+def _invalid(message: str) -> RefusedError:
+    return RefusedError(ErrorCode.INVALID_RECORD, message)

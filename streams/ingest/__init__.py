@@ -1,7 +1,0 @@
-"""From a record to an event: envelopes, mapping, defaults, checks."""
-
-from __future__ import annotations
-
-from streams.ingest.decode import Ingest, SamplingFields
-
-__all__ = ["Ingest", "SamplingFields"]

@@ -1,0 +1,1 @@
+"""What becomes of a record: skipped, set aside, or made into tasks."""

@@ -1,0 +1,142 @@
+"""Intake: events in, one task for each metric that judges them out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from judge.metric import Metric
+from judge.task import build_task
+from schemas import JudgeTask, QAEvent, Sampling, Source
+from streams.errors import DecodeError
+from streams.intake.routing import Route, Routing, route
+from streams.intake.sampling import SamplingPolicy, probability
+from streams.kafka.output import Incoming, Output, TooLargeError, moment
+from streams.telemetry.instruments import Metrics
+
+Decode = Callable[[Incoming], QAEvent]
+"""Reads an event from a record, or raises DecodeError."""
+
+_WHOLE: Final = Fraction(1)
+SMALL_TASK_CHARS: Final = 200_000
+"""Below this no broker refuses a task for its size."""
+
+
+class Intake:
+    """Decides what becomes of an event.
+
+    Args:
+        decode: Reads an event.
+        policy: Which events are judged. The same policy may have turned records down before they came here.
+        routes: Which metrics judge an event.
+        metrics: The metrics themselves, by name.
+        output: Where tasks and dead letters go.
+        counts: Where outcomes are counted.
+        rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for what it
+            may depend on.
+        now: Tells the time, with its offset from UTC.
+    """
+
+    def __init__(
+        self,
+        *,
+        decode: Decode,
+        policy: SamplingPolicy,
+        routes: Sequence[Route],
+        metrics: Mapping[str, Metric],
+        output: Output,
+        counts: Metrics,
+        rate_factor: Callable[[], Fraction] = lambda: _WHOLE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._decode = decode
+        self._policy = policy
+        self._routes = tuple(routes)
+        self._metrics = metrics
+        self._output = output
+        self._counts = counts
+        self._rate_factor = rate_factor
+        self._now = now
+
+    async def handle(self, record: Incoming) -> None:
+        """Turn one record into tasks, a dead letter or nothing."""
+        try:
+            event = self._decode(record)
+        except DecodeError as error:
+            await self._output.dead_letter(record, error.reason, error.detail)
+            self._counts.count_event("undecodable", error.reason)
+            return
+        decision = self._policy.decide_event(event, record.key)
+        if decision.keep:
+            decision = decision.lowered(self._rate_factor())
+        if decision.skip_reason is not None:
+            self._counts.count_event("skipped", decision.skip_reason)
+            return
+        routing = route(event, decision, self._routes)
+        if routing.unroutable:
+            detail = f"no metric's conditions fit: {', '.join(one.metric for one in self._routes)}; see metrics.*.when"
+            await self._output.dead_letter(record, "unroutable", detail, event_id=event.event_id)
+            self._counts.count_event("unroutable")
+        elif routing.not_sampled:
+            self._counts.count_event("skipped", "not_sampled")
+        else:
+            await self._send(record, event, self._tasks(record, event, routing))
+
+    def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
+        now = self._now()
+        recorded_at = moment(record.timestamp) or now
+        source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
+        return [
+            build_task(
+                event,
+                self._metrics[one.metric],
+                source=source,
+                sampling=_sampling(one.decision.threshold, one.decision.stratum, one.decision.policy),
+                recorded_at=recorded_at,
+                sampled_at=now,
+            )
+            for one in routing.assignments
+        ]
+
+    async def _send(self, record: Incoming, event: QAEvent, tasks: Sequence[JudgeTask]) -> None:
+        try:
+            if len(tasks) == 1:
+                await self._output.task(tasks[0])
+            else:
+                await self._send_several(tasks)
+        except TooLargeError as error:
+            await self._output.dead_letter(record, "oversized", str(error), event_id=event.event_id)
+            self._counts.count_event("undecodable", "oversized")
+            return
+        self._counts.count_event("sampled")
+
+    async def _send_several(self, tasks: Sequence[JudgeTask]) -> None:
+        # The largest goes first and alone when size may matter: if it is refused, nothing of this event was sent, and
+        # the event ends as one dead letter and not as a task and a dead letter.
+        sized = sorted(tasks, key=_text_chars, reverse=True)
+        careful = 1 if _text_chars(sized[0]) > SMALL_TASK_CHARS else 0
+        for task in sized[:careful]:
+            await self._output.task(task)
+        await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
+
+    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+        """Set a record aside that met an error nobody foresaw."""
+        await self._output.dead_letter(
+            record, "undecodable", f"internal error: {type(error).__name__}: {error}"
+        )
+        self._counts.count_event("undecodable", "internal_error")
+
+
+@lru_cache(maxsize=1024)
+def _sampling(threshold: int, stratum: str, policy: str) -> Sampling:
+    """Why an event is in the sample; the same for all events of a stratum, and a fraction is slow to work out."""
+    return Sampling(probability=float(probability(threshold)), stratum=stratum, policy=policy)
+
+
+def _text_chars(task: JudgeTask) -> int:
+    pages = sum(len(name) + len(text) for name, text in (task.context or {}).items())
+    return len(task.question) + len(task.answer) + len(task.reference or "") + pages

@@ -1,0 +1,210 @@
+"""Makes an event of a record: bytes, headers and timestamp in, QAEvent out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from schemas import QAEvent
+from streams.errors import DecodeError
+from streams.intake.reading.envelope import Headers, Opened, open_record
+from streams.intake.reading.labels import normal_labels
+from streams.intake.reading.mapping import Mapper
+from streams.intake.reading.trace import (
+    normal_span_id,
+    normal_trace_id,
+    normal_tracestate,
+    trace_from_headers,
+)
+from streams.settings.problems import explain
+
+MAX_DETAIL_CHARS = 1_000
+MAX_DETAIL_PROBLEMS = 5
+
+_EVENT_FIELDS = tuple(QAEvent.model_fields)
+_IDENTITY_FIELDS = ("event_id", "trace_id", "tracestate")
+_SAMPLING_FIELDS = (*_IDENTITY_FIELDS, "labels")
+_TRACE_FIELDS = ("trace_id", "span_id", "tracestate")
+_NORMAL = {"trace_id": normal_trace_id, "span_id": normal_span_id, "tracestate": normal_tracestate}
+_DATETIME = TypeAdapter(datetime)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingFields:
+    """The part of an event that sampling looks at."""
+
+    event_id: str
+    trace_id: str | None
+    tracestate: str | None
+    labels: dict[str, str]
+
+
+class Ingest:
+    """Reads records as the section `ingest` of the settings says.
+
+    Steps: size; an empty value; Confluent's wire header; JSON; CloudEvents (binary mode by the header
+    `ce_specversion`; structured mode by content type or by the attributes that make one); `ingest.mapping`; defaults from
+    outside the body; the event's own checks.
+
+    What the body lacks comes from outside: `event_id` from the CloudEvent's id, `occurred_at` from its time,
+    else from the record's timestamp; it is always in UTC. A time without an offset is taken as UTC. A number
+    as time is Unix time (seconds, or milliseconds where larger than 2e10).
+
+    The trace context is taken whole from one place: the header `traceparent` (with `tracestate`), else the
+    header `ce_traceparent`, else the attributes of a structured CloudEvent, else the body. Headers count
+    before the body so that sampling can decide by them without reading it; a malformed one is ignored. A
+    service that forwards the events of others must forward their trace headers or send none.
+
+    Args:
+        max_event_bytes: Larger values are refused.
+        mapping: `ingest.mapping`; empty where records have an event's shape.
+
+    Raises:
+        SettingsError: The mapping does not hold.
+    """
+
+    def __init__(self, *, max_event_bytes: int, mapping: Mapping[str, str] | None = None) -> None:
+        self.max_event_bytes = max_event_bytes
+        self._mapper = Mapper(mapping) if mapping else None
+
+    @property
+    def maps(self) -> bool:
+        """Whether records have a shape of their own, so that only the mapping knows where things are."""
+        return self._mapper is not None
+
+    def decode(
+        self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
+    ) -> QAEvent:
+        """Make an event of a record.
+
+        Args:
+            value: The record's value.
+            headers: The record's headers.
+            timestamp_ms: The record's timestamp in Unix milliseconds; None or negative for none.
+
+        Returns:
+            The event. Its `occurred_at` is None only where neither event nor record has a time.
+
+        Raises:
+            DecodeError: The record is not an event; no other exception, whatever the bytes.
+        """
+        headers = headers or ()
+        opened = self._open(value, headers)
+        fields = self._fields(opened.document, _EVENT_FIELDS, None)
+        fields["event_id"] = _event_id(fields, opened)
+        fields["labels"] = normal_labels(fields.get("labels"))
+        fields |= _trace(fields, opened, headers)
+        fields["occurred_at"] = _occurred_at(fields.get("occurred_at"), opened, timestamp_ms)
+        try:
+            return QAEvent.model_validate(fields)
+        except ValidationError as error:
+            raise DecodeError("undecodable", _detail(error)) from None
+
+    def sampling_fields(
+        self, value: bytes | None, headers: Headers | None, labels: Collection[str]
+    ) -> SamplingFields:
+        """Read what sampling needs, by the steps of `decode` and no more of them than necessary.
+
+        For every record that `decode` accepts, the fields are those of its event.
+
+        Args:
+            value: The record's value.
+            headers: The record's headers.
+            labels: Names of the labels that are needed.
+
+        Raises:
+            DecodeError: They cannot be read; `decode` would refuse the record too.
+        """
+        headers = headers or ()
+        opened = self._open(value, headers)
+        names = _SAMPLING_FIELDS if labels else _IDENTITY_FIELDS
+        fields = self._fields(opened.document, names, labels)
+        trace = _trace(fields, opened, headers)
+        event_id = _event_id(fields, opened)
+        if not isinstance(event_id, str):
+            raise DecodeError("undecodable", "event_id: must be text; mend the producer")
+        return SamplingFields(
+            event_id=event_id,
+            trace_id=trace["trace_id"],
+            tracestate=trace["tracestate"],
+            labels=normal_labels(fields.get("labels"), labels),
+        )
+
+    def _open(self, value: bytes | None, headers: Headers) -> Opened:
+        if not value:
+            raise DecodeError("undecodable", "value: is empty (a tombstone); send an event as JSON")
+        if len(value) > self.max_event_bytes:
+            raise DecodeError(
+                "oversized",
+                f"value: must have at most {self.max_event_bytes} bytes (got {len(value)}); "
+                "send fewer pages or raise ingest.max_event_bytes",
+            )
+        return open_record(value, headers)
+
+    def _fields(
+        self, document: dict[str, Any], names: Collection[str], labels: Collection[str] | None
+    ) -> dict[str, Any]:
+        if self._mapper is not None:
+            return self._mapper.apply(document, names, labels)
+        return {name: document[name] for name in names if name in document}
+
+
+def _event_id(fields: Mapping[str, Any], opened: Opened) -> Any:
+    own = fields.get("event_id")
+    return opened.event_id if opened.event_id is not None and (own is None or own == "") else own
+
+
+def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[str, Any]:
+    outside = (trace_from_headers(headers) if headers else None) or opened.trace
+    if outside is not None:
+        return {
+            "trace_id": outside.trace_id,
+            "span_id": outside.span_id,
+            "tracestate": outside.tracestate,
+        }
+    trace: dict[str, Any] = {}
+    for name in _TRACE_FIELDS:
+        value = fields.get(name)
+        if value is not None and not isinstance(value, str):
+            raise DecodeError(
+                "undecodable",
+                f"{name}: must be text (got {str(value)[:80]!r}); send it as W3C writes it or leave it out",
+            )
+        trace[name] = _NORMAL[name](value)
+    return trace
+
+
+def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
+    given = own if own is not None and own != "" else opened.occurred_at
+    if given is None:
+        return _from_milliseconds(timestamp_ms)
+    try:
+        moment = _DATETIME.validate_python(given)
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValidationError, OverflowError) as error:
+        # OverflowError: the offset leads out of the years 1 to 9999.
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise DecodeError(
+            "undecodable",
+            f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); mend it or leave it out",
+        ) from None
+
+
+def _from_milliseconds(timestamp_ms: int | None) -> datetime | None:
+    if timestamp_ms is None or timestamp_ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None  # beyond the year 9999: no time at all
+
+
+def _detail(error: ValidationError) -> str:
+    lines = explain(error, QAEvent)
+    more = len(lines) - MAX_DETAIL_PROBLEMS
+    text = "\n".join(lines[:MAX_DETAIL_PROBLEMS]) + (f"\nand {more} more" if more > 0 else "")
+    return text[:MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,137 @@
+"""What may be wrapped around an event: Confluent's wire header and CloudEvents."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from streams.errors import DecodeError
+from streams.intake.reading.trace import TraceContext, parse_trace_context
+from streams.settings.problems import describe
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+_MAGIC_BYTES = 5
+"""Confluent's wire header: a zero byte, then the schema's id in four."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The JSON object inside, and what its envelope says where the object itself does not.
+
+    Args:
+        document: The object.
+        event_id: Id of the CloudEvent.
+        occurred_at: Time of the CloudEvent.
+        trace: Trace context among the attributes of a structured CloudEvent.
+    """
+
+    document: dict[str, Any]
+    event_id: str | None = None
+    occurred_at: str | None = None
+    trace: TraceContext | None = None
+
+
+def strip_confluent(value: bytes) -> bytes:
+    """Cut off Confluent's wire header, where there is one. No JSON text starts with a zero byte."""
+    return value[_MAGIC_BYTES:] if value[0] == 0 else value
+
+
+def open_record(value: bytes, headers: Headers) -> Opened:
+    """Take the JSON object out of a record.
+
+    Args:
+        value: The record's value, not empty.
+        headers: The record's headers.
+
+    Raises:
+        DecodeError: There is no JSON object in it.
+    """
+    named = dict(headers)
+    content_type = _text(named.get("content-type")).partition(";")[0].strip().lower()
+    if content_type.startswith("application/cloudevents-batch"):
+        raise DecodeError(
+            "undecodable",
+            f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send one event a record",
+        )
+    document = _json_object(strip_confluent(value), "value")
+    if "ce_specversion" in named:
+        return Opened(document, _text(named.get("ce_id")) or None, _text(named.get("ce_time")) or None)
+    structured = content_type.startswith("application/cloudevents")
+    if structured or _looks_structured(document):
+        return _open_structured(document)
+    return Opened(document)
+
+
+def _looks_structured(document: dict[str, Any]) -> bool:
+    return (
+        "specversion" in document
+        and ("data" in document or "data_base64" in document)
+        and all(isinstance(document.get(name), str) for name in ("specversion", "type", "source", "id"))
+    )
+
+
+def _open_structured(envelope: dict[str, Any]) -> Opened:
+    if not isinstance(envelope.get("specversion"), str):
+        raise DecodeError(
+            "undecodable",
+            "specversion: is required in a structured CloudEvent; mend the producer or the content type",
+        )
+    data = envelope.get("data")
+    if data is None and isinstance(envelope.get("data_base64"), str):
+        try:
+            raw = base64.b64decode(envelope["data_base64"], validate=True)
+        except (binascii.Error, ValueError):
+            raise DecodeError(
+                "undecodable", "data_base64: is not standard base64; mend the producer"
+            ) from None
+        data = _json_object(raw, "data_base64")
+    elif isinstance(data, str):
+        data = _json_object(data.encode(), "data")
+    if not isinstance(data, dict):
+        raise DecodeError(
+            "undecodable",
+            f"data: must be a JSON object in a structured CloudEvent (got {describe(data)}); put the event there",
+        )
+    parent, state = _attribute(envelope, "traceparent"), _attribute(envelope, "tracestate")
+    return Opened(
+        document=data,
+        event_id=_attribute(envelope, "id"),
+        occurred_at=_attribute(envelope, "time"),
+        trace=None if parent is None else parse_trace_context(parent, state),
+    )
+
+
+def _attribute(envelope: dict[str, Any], name: str) -> str | None:
+    value = envelope.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _json_object(raw: bytes, field: str) -> dict[str, Any]:
+    try:
+        document = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        start = bytes(raw[:40])
+        raise DecodeError(
+            "undecodable",
+            f"{field}: is not valid JSON, {error} (got {start!r}...); send JSON in UTF-8 (Avro and Protobuf are not read)",
+        ) from None
+    if not isinstance(document, dict):
+        raise DecodeError(
+            "undecodable",
+            f"{field}: must be a JSON object (got {describe(document)}); send one event a record",
+        )
+    return document
+
+
+def _text(value: bytes | None) -> str:
+    """Read a header; one that is not UTF-8 says nothing."""
+    try:
+        return "" if value is None else value.decode()
+    except UnicodeDecodeError:
+        return ""

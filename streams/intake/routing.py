@@ -1,0 +1,72 @@
+"""Which metrics judge a sampled event. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas import QAEvent
+from streams.intake.conditions import EventCondition
+from streams.intake.sampling import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """When a metric judges an event, and which share of them.
+
+    Args:
+        metric: The metric's name.
+        when: What the event must have.
+        rate: Share of the sampled events, 0 to 1.
+    """
+
+    metric: str
+    when: EventCondition
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One metric that judges an event, with the decision that its result carries."""
+
+    metric: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What becomes of one sampled event.
+
+    Args:
+        fitting: The metrics whose conditions the event fits.
+        assignments: Those of them that judge it, each with its own inclusion probability.
+    """
+
+    fitting: tuple[str, ...]
+    assignments: tuple[Assignment, ...]
+
+    @property
+    def unroutable(self) -> bool:
+        """Whether no metric's conditions fit: the event is a dead letter."""
+        return not self.fitting
+
+    @property
+    def not_sampled(self) -> bool:
+        """Whether metrics fit and the rates of all of them pass the event by: it counts as skipped."""
+        return bool(self.fitting) and not self.assignments
+
+
+def route(event: QAEvent, decision: Decision, routes: Sequence[Route]) -> Routing:
+    """Find the metrics that judge an event.
+
+    Args:
+        event: The event.
+        decision: What sampling said of it; for an event that was not kept there are no assignments.
+        routes: All metrics.
+    """
+    fitting = [one for one in routes if one.when.fits(event)]
+    decided = ((one.metric, decision.for_metric(one.rate)) for one in fitting)
+    return Routing(
+        fitting=tuple(one.metric for one in fitting),
+        assignments=tuple(Assignment(metric, own) for metric, own in decided if own.keep),
+    )

@@ -1,0 +1,64 @@
+"""Judge: tasks in, results out. A judge that is down is waited for; an outage never becomes a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from pydantic import ValidationError
+
+from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.kafka.output import Incoming, Output
+
+MAX_PROBLEMS: Final = 3
+"""Of an invalid task, this many problems are named."""
+
+
+class PatientJudge(Protocol):
+    """What judges a task however long it takes; `judge.pool.reliable.ReliableJudge` does."""
+
+    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
+        """Judge one answer.
+
+        Raises:
+            JudgeConfigurationError: No event can be judged as things are configured.
+        """
+
+
+class JudgeAgent:
+    """Judges tasks. How many at a time, and how patiently, is the judges' business.
+
+    Args:
+        judges: By metric.
+        output: Where results and dead letters go.
+    """
+
+    def __init__(self, *, judges: Mapping[str, PatientJudge], output: Output) -> None:
+        self._judges = judges
+        self._output = output
+
+    async def handle(self, record: Incoming, metric: str) -> None:
+        """Judge the task in one record of a metric's topic."""
+        try:
+            task = JudgeTask.model_validate_json(record.value or b"")
+        except ValidationError as error:
+            await self._output.dead_letter(record, "invalid_task", _problems(error))
+            return
+        if task.metric != metric:
+            detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
+            await self._output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
+            return
+        await self._output.result(await self._judges[metric].judge(task))
+
+    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+        """Set a task aside that met an error nobody foresaw."""
+        detail = f"internal error: {type(error).__name__}: {error}"
+        await self._output.dead_letter(record, "invalid_task", detail)
+
+
+def _problems(error: ValidationError) -> str:
+    """What is wrong with a task, without quoting its texts."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    named = [f"{'.'.join(map(str, one['loc'])) or 'task'}: {one['msg']}" for one in problems[:MAX_PROBLEMS]]
+    more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+    return "not a task: " + "; ".join([*named, *more])

@@ -1,0 +1,90 @@
+"""Which judge a command asks when no settings file names one: the usual OPENAI_* variables, or the offline judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+
+from judge.errors import JudgeUnavailableError
+from streams.errors import SettingsError
+from streams.settings import EndpointSettings, default_endpoints
+from streams.text.printable import printable
+
+MODELS_TIMEOUT_SECONDS = 15.0
+MAX_MODELS_BYTES = 1024 * 1024
+MAX_MODELS_SHOWN = 20
+_MODEL_TO_BE_FOUND = "?"
+
+
+async def chosen_endpoint(
+    env: Mapping[str, str], *, base_url: str | None = None, model: str | None = None
+) -> EndpointSettings | None:
+    """Find the endpoint that options and environment describe.
+
+    Args:
+        env: Environment variables: OPENAI_BASE_URL, OPENAI_API_KEY (sent to whichever address is chosen) and
+            OPENAI_MODEL.
+        base_url: Goes before OPENAI_BASE_URL.
+        model: Goes before OPENAI_MODEL. Where neither names one, the only model at the address is taken.
+
+    Returns:
+        The endpoint, or None where nothing names one.
+
+    Raises:
+        SettingsError: The address is none, or the model has to be named.
+        JudgeUnavailableError: The models cannot be asked for.
+    """
+    values = dict(env)
+    if base_url is not None:
+        values["OPENAI_BASE_URL"] = base_url
+    if model is not None:
+        values["OPENAI_MODEL"] = model
+    is_open = bool(values.get("OPENAI_BASE_URL", "").strip()) and not values.get("OPENAI_MODEL", "").strip()
+    endpoints = default_endpoints({**values, "OPENAI_MODEL": _MODEL_TO_BE_FOUND} if is_open else values)
+    if not endpoints:
+        return None
+    endpoint = endpoints[0]
+    if not is_open:
+        return endpoint
+    models = await _models(endpoint.base_url, values.get("OPENAI_API_KEY", "").strip())
+    if len(models) == 1:
+        return endpoint.model_copy(update={"model": models[0]})
+    choices = ", ".join(printable(one, 100) for one in models[:MAX_MODELS_SHOWN]) or "none"
+    raise SettingsError(
+        [
+            f"OPENAI_MODEL: is required, {endpoint.base_url} serves {len(models)} models ({choices}); set it to one"
+        ]
+    )
+
+
+async def _models(base_url: str, api_key: str) -> list[str]:
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    url = f"{base_url}/models"
+    try:
+        async with (
+            asyncio.timeout(MODELS_TIMEOUT_SECONDS),
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            body = await response.content.read(MAX_MODELS_BYTES)
+            if response.status != 200:  # the one status that carries a list
+                raise JudgeUnavailableError(
+                    f"{url} answers with status {response.status}; set OPENAI_MODEL to the model's name"
+                )
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise JudgeUnavailableError(
+            f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
+        ) from error
+    return _names(body)
+
+
+def _names(body: bytes) -> list[str]:
+    try:
+        listed: Any = orjson.loads(body)["data"]
+        return [str(one["id"]) for one in listed]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return []

@@ -1,0 +1,136 @@
+"""Keeps judging within its budget: verdicts wait while it is spent, and the backlog waits in Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Final
+
+import structlog
+
+from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.judging.agent import PatientJudge
+from streams.judging.budget import PERIODS, Budget, BudgetLimits, Period
+
+_log = structlog.stdlib.get_logger(__name__)
+
+LONGEST_SLEEP_SECONDS: Final = 30.0
+"""The clock is looked at so often while verdicts wait, for it may be set."""
+
+Settle = Callable[[Scored | Unscored | Failed], None]
+"""Books what a verdict took."""
+
+
+class Spending:
+    """The budget of one worker.
+
+    Args:
+        limits: What may be spent; without any, nothing ever waits.
+        now: Tells the time, in UTC.
+    """
+
+    def __init__(
+        self, limits: BudgetLimits, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.limits = limits
+        self._budget = Budget(limits)
+        self._now = now
+        self._waiting = 0
+        self._deferred_until: datetime | None = None
+        self._change = asyncio.Event()
+
+    @property
+    def deferring(self) -> str | None:
+        """Why verdicts wait; None while none does."""
+        if not self._waiting or self._deferred_until is None:
+            return None
+        return f"the judging budget is spent until {self._deferred_until:%Y-%m-%d %H:%M} UTC; tasks wait in Kafka"
+
+    def spent_ratio(self, period: Period) -> float:
+        """Which share of a period's budget is spent."""
+        return self._budget.spent_ratio(self._now(), period)
+
+    def rate_factor(self) -> Fraction:
+        """By which factor the sampling rate is to be lowered now."""
+        return self._budget.rate_factor(self._now())
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[Settle]:
+        """Wait until the budget admits one more verdict; the value books what it took.
+
+        A verdict that ends without being booked (by an error, or cancelled) counts as nothing spent.
+        """
+        if not self.limits.any:
+            yield _book_nothing
+            return
+        await self._admission()
+        usd, calls = None, 0
+
+        def settle(result: Scored | Unscored | Failed) -> None:
+            nonlocal usd, calls
+            if result.judge is not None and not result.judge.cached:
+                usd, calls = result.cost_usd, result.judge.tries
+
+        try:
+            yield settle
+        finally:
+            self._budget.settle(self._now(), usd=usd, calls=calls)
+            change, self._change = self._change, asyncio.Event()
+            change.set()
+
+    def book(self, usd: float | None) -> None:
+        """Book a call that is for no verdict; None where nobody knows what it cost."""
+        if self.limits.any:
+            self._budget.book(self._now(), usd=usd)
+
+    async def _admission(self) -> None:
+        self._waiting += 1
+        try:
+            while (until := self._budget.admit(self._now())) is not None:
+                self._defer(until)
+                seconds = max((until - self._now()).total_seconds(), 0.0)
+                with suppress(TimeoutError):
+                    # What is under way may cost less than was expected, and leave room.
+                    await asyncio.wait_for(self._change.wait(), min(seconds, LONGEST_SLEEP_SECONDS))
+        finally:
+            self._waiting -= 1
+        if self._deferred_until is not None and self._now() >= self._deferred_until:
+            self._deferred_until = None
+            _log.info("judging budget available again")
+
+    def _defer(self, until: datetime) -> None:
+        ratios = {f"{period}_spent_ratio": round(self.spent_ratio(period), 3) for period in PERIODS}
+        if self._deferred_until != until and max(ratios.values()) >= 1:
+            self._deferred_until = until
+            _log.warning("judging budget spent, tasks wait in Kafka", until=until.isoformat(), **ratios)
+
+
+class BudgetedJudge:
+    """A judge that begins a verdict only where the budget admits it.
+
+    Args:
+        judge: What judges.
+        spending: The budget of all judges of the worker.
+    """
+
+    def __init__(self, judge: PatientJudge, spending: Spending) -> None:
+        self._judge = judge
+        self._spending = spending
+
+    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
+        """Judge one answer, when there is money for it. Cancellation passes through.
+
+        Raises:
+            JudgeConfigurationError: No event can be judged as things are configured.
+        """
+        async with self._spending.admitted() as settle:
+            result = await self._judge.judge(task)
+            settle(result)
+        return result
+
+
+def _book_nothing(result: Scored | Unscored | Failed) -> None:
+    """There is no budget to book on."""

@@ -1,0 +1,1 @@
+"""Connections and logins to a broker, and why one fails."""

@@ -1,0 +1,149 @@
+"""How every client gets into the broker: Faust's, and aiokafka's own for producing, following and administration."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka.helpers import create_ssl_context
+from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
+
+from streams.certificates import RotatingContext
+from streams.errors import SettingsError
+from streams.kafka.access.connections import Admission, Password, install
+from streams.kafka.access.tokens import open_tokens
+from streams.settings import KafkaSettings, SecuritySettings, resolve_key_password
+
+install()
+
+_MECHANISMS: Final = {"AWS_MSK_IAM": "OAUTHBEARER"}
+"""What a mechanism is called between client and broker, where that differs."""
+
+
+class Access:
+    """What clients are given to get in. One may serve several of them, in several threads.
+
+    Args:
+        kafka: The settings.
+        env: Environment variables; those of the process by default.
+
+    Raises:
+        SettingsError: A secret, certificate or library is not where the settings say.
+    """
+
+    def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
+        security = kafka.security
+        self.admission = Admission(kafka)
+        self._options: dict[str, Any] = {
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "security_protocol": security.protocol,
+            "ssl_context": self._carrying(ssl_context(security, env)),
+        }
+        if security.mechanism is not None:
+            self._options["sasl_mechanism"] = _MECHANISMS.get(security.mechanism, security.mechanism)
+        if security.username is not None:
+            self._options["sasl_plain_username"] = security.username
+            self._options["sasl_plain_password"] = self._carrying(Password(kafka, env))
+        tokens = open_tokens(security, tls=_trusting, env=env)
+        if tokens is not None:
+            self._options["sasl_oauth_token_provider"] = self._carrying(tokens)
+
+    def _carrying(self, carrier: Any) -> Any:
+        if carrier is not None:
+            carrier.admission = self.admission
+        return carrier
+
+    def client_options(self) -> dict[str, Any]:
+        """Give the arguments that every aiokafka client takes."""
+        return dict(self._options)
+
+    def faust_credentials(self) -> SASLCredentials | OAuthCredentials | SSLCredentials | None:
+        """Give what Faust wants to be told; None for a broker that is open."""
+        options = self._options
+        if "sasl_oauth_token_provider" in options:
+            return OAuthCredentials(
+                oauth_cb=options["sasl_oauth_token_provider"], ssl_context=options["ssl_context"]
+            )
+        if "sasl_mechanism" in options:
+            return SASLCredentials(
+                username=options["sasl_plain_username"],
+                password=options["sasl_plain_password"],
+                mechanism=options["sasl_mechanism"],
+                ssl_context=options["ssl_context"],
+            )
+        if options["ssl_context"] is not None:
+            return SSLCredentials(options["ssl_context"])
+        return None
+
+
+def client_options(kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Give the arguments that every aiokafka client takes.
+
+    Raises:
+        SettingsError: A secret, certificate or library is not where the settings say.
+    """
+    return Access(kafka, env).client_options()
+
+
+def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None) -> RotatingContext | None:
+    """Build the TLS context, which follows its files; None where the protocol has no TLS.
+
+    Raises:
+        SettingsError: A certificate or key cannot be used.
+    """
+    if not security.protocol.endswith("SSL"):
+        return None
+    named = (security.ca_file, security.certificate_file, security.key_file, security.key_password_file)
+    files = [file for file in named if file is not None]
+    return RotatingContext(lambda: _build(security, env), files)
+
+
+def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSLContext:
+    password = resolve_key_password(security, env)
+    files = {
+        "cafile": security.ca_file,
+        "certfile": security.certificate_file,
+        "keyfile": security.key_file,
+    }
+    asked = False
+
+    def key_password() -> str:
+        # Without it OpenSSL would ask whoever sits at the terminal.
+        nonlocal asked
+        asked = True
+        return "" if password is None else password.get_secret_value()
+
+    try:
+        context: ssl.SSLContext = create_ssl_context(
+            **{name: None if file is None else str(file) for name, file in files.items()},
+            password=key_password,
+        )
+    except (OSError, ValueError) as error:
+        if asked:
+            what = "is encrypted" if password is None else "cannot be decrypted with the password given"
+            raise SettingsError(
+                [
+                    f"kafka.security.key_file: {security.key_file} {what}; set key_password_env or key_password_file"
+                ]
+            ) from None
+        named = ", ".join(str(file) for file in files.values() if file is not None) or "the system's store"
+        raise SettingsError(
+            [f"kafka.security: certificates cannot be used ({error}); check {named}"]
+        ) from None
+    return context
+
+
+def _trusting(ca_file: Path) -> RotatingContext:
+    """A context for the token endpoint, whose authorities are its own."""
+
+    def build() -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=str(ca_file))
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                [f"kafka.security.oauth.ca_file: {ca_file} cannot be used ({error}); check it"]
+            ) from None
+
+    return RotatingContext(build, [ca_file])

@@ -1,0 +1,399 @@
+"""Why the broker does not let us in or do something, in one sentence, and what to do about it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    IllegalSaslStateError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
+
+from streams.errors import StreamsError
+from streams.settings import KafkaSettings
+from streams.text.printable import printable
+
+Kind = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
+"""unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses one; login:
+SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
+
+MAX_QUOTE_CHARS: Final = 200
+_MAX_CHAIN: Final = 20
+DENIED: Final = (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+)
+"""What a client raises when a permission is missing: nothing goes on until somebody grants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is wrong between us and the broker.
+
+    Args:
+        kind: What it is about.
+        reason: What is wrong; a clause without a full stop. No secret is in it.
+        remedy: What to do; likewise.
+        lasting: Whether it stays so until somebody changes something. Otherwise it may pass while one waits.
+    """
+
+    kind: Kind
+    reason: str
+    remedy: str
+    lasting: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
+
+
+class KafkaAccessError(StreamsError):
+    """The broker keeps us out, or from something we need, until somebody changes that.
+
+    Args:
+        explanation: What is wrong and what to do.
+    """
+
+    def __init__(self, explanation: Explanation) -> None:
+        super().__init__(str(explanation))
+        self.explanation = explanation
+
+
+class WrongProtocolError(StreamsError):
+    """A port was asked in both ways and speaks the other one.
+
+    Args:
+        server: Host and port.
+        speaks_tls: Whether it is TLS that it speaks.
+    """
+
+    def __init__(self, server: str, *, speaks_tls: bool) -> None:
+        super().__init__(f"{server} speaks {'TLS' if speaks_tls else 'plain text'}")
+        self.server = server
+        self.speaks_tls = speaks_tls
+
+
+class LoginWantedError(StreamsError):
+    """A listener asks for a login, and none is set.
+
+    Args:
+        server: Host and port.
+        mechanisms: What it offers, as far as it tells.
+    """
+
+    def __init__(self, server: str, mechanisms: Sequence[str]) -> None:
+        super().__init__(f"{server} asks for a login ({', '.join(mechanisms)})")
+        self.server = server
+        self.mechanisms = tuple(mechanisms)
+
+
+class TokenError(StreamsError):
+    """There is no token to log in with.
+
+    Args:
+        reason: What is wrong, without any secret.
+        remedy: What to do.
+        lasting: Whether it stays so until somebody changes something.
+    """
+
+    def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+        self.lasting = lasting
+
+
+def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
+    """Say what an error of a Kafka client means.
+
+    Args:
+        error: As it was raised; what it was raised from is looked at, too.
+        kafka: The settings that the client was built from.
+
+    Returns:
+        Reason and remedy; None where the error says nothing about getting in or being allowed to.
+    """
+    links = _links(error)
+    # What was found out here says more than what it was found out from; of errors of others the origin says most.
+    ours = [one for one in links if isinstance(one, StreamsError)]
+    for one in [*ours, *reversed(links)]:
+        for kind, explain_one in _EXPLAINERS:
+            if isinstance(one, kind):
+                found = explain_one(one, kafka)
+                if found is not None:
+                    return found
+    return None
+
+
+def _links(error: BaseException) -> list[BaseException]:
+    """The error and what it comes from, the origin last."""
+    links: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and len(links) < _MAX_CHAIN and at not in links:
+        links.append(at)
+        if isinstance(at, BaseExceptionGroup):
+            links.extend(at.exceptions)
+        at = at.__cause__ if at.__cause__ is not None or at.__suppress_context__ else at.__context__
+    return links
+
+
+def _quote(text: Any) -> str:
+    return printable(str(text), MAX_QUOTE_CHARS)
+
+
+def _broker(kafka: KafkaSettings) -> str:
+    return f"the broker at {kafka.bootstrap_servers}"
+
+
+# TLS
+
+_VERIFY_EXPIRED: Final = 10
+_VERIFY_NOT_YET: Final = 9
+_VERIFY_NAMES: Final = frozenset({62, 64})
+_VERIFY_ISSUER: Final = frozenset({2, 18, 19, 20, 21})
+
+
+def _certificate_of_broker(error: ssl.SSLCertVerificationError, kafka: KafkaSettings) -> Explanation:
+    code, message = getattr(error, "verify_code", 0), _quote(getattr(error, "verify_message", "") or error)
+    if code == _VERIFY_EXPIRED:
+        return Explanation(
+            "certificate",
+            f"the certificate of {_broker(kafka)}, or of the authority that signed it, has expired",
+            "have it renewed there, and check this machine's clock",
+        )
+    if code == _VERIFY_NOT_YET:
+        return Explanation(
+            "certificate",
+            f"the certificate of {_broker(kafka)} is not valid yet",
+            "check this machine's clock and the broker's certificate",
+        )
+    if code in _VERIFY_NAMES:
+        return Explanation(
+            "certificate",
+            f"the certificate of {_broker(kafka)} is for another host ({message.rstrip('.')})",
+            "use a name that it carries in kafka.bootstrap_servers and in the broker's advertised.listeners, or have a "
+            "certificate issued that carries this one",
+        )
+    if code in _VERIFY_ISSUER:
+        trusted = kafka.security.ca_file
+        return Explanation(
+            "certificate",
+            f"the certificate of {_broker(kafka)} is not signed by an authority that is trusted here ({message})",
+            "put the certificate of the authority that signed it into kafka.security.ca_file "
+            + (f"(now {trusted})" if trusted is not None else "(now unset: the system's authorities)"),
+        )
+    return Explanation(
+        "certificate",
+        f"the certificate of {_broker(kafka)} cannot be trusted ({message})",
+        "check the broker's certificate and kafka.security.ca_file",
+    )
+
+
+def _tls(error: ssl.SSLError, kafka: KafkaSettings) -> Explanation | None:
+    said = (error.reason or str(error)).upper()
+    if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said or "HTTP_REQUEST" in said:
+        return _speaks_plain_text(kafka)
+    if "ALERT" not in said:
+        return None
+    if "CERTIFICATE" in said or "UNKNOWN_CA" in said or "HANDSHAKE_FAILURE" in said:
+        return _own_certificate(said, kafka)
+    return Explanation(
+        "protocol",
+        f"{_broker(kafka)} and this client find no way to speak TLS with each other ({_quote(error.reason)})",
+        "check the TLS versions and ciphers that the listener allows",
+    )
+
+
+def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
+    ours = "the certificate of kafka.security.certificate_file"
+    if kafka.security.certificate_file is None:
+        return Explanation(
+            "certificate",
+            f"{_broker(kafka)} wants a certificate of ours, and there is none",
+            "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener that asks for none",
+        )
+    if "EXPIRED" in said:
+        return Explanation("certificate", f"{ours} has expired", "renew it")
+    if "UNKNOWN_CA" in said:
+        return Explanation(
+            "certificate",
+            f"{_broker(kafka)} does not know the authority that signed {ours}",
+            "use a certificate that an authority in the broker's truststore has signed, with the intermediate ones in "
+            "the same file",
+        )
+    return Explanation(
+        "certificate",
+        f"{_broker(kafka)} refuses {ours} ({_quote(said.lower())})",
+        "check that it has not expired and that an authority in the broker's truststore has signed it",
+    )
+
+
+def _speaks_plain_text(kafka: KafkaSettings) -> Explanation:
+    protocol = kafka.security.protocol
+    other = {"SSL": "PLAINTEXT", "SASL_SSL": "SASL_PLAINTEXT"}.get(protocol, "PLAINTEXT")
+    return Explanation(
+        "protocol",
+        f"kafka.security.protocol is {protocol}, and the port of {_broker(kafka)} speaks no TLS",
+        f"use the port of the TLS listener, or set the protocol to {other} if nobody can listen in",
+    )
+
+
+def _wrong_protocol(error: WrongProtocolError, kafka: KafkaSettings) -> Explanation:
+    if not error.speaks_tls:
+        return _speaks_plain_text(kafka)
+    protocol = kafka.security.protocol
+    other = "SASL_SSL" if protocol.startswith("SASL_") else "SSL"
+    return Explanation(
+        "protocol",
+        f"kafka.security.protocol is {protocol}, and the port {error.server} speaks TLS",
+        f"set the protocol to {other} (with ca_file, where the authority is your own), or use another port",
+    )
+
+
+# SASL
+
+
+def _login_wanted(error: LoginWantedError, kafka: KafkaSettings) -> Explanation:
+    protocol = kafka.security.protocol
+    other = {"SSL": "SASL_SSL"}.get(protocol, "SASL_PLAINTEXT")
+    offered = f" (it offers {', '.join(error.mechanisms)})" if error.mechanisms else ""
+    return Explanation(
+        "protocol",
+        f"kafka.security.protocol is {protocol}, and the listener {error.server} asks for a login{offered}",
+        f"set the protocol to {other}, with mechanism, username and password_env or what the mechanism needs",
+    )
+
+
+def _login(error: SaslAuthenticationFailed, kafka: KafkaSettings) -> Explanation:
+    security = kafka.security
+    said = _quote(error.args[0]) if error.args and error.args[0] else "no reason given"
+    if security.username is None:
+        return Explanation(
+            "login",
+            f"{_broker(kafka)} refuses the token ({said})",
+            "check its issuer, audience, scope and lifetime against the listener's sasl.oauthbearer settings",
+        )
+    return Explanation(
+        "login",
+        f"{_broker(kafka)} refuses the user {security.username!r} or its password with {security.mechanism} ({said})",
+        "check kafka.security.username, the password, and that the user exists there for this mechanism",
+    )
+
+
+def _mechanism(error: UnsupportedSaslMechanismError, kafka: KafkaSettings) -> Explanation:
+    offered = error.args[0] if error.args and isinstance(error.args[0], list) else []
+    offers = f" (it offers {_quote(', '.join(offered))})" if offered else ""
+    return Explanation(
+        "protocol",
+        f"the listener of {_broker(kafka)} does not offer {kafka.security.mechanism}{offers}",
+        "set kafka.security.mechanism to one that it offers, or use another listener",
+    )
+
+
+def _no_sasl(_: IllegalSaslStateError, kafka: KafkaSettings) -> Explanation:
+    protocol = kafka.security.protocol
+    other = "SSL" if protocol == "SASL_SSL" else "PLAINTEXT"
+    return Explanation(
+        "protocol",
+        f"kafka.security.protocol is {protocol}, and the listener of {_broker(kafka)} asks for no login",
+        f"use the port of the SASL listener, or set the protocol to {other}",
+    )
+
+
+def _token(error: TokenError, _: KafkaSettings) -> Explanation:
+    return Explanation("token", error.reason, error.remedy, lasting=error.lasting)
+
+
+# Permissions
+
+
+def _topic(error: TopicAuthorizationFailedError, kafka: KafkaSettings) -> Explanation:
+    named = error.args[0] if error.args else ""
+    names = ", ".join(sorted(map(str, named))) if isinstance(named, set | frozenset | list | tuple) else named
+    return Explanation(
+        "permission",
+        f"{principal_of(kafka)} may not do what is needed with the topic {_quote(names)}".rstrip(),
+        "grant what docs/security.md lists for it (kafka-acls --add)",
+    )
+
+
+def _group(error: GroupAuthorizationFailedError, kafka: KafkaSettings) -> Explanation:
+    named = _quote(error.args[0]) if error.args and error.args[0] else kafka.group_id
+    return Explanation(
+        "permission",
+        f"{principal_of(kafka)} may not use the consumer group {named}",
+        "grant Read on this group (kafka-acls --add --operation Read --group ...)",
+    )
+
+
+def _cluster(_: ClusterAuthorizationFailedError, kafka: KafkaSettings) -> Explanation:
+    return Explanation(
+        "permission",
+        f"{principal_of(kafka)} may not do what is needed with the cluster",
+        "grant IdempotentWrite on the cluster where the broker is older than 2.8 (Write on a topic is enough "
+        "since); with topics.create also Create",
+    )
+
+
+def principal_of(kafka: KafkaSettings) -> str:
+    """Name whom the broker takes us for, as far as the settings tell."""
+    username = kafka.security.username
+    return "the principal of this client" if username is None else f"User:{username}"
+
+
+# The network
+
+
+def _refused(_: ConnectionRefusedError, kafka: KafkaSettings) -> Explanation:
+    return Explanation(
+        "unreachable",
+        f"nobody listens at {kafka.bootstrap_servers}",
+        "check kafka.bootstrap_servers and that the broker runs",
+        lasting=False,
+    )
+
+
+def _unknown_host(_: socket.gaierror, kafka: KafkaSettings) -> Explanation:
+    return Explanation(
+        "unreachable",
+        f"a host of {kafka.bootstrap_servers} has no address here",
+        "check the name and the resolver",
+        lasting=False,
+    )
+
+
+def _timeout(_: TimeoutError, kafka: KafkaSettings) -> Explanation:
+    return Explanation(
+        "unreachable",
+        f"{_broker(kafka)} does not answer in time",
+        "check the network between here and there (firewall, network policy) and the broker's load",
+        lasting=False,
+    )
+
+
+_Explainer = Callable[[Any, KafkaSettings], Explanation | None]
+_EXPLAINERS: Final[tuple[tuple[type[BaseException], _Explainer], ...]] = (
+    (KafkaAccessError, lambda error, _: error.explanation),
+    (WrongProtocolError, _wrong_protocol),
+    (LoginWantedError, _login_wanted),
+    (TokenError, _token),
+    (ssl.SSLCertVerificationError, _certificate_of_broker),
+    (ssl.SSLError, _tls),
+    (SaslAuthenticationFailed, _login),
+    (UnsupportedSaslMechanismError, _mechanism),
+    (IllegalSaslStateError, _no_sasl),
+    (TopicAuthorizationFailedError, _topic),
+    (GroupAuthorizationFailedError, _group),
+    (ClusterAuthorizationFailedError, _cluster),
+    (socket.gaierror, _unknown_host),
+    (ConnectionRefusedError, _refused),
+    (TimeoutError, _timeout),
+)

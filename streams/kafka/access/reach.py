@@ -1,0 +1,168 @@
+"""One try to get into the broker that says what is wrong: where a Kafka client only says that it could not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import struct
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from aiokafka.conn import collect_hosts
+from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMechanismError, for_code
+from aiokafka.protocol.admin import SaslHandShakeRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from streams.kafka.access.access import client_options
+from streams.kafka.access.connections import Connection, ended_certificate, open_connection
+from streams.kafka.access.errors import (
+    Explanation,
+    KafkaAccessError,
+    LoginWantedError,
+    WrongProtocolError,
+    explain,
+)
+from streams.settings import KafkaSettings
+
+REACH_SECONDS: Final = 10.0
+_ASK_SECONDS: Final = 3.0
+_API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
+"""The one request that every listener without TLS answers before a login: its key, version 0, a number, no name."""
+
+
+async def reach(
+    kafka: KafkaSettings, options: Mapping[str, Any] | None = None, *, timeout_seconds: float = REACH_SECONDS
+) -> None:
+    """Open a connection, log in and ask for the cluster's brokers; then the same with one that is named.
+
+    Args:
+        kafka: The settings.
+        options: As `client_options` gives them; from the settings by default.
+        timeout_seconds: How long each server may take.
+
+    Raises:
+        Exception: Why none of the servers lets us in: the error for which `explain` has most to say.
+        SettingsError: A secret, certificate or library is not where the settings say.
+    """
+    options = dict(client_options(kafka) if options is None else options)
+    servers = collect_hosts(options.pop("bootstrap_servers"), randomize=False)
+    failures: list[Exception] = []
+    for host, port, _ in servers:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await _enter(kafka, host, port, options)
+        except Exception as error:  # noqa: BLE001 - each is somebody's to explain
+            failures.append(error)
+        else:
+            return
+    raise max(failures, key=lambda error: _telling(explain(error, kafka)))
+
+
+def _telling(explanation: Explanation | None) -> int:
+    return 0 if explanation is None else 1 + explanation.lasting
+
+
+async def _enter(kafka: KafkaSettings, host: str, port: int, options: Mapping[str, Any]) -> None:
+    brokers = await _brokers_at(kafka, host, port, options)
+    elsewhere = [(broker[1], broker[2]) for broker in brokers if (broker[1], broker[2]) != (host, port)]
+    if elsewhere and len(elsewhere) == len(brokers):
+        # Everything after the first question goes to the names that the brokers give themselves.
+        await _brokers_at(kafka, *elsewhere[0], options)
+
+
+async def _brokers_at(
+    kafka: KafkaSettings, host: str, port: int, options: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    connection: Connection | None = None
+    try:
+        connection = await open_connection(
+            host, port, client_id="judgestream", request_timeout_ms=round(REACH_SECONDS * 1000), **options
+        )
+        return list((await connection.send(MetadataRequest([]))).brokers)
+    except UnsupportedSaslMechanismError:
+        raise UnsupportedSaslMechanismError(await _offered_mechanisms(host, port, options) or []) from None
+    except Exception as error:
+        # A closed connection is not sent a reason for. What a look from outside shows is one.
+        if _telling(explain(error, kafka)) < 2:
+            await _look_from_outside(kafka, host, port, entered=connection is not None, options=options)
+        ended = ended_certificate(error, kafka)
+        if ended is not None:
+            raise KafkaAccessError(ended) from error
+        raise
+    finally:
+        if connection is not None:
+            await connection.end()
+
+
+async def _look_from_outside(
+    kafka: KafkaSettings, host: str, port: int, *, entered: bool, options: Mapping[str, Any]
+) -> None:
+    server = f"{host}:{port}"
+    protocol = kafka.security.protocol
+    if entered and not protocol.startswith("SASL_"):
+        mechanisms = await _offered_mechanisms(host, port, options)
+        if mechanisms is not None:
+            raise LoginWantedError(server, mechanisms)
+    if not entered and protocol.endswith("SSL") and await _speaks_plain_text(host, port):
+        raise WrongProtocolError(server, speaks_tls=False)
+    if not entered and not protocol.endswith("SSL") and await _speaks_tls(host, port):
+        raise WrongProtocolError(server, speaks_tls=True)
+
+
+async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) -> list[str] | None:
+    """The ways to log in at a listener, or None where it knows none."""
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(_ASK_SECONDS):
+            # Without a login: it is the question how there could be one.
+            asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
+            asking["security_protocol"] = asking["security_protocol"].removeprefix("SASL_")
+            connection = await open_connection(host, port, **asking)
+            answer = await connection.send(SaslHandShakeRequest("PLAIN"))
+    except (KafkaError, OSError, TimeoutError):
+        return None
+    finally:
+        if connection is not None:
+            await connection.end()
+    if for_code(answer.error_code) is IllegalSaslStateError:
+        return None
+    return sorted(answer.enabled_mechanisms)
+
+
+async def _speaks_plain_text(host: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(_ASK_SECONDS), _conversation(host, port, tls=None) as (reader, writer):
+            writer.write(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
+            # An answer carries the number of its question; what TLS sends instead does not.
+            answer = await reader.readexactly(8)
+    except (OSError, EOFError, TimeoutError):
+        return False
+    return answer[4:] == struct.pack(">i", 1)
+
+
+async def _speaks_tls(host: str, port: int) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent but the greeting
+    try:
+        async with asyncio.timeout(_ASK_SECONDS), _conversation(host, port, tls=context):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "").upper()  # it refuses us, in TLS
+    except (OSError, TimeoutError):
+        return False
+
+
+@contextlib.asynccontextmanager
+async def _conversation(
+    host: str, port: int, *, tls: ssl.SSLContext | None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A bare connection."""
+    reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()  # a farewell would be the other side's to answer
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

@@ -1,0 +1,320 @@
+"""Tokens to log in to the broker with (OAUTHBEARER): from a file, from a token endpoint, or signed for Amazon MSK.
+
+A token is needed when a connection is opened and at no other time, so that is when one is fetched. Connections are
+opened from several threads, each with an event loop of its own; what takes time runs in a thread besides.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import base64
+import importlib
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import aiohttp
+import structlog
+from aiokafka.abc import AbstractTokenProvider
+
+from streams.errors import SettingsError
+from streams.kafka.access.errors import TokenError
+from streams.settings import OAuthSettings, SecuritySettings, resolve_client_secret, resolve_secret
+from streams.text.printable import printable
+
+_log = structlog.stdlib.get_logger(__name__)
+
+FETCH_TIMEOUT_SECONDS: Final = 10.0
+MAX_ANSWER_BYTES: Final = 256 * 1024
+USED_SHARE: Final = 0.8
+"""A token is renewed when so much of its life is over."""
+UNKNOWN_LIFE_SECONDS: Final = 30.0
+"""How long a token is used whose life the endpoint does not tell."""
+_ENDPOINT: Final = "kafka.security.oauth.token_url"  # as messages name it
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token.
+
+    Args:
+        value: What the broker is shown.
+        life_seconds: How long it holds from when it was fetched.
+    """
+
+    value: str = field(repr=False)
+    life_seconds: float
+
+
+class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
+    """Hands out one token to everybody and fetches the next one before it expires.
+
+    When none can be fetched, the last one goes on for as long as it holds.
+
+    Args:
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._fetched_at = 0.0
+
+    async def token(self) -> str:
+        """Give a token that holds.
+
+        Raises:
+            TokenError: There is none.
+        """
+        return await asyncio.to_thread(self._current)
+
+    def _current(self) -> str:
+        with self._lock:
+            age = self._now() - self._fetched_at
+            if self._token is not None and age < self._token.life_seconds * USED_SHARE:
+                return self._token.value
+            asked_at = self._now()
+            try:
+                self._token = self._fetch()
+            except TokenError as error:
+                if self._token is None or age >= self._token.life_seconds:
+                    raise
+                _log.warning("no new token, the last one goes on until it expires", error=str(error))
+            else:
+                self._fetched_at = asked_at
+            return self._token.value
+
+    @abc.abstractmethod
+    def _fetch(self) -> Token:
+        """Fetch a new one; runs in a thread, and never twice at once.
+
+        Raises:
+            TokenError: There is none.
+        """
+
+
+class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
+    """Reads the token from a file at each connection, for whoever renews it there.
+
+    Args:
+        file: The file.
+        clock: The time of day, in seconds since 1970.
+    """
+
+    def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
+        self._file = file
+        self._clock = clock
+
+    async def token(self) -> str:
+        """Give what stands in the file.
+
+        Raises:
+            TokenError: Nothing does, or it has expired.
+        """
+        return await asyncio.to_thread(self.read)
+
+    def read(self) -> str:
+        """Give what stands in the file.
+
+        Raises:
+            TokenError: Nothing does, or it has expired.
+        """
+        try:
+            secret = resolve_secret("kafka.security.token", file=self._file)
+        except SettingsError as error:
+            reason, _, remedy = str(error).partition("; ")
+            raise TokenError(reason, remedy, lasting=True) from None
+        value = "" if secret is None else secret.get_secret_value()
+        expires_at = expiry_of(value)
+        if expires_at is not None and expires_at <= self._clock():
+            ago = round(self._clock() - expires_at)
+            raise TokenError(
+                f"kafka.security.token_file: the token in {self._file} expired {ago} s ago",
+                "have whatever writes it write a new one (it is read anew for each connection)",
+                lasting=True,
+            )
+        return value
+
+
+def expiry_of(token: str) -> float | None:
+    """Read when a token expires, in seconds since 1970; None where it is no JSON Web Token, or does not say."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    expires_at = claims.get("exp") if isinstance(claims, dict) else None
+    return float(expires_at) if isinstance(expires_at, int | float) else None
+
+
+class ClientCredentialsTokens(CachedTokens):
+    """Asks a token endpoint, with the client's name and secret.
+
+    Args:
+        oauth: Where and as whom.
+        tls: Builds the TLS context for the endpoint; None for the system's authorities.
+        env: Environment variables; those of the process by default.
+        now: The monotonic clock, in seconds.
+
+    Raises:
+        SettingsError: The secret is not where the settings say.
+    """
+
+    def __init__(
+        self,
+        oauth: OAuthSettings,
+        *,
+        tls: Any = None,
+        env: Mapping[str, str] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(now)
+        self._oauth = oauth
+        self._tls = tls
+        self._env = env
+        resolve_client_secret(oauth, env)
+
+    def _fetch(self) -> Token:
+        try:
+            secret = resolve_client_secret(self._oauth, self._env).get_secret_value()
+        except SettingsError as error:
+            reason, _, remedy = str(error).partition("; ")
+            raise TokenError(reason, remedy, lasting=True) from None
+        # A loop of its own: whoever waits does so on one of several.
+        status, answer = asyncio.run(self._ask(secret))
+        return self._read(status, answer, secret)
+
+    async def _ask(self, secret: str) -> tuple[int, bytes]:
+        login = f"{quote_plus(self._oauth.client_id)}:{quote_plus(secret)}"
+        form = {"grant_type": "client_credentials"}
+        if self._oauth.scope is not None:
+            form["scope"] = self._oauth.scope
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    timeout=aiohttp.ClientTimeout(total=FETCH_TIMEOUT_SECONDS), trust_env=True
+                ) as session,
+                session.post(
+                    self._oauth.token_url,
+                    data=form,
+                    headers={
+                        "Authorization": f"Basic {base64.b64encode(login.encode()).decode()}",
+                        "Accept": "application/json",
+                    },
+                    ssl=True if self._tls is None else self._tls,
+                    allow_redirects=False,  # the secret goes to nobody else
+                ) as response,
+            ):
+                return response.status, await response.content.read(MAX_ANSWER_BYTES)
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise TokenError(
+                f"{_ENDPOINT}: the certificate of the token endpoint cannot be trusted "
+                f"({printable(str(error.certificate_error), 200)})",
+                "set kafka.security.oauth.ca_file to the authority that signed it",
+                lasting=True,
+            ) from None
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            said = printable(str(error), 200) or type(error).__name__
+            raise TokenError(
+                f"{_ENDPOINT}: the token endpoint cannot be reached ({said})",
+                "check the address and the network",
+                lasting=False,
+            ) from None
+
+    def _read(self, status: int, answer: bytes, secret: str) -> Token:
+        try:
+            said = json.loads(answer)
+        except (ValueError, RecursionError):
+            said = None
+        fields: dict[str, Any] = said if isinstance(said, dict) else {}
+        value = fields.get("access_token")
+        if status == 200 and isinstance(value, str) and value:
+            return Token(value, _life_seconds(fields.get("expires_in"), value))
+        words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
+        told = printable(": ".join(words).replace(secret, "***"), 200) or "without a word why"
+        if status in {400, 401, 403}:
+            raise TokenError(
+                f"{_ENDPOINT}: the token endpoint gives no token to {self._oauth.client_id!r} "
+                f"(status {status}, {told})",
+                "check kafka.security.oauth: client_id, the secret, scope",
+                lasting=True,
+            )
+        raise TokenError(
+            f"{_ENDPOINT}: the token endpoint answers with status {status} and no token ({told})",
+            "check the address, and the endpoint's own log",
+            # What is no endpoint stays none; what is overloaded or broken may recover.
+            lasting=status < 500 and status != 429,
+        )
+
+
+def _life_seconds(told: Any, token: str) -> float:
+    if isinstance(told, str) and told.isascii() and told.isdigit():
+        told = int(told)  # some send it as text
+    if isinstance(told, int | float) and told > 0:
+        return float(told)
+    expires_at = expiry_of(token)
+    return UNKNOWN_LIFE_SECONDS if expires_at is None else max(expires_at - time.time(), 0.0)
+
+
+class MskTokens(CachedTokens):
+    """Signs tokens for Amazon MSK with whatever AWS credentials the process has.
+
+    Args:
+        region: The cluster's region.
+
+    Raises:
+        SettingsError: The extra is not installed.
+    """
+
+    def __init__(self, region: str) -> None:
+        super().__init__()
+        self._region = region
+        try:
+            self._signer: Any = importlib.import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+        except ImportError:
+            what = "AWS_MSK_IAM needs a library that is not installed"
+            remedy = 'install the extra msk: pip install "judgestream[msk]"'
+            raise SettingsError([f"kafka.security.mechanism: {what}; {remedy}"]) from None
+
+    def _fetch(self) -> Token:
+        try:
+            value, expires_at_ms = self._signer.generate_auth_token(self._region)
+        except Exception as error:  # noqa: BLE001 - the AWS libraries raise errors of many families
+            raise TokenError(
+                f"no token can be signed for Amazon MSK ({type(error).__name__}: {printable(str(error), 200)})",
+                "see that the process has AWS credentials (role of the pod or machine, variables, profile)",
+                lasting=False,  # the machine's metadata service may come later than the process
+            ) from None
+        return Token(value, max(expires_at_ms / 1000 - time.time(), 0.0))
+
+
+def open_tokens(
+    security: SecuritySettings, *, tls: Callable[[Path], Any], env: Mapping[str, str] | None = None
+) -> AbstractTokenProvider | None:
+    """Open the source of tokens that the settings name; None where they name none.
+
+    Args:
+        security: The settings.
+        tls: Builds a TLS context that trusts the authorities of a file.
+        env: Environment variables; those of the process by default.
+
+    Raises:
+        SettingsError: A secret, certificate or library is not there.
+    """
+    if security.token_file is not None:
+        return FileTokens(security.token_file)
+    if security.oauth is not None:
+        ca_file = security.oauth.ca_file
+        return ClientCredentialsTokens(security.oauth, tls=None if ca_file is None else tls(ca_file), env=env)
+    if security.aws_region is not None:
+        return MskTokens(security.aws_region)
+    return None

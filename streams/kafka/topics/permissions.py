@@ -1,0 +1,99 @@
+"""Asks the broker what its authoriser allows us, before anything is begun that would fail half-way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    NoError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from streams.kafka.access.errors import Explanation, KafkaAccessError, principal_of
+from streams.kafka.topics.grants import Grant, Operation, commands
+from streams.kafka.topics.requests import TopicsWithRights
+from streams.settings import KafkaSettings
+
+_BITS: Final[dict[Operation, int]] = {"Read": 3, "Write": 4}
+"""Kafka's numbers of the operations that are looked at: each is a bit of what a topic allows."""
+_RIGHTS_TOLD_SINCE: Final = 8
+"""The version of the answer from which on it tells what is allowed."""
+_NOT_TOLD: Final = -(2**31)
+
+
+async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[Grant]:
+    """Give those of some grants that we do not have.
+
+    What a broker does not tell (before Kafka 2.3) and what cannot be asked for in advance (the cluster, the creation
+    of topics) counts as granted. So does a topic that does not exist, if one may know that.
+
+    Args:
+        client: A client that is started.
+        grants: What is needed.
+
+    Raises:
+        KafkaError: The broker does not answer.
+    """
+    denied: list[Grant] = []
+    topics = [grant for grant in grants if grant.resource == "topic"]
+    node = client.get_random_node()
+    if topics:
+        answer = await client.send(node, TopicsWithRights([grant.name for grant in topics]))
+        if answer.API_VERSION < _RIGHTS_TOLD_SINCE:
+            return []
+        allowed = {topic[1]: (topic[0], topic[4]) for topic in answer.topics}
+        for grant in topics:
+            missing = _missing(grant, *allowed.get(grant.name, (NoError.errno, -1)))
+            if missing:
+                denied.append(Grant("topic", grant.name, missing))
+    for grant in grants:
+        if grant.resource == "group":
+            found: Any = await client.send(node, FindCoordinatorRequest(grant.name, 0))
+            if for_code(found.error_code) is GroupAuthorizationFailedError:
+                denied.append(grant)
+    return denied
+
+
+def _missing(grant: Grant, code: int, operations: int) -> tuple[Operation, ...]:
+    looked_at = tuple(operation for operation in grant.operations if operation in _BITS)
+    error = for_code(code)
+    if error is TopicAuthorizationFailedError:
+        return looked_at
+    if error is UnknownTopicOrPartitionError or operations == _NOT_TOLD:
+        return ()
+    return tuple(operation for operation in looked_at if not operations >> _BITS[operation] & 1)
+
+
+async def refuse_denied(client: AIOKafkaClient, kafka: KafkaSettings, grants: Sequence[Grant]) -> None:
+    """Go on only with all grants that are needed.
+
+    Raises:
+        KafkaAccessError: Some are missing; the message names each, and what grants it.
+        KafkaError: The broker does not answer.
+    """
+    denied = await find_denied(client, grants)
+    if denied:
+        raise KafkaAccessError(explain_denied(denied, kafka))
+
+
+def explain_denied(denied: Sequence[Grant], kafka: KafkaSettings) -> Explanation:
+    """Say what is missing and what grants it.
+
+    Args:
+        denied: What is missing; at least one.
+        kafka: The settings of the client that misses it.
+    """
+    named = ", ".join(
+        f"{' and '.join(grant.operations)} on {grant.resource} {grant.name}" for grant in denied
+    )
+    principal = principal_of(kafka)
+    to = principal if principal.startswith("User:") else "User:..."
+    granting = commands(denied, to, broker=kafka.bootstrap_servers)
+    more = "" if len(denied) == 1 else f" (and {len(denied) - 1} more, see docs/security.md)"
+    return Explanation("permission", f"{principal} lacks {named}", f"grant it: {granting[0]}{more}")

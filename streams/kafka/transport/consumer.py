@@ -1,0 +1,287 @@
+"""Reads, delivers what has room, and commits in order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.errors import KafkaError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from mode import Service
+from mode.utils.futures import notify
+
+from streams.kafka.access.errors import DENIED
+from streams.kafka.transport.consumer_thread import ConsumerThread
+from streams.kafka.transport.delivery import deliver
+from streams.kafka.transport.offsets import OffsetBook, PartitionState
+from streams.kafka.transport.room import Loads
+
+if TYPE_CHECKING:
+    from streams.kafka.transport.driver import Transport
+
+FETCH_TIMEOUT_SECONDS: Final = 1.0
+"""How long one look for new records waits; also how often the loop shows that it is alive."""
+LAST_COMMIT_SECONDS: Final = 5.0
+"""The commit at the end gets so long; what it does not come to is done again by whoever goes on."""
+STEP_RECORDS: Final = 2_000
+"""Records looked at before the event loop gets its turn."""
+
+
+class Consumer(driver.Consumer):
+    """What of the assigned partitions is read, in hand and committed. Runs on the application's event loop."""
+
+    transport: Transport
+    _thread: ConsumerThread
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.plan = self.transport.plan
+        self.epoch = 0
+        """Changes with every assignment; the thread compares it before it takes records."""
+        self.last_turn: float | None = None
+        """When the delivery loop was last seen alive, on the monotonic clock; None before its start."""
+        self._books: dict[TP, OffsetBook] = {}
+        self._committed: dict[TP, int] = {}
+        self._parked: dict[TP, Sequence[Any]] = {}
+        self._loads = Loads(self.plan.rooms, self.plan.default_room)
+        self._seeks: dict[TP, int] = {}
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        # An event loop of the same kind as the application's: mode would make one of the standard library's.
+        thread_loop = type(self.loop)()
+        return ConsumerThread(self, thread_loop=thread_loop, loop=self.loop, beacon=self.beacon)
+
+    # What stands where
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the group has said what is to be read here, which may be nothing: a spare worker is at its post."""
+        return bool(self.can_resume_flow.is_set())
+
+    def partitions(self) -> Iterator[PartitionState]:
+        """Every assigned partition as it stands now."""
+        if not self._books:
+            return  # before the first assignment the driver has no consumer to ask
+        assigned = self._thread.assignment()
+        for tp, book in list(self._books.items()):
+            end = self.highwater(tp) if tp in assigned else None
+            at = book.committable
+            yield PartitionState(
+                topic=tp.topic,
+                partition=tp.partition,
+                lag_records=None if end is None or at is None else max(end - at, 0),
+                oldest_timestamp=book.oldest_timestamp,
+                unfinished=book.unfinished,
+            )
+
+    def _wanted(self) -> set[TP] | None:
+        """Partitions with room and nothing parked, or None when something parked can go on.
+
+        Also called from the thread: it only reads.
+        """
+        held, parked = self._loads.held, self._parked
+        if any(tp.topic not in held for tp in tuple(parked)):
+            return None
+        return {tp for tp in tuple(self._books) if tp.topic not in held and tp not in parked}
+
+    # Acknowledgements
+
+    def ack(self, message: Any) -> bool:
+        """Finish a record; one of an earlier assignment is left alone."""
+        if message.acked:
+            return False
+        message.acked = True
+        self._unacked_messages.discard(message)
+        notify(self._waiting_for_ack)
+        tp = message.tp
+        if self._loads.leave(tp.topic, message.load, message.size):
+            self._thread.wake()
+        book = self._books.get(tp)
+        if book is None or book is not message.book:
+            return False
+        return book.finish(message.offset)
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Room is counted here; the pressure of a stream queue says nothing."""
+
+    def on_buffer_drop(self, tp: TP) -> None:
+        """As `on_buffer_full`."""
+
+    # Commits
+
+    async def maybe_wait_for_commit_to_finish(self) -> bool:
+        """Wait for a commit that is under way, and say that there is still one to make.
+
+        Faust takes the one under way for the other, too. The last one before a stop or a rebalance would then lack what was
+        finished meanwhile, and somebody would do it again.
+        """
+        while (under_way := self._commit_fut) is not None:
+            await asyncio.wait({under_way})
+        return False
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        return (tp for tp in tuple(self._books) if topics is None or tp in topics or tp.topic in topics)
+
+    def _new_offset(self, tp: TP) -> int | None:
+        book = self._books.get(tp)
+        return None if book is None else book.committable
+
+    def _should_commit(self, tp: TP, offset: int) -> bool:
+        return self._committed.get(tp) != offset
+
+    async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: ARG002 - the signature is Faust's
+        # No flush of the producer here: a record is acknowledged only after its output was confirmed.
+        books = {tp: self._books[tp] for tp in offsets if tp in self._books}
+        assigned = self.assignment()
+        mine = {tp: offsets[tp] for tp in books if tp in assigned}
+        try:
+            if not mine or not await self._thread.commit(mine):
+                return False
+        except DENIED as error:
+            await self.app.crash(error)
+            return False
+        for tp, offset in mine.items():
+            if self._books.get(tp) is books[tp]:
+                self._committed[tp] = offset
+        return True
+
+    async def on_stop(self) -> None:
+        """Commit a last time. A broker that is away does not keep the thread from its end, nor the process from its own."""
+        try:
+            await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
+        except TimeoutError:
+            self.log.warning("The last commit took longer than %s s, gone without", LAST_COMMIT_SECONDS)
+
+    # Assignments
+
+    def _close_books(self) -> None:
+        """Forget the assignment. The group protocol gives up everything at a rebalance, so nothing of it stays."""
+        self.epoch += 1
+        for kept in (self._books, self._committed, self._parked, self._loads):
+            kept.clear()
+        self._thread.wake()
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Stop delivering, let what is in hand finish within the bound, commit, and close the books."""
+        self.stop_flow()
+        self.app.flow_control.suspend()
+        self.app.flow_control.clear()
+        self.epoch += 1
+        self._thread.wake()
+        if self._books:
+            if self.plan.finish is not None:
+                await self.plan.finish(self.plan.finish_seconds)
+            await self.commit()
+        self._close_books()
+        await super().on_partitions_revoked(revoked)
+
+    async def perform_seek(self) -> None:
+        """Start every assigned partition from its committed offset, with a new book."""
+        self._close_books()
+        starts = await self._thread.rewind()
+        self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
+        self._committed = {tp: start for tp, start in starts.items() if start is not None}
+
+    async def seek(self, partition: TP, offset: int) -> None:
+        """Read a partition from `offset` next, forwards or backwards.
+
+        Records in hand are given up: nothing is committed when they finish.
+        """
+        tp = TP(partition.topic, partition.partition)
+        self._seeks[tp] = self._seeks.get(tp, 0) + 1
+        self._reopen(tp, offset)
+        await self._thread.seek_now(tp, offset)
+
+    def _reopen(self, tp: TP, offset: int) -> None:
+        """Close the book of a partition and open a new one at `offset`."""
+        self._parked.pop(tp, None)
+        self._books[tp] = OffsetBook(offset)
+
+    # Reading
+
+    async def _drain_messages(self, fetcher: Service) -> None:
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                self.last_turn = time.monotonic()
+                if not self.flow_active:
+                    await self.wait_first(self.can_resume_flow.wait(), timeout=FETCH_TIMEOUT_SECONDS)
+                    continue
+                await self._turn()
+        except self.consumer_stopped_errors:
+            if not self.app.should_stop:
+                raise
+        except asyncio.CancelledError:
+            if not self.app.should_stop:
+                raise
+
+    async def _turn(self) -> None:
+        """Deliver what is parked and has room, then look for more."""
+        epoch = self.epoch
+        for tp in tuple(self._parked):
+            if tp.topic not in self._loads.held and tp in self._parked:
+                await self._take(tp, self._parked.pop(tp), epoch)
+        try:
+            records, seeks = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
+        except DENIED as error:
+            # Raised from here it would be told with a stack trace, which says nothing.
+            await self.app.crash(error)
+            await self.sleep(FETCH_TIMEOUT_SECONDS)
+            return
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            self.log.warning("Fetching failed and will be tried again: %r", error)
+            await self.sleep(FETCH_TIMEOUT_SECONDS)
+            return
+        for partition, batch in records.items():
+            tp = TP(partition.topic, partition.partition)
+            if self.epoch != epoch:
+                return
+            if seeks.get(tp, 0) == self._seeks.get(tp, 0):
+                await self._take(tp, batch, epoch)
+            await asyncio.sleep(0)
+
+    async def _take(self, tp: TP, records: Sequence[Any], epoch: int) -> None:
+        """Deliver or pass over records of one partition, in order; park what finds no room."""
+        book = self._book_to_go_on_with(tp, records[0].offset)
+        if book is None:
+            return
+        if tp.topic in self._loads.held:
+            # Another partition of the topic, earlier in the same fetch, took the last of the room.
+            self._parked[tp] = records
+            return
+        keep = self.plan.predicates.get(tp.topic)
+        load = self._loads.of(tp.topic)
+        generation_id = self.app.consumer_generation_id
+        for index, record in enumerate(records):
+            if keep is None or keep(record):
+                await self.callback(deliver(tp, record, book, load, generation_id=generation_id))
+            elif (index + 1) % STEP_RECORDS:
+                continue
+            else:
+                await asyncio.sleep(0)
+            # Either pause may have seen a rebalance or a seek.
+            if self.epoch != epoch or self._books.get(tp) is not book:
+                return
+            if load.full:
+                self._loads.held.add(tp.topic)
+                break
+        book.advance(records[index].offset + 1)
+        if index + 1 < len(records):
+            self._parked[tp] = records[index + 1 :]
+
+    def _book_to_go_on_with(self, tp: TP, offset: int) -> OffsetBook | None:
+        """The book that a batch from `offset` on goes into; None where the partition is somebody else's now."""
+        book = self._books.get(tp)
+        if book is not None and book.position is not None and offset < book.position:
+            # The broker's log is shorter than what was read (topic made anew, or cut): everything comes again.
+            self.log.warning("Partition %r goes back from offset %s to %s", tp, book.position, offset)
+            self._reopen(tp, offset)
+            book = self._books[tp]
+        return book
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Liveness is `streams.worker.health`'s to judge, from `last_turn`; Faust's own check knows other books."""

@@ -1,0 +1,38 @@
+"""What an application wants from its transport."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from streams.kafka.transport.room import Room
+
+Predicate = Callable[[Any], bool]
+"""Takes a raw record (key, value, headers, offset, timestamp), says whether it is delivered."""
+
+DEFAULT_ROOM: Final = Room(records=512, bytes=64 * 1024 * 1024)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the application wants from its transport.
+
+    Args:
+        predicates: By topic; a topic without one has every record delivered.
+        rooms: By topic.
+        default_room: For the topics that `rooms` does not name.
+        finish: Called when partitions are taken away: waits, within the seconds given, for the records in hand
+            and gives up the rest.
+        finish_seconds: The bound that `finish` is given.
+        producer: Further arguments of the producer.
+        client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
+    """
+
+    predicates: Mapping[str, Predicate] = field(default_factory=dict)
+    rooms: Mapping[str, Room] = field(default_factory=dict)
+    default_room: Room = DEFAULT_ROOM
+    finish: Callable[[float], Awaitable[None]] | None = None
+    finish_seconds: float = 10.0
+    producer: Mapping[str, Any] = field(default_factory=dict)
+    client_rack: str | None = None

@@ -1,0 +1,122 @@
+"""The producer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError, ProducerClosed
+from faust.exceptions import ProducerSendError
+from faust.transport.drivers import aiokafka as driver
+
+if TYPE_CHECKING:
+    from streams.kafka.transport.driver import Transport
+
+
+class Producer(driver.Producer):
+    """Idempotent: a retry of its own never writes a record twice.
+
+    A batch that the broker refuses for good (too large, say) has used up its sequence numbers, and aiokafka does not
+    give them back: every later batch to that partition would be out of order. So another producer takes over then.
+    What fails until it does is for the caller to send again.
+    """
+
+    transport: Transport
+    _producer: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._renewal = asyncio.Lock()
+        self._retired: set[asyncio.Task[None]] = set()
+        # Calls that have not handed their record over yet, by producer: one that is closed under them never lets go.
+        self._entering: dict[Any, int] = {}
+        self._emptied: dict[Any, asyncio.Event] = {}
+
+    def _settings_extra(self) -> Mapping[str, Any]:
+        return {"enable_idempotence": True, **self.transport.plan.producer}
+
+    async def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int | None,
+        timestamp: float | None,
+        headers: Any,
+        **_: Any,
+    ) -> Awaitable[Any]:
+        """Hand a record over; what is returned ends when the broker has confirmed it, and must be awaited.
+
+        Args:
+            topic: The topic's name.
+            key: As it is written; None for none.
+            value: As it is written.
+            partition: By the key's hash where it is None.
+            timestamp: Seconds since the epoch; None for now.
+            headers: Names and values.
+
+        Raises:
+            ProducerSendError: The record was not handed over; the cause is attached.
+        """
+        # Not by way of Faust's own method, whose signals and transactions nobody here uses.
+        producer = self._ensure_producer()
+        entering = self._entering
+        entering[producer] = entering.get(producer, 0) + 1
+        try:
+            sent = await producer.send(
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                timestamp_ms=None if timestamp is None else round(timestamp * 1000),
+                headers=headers,
+            )
+        except KafkaError as error:
+            raise ProducerSendError(f"Error while sending: {error!r}") from error
+        finally:
+            entering[producer] -= 1
+            if not entering[producer]:
+                del entering[producer]
+                if producer in self._emptied:
+                    self._emptied[producer].set()
+        return self._confirmed(sent, producer)
+
+    async def _confirmed(self, sent: Awaitable[Any], producer: Any) -> Any:
+        try:
+            return await sent
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, ProducerClosed):
+                await self._renew(producer)
+            raise
+
+    async def _renew(self, producer: Any) -> None:
+        """Have a new producer take over, unless that has happened already."""
+        async with self._renewal:
+            if self._producer is not producer or self.should_stop:
+                return
+            successor = self._new_producer()
+            try:
+                await successor.start()
+            except KafkaError as error:
+                self.log.warning("A new producer cannot start yet: %r", error)
+                await successor.stop()
+                return
+            self._producer = successor
+            retired = asyncio.create_task(self._retire(producer))
+            self._retired.add(retired)
+            retired.add_done_callback(self._retired.discard)
+
+    async def _retire(self, producer: Any) -> None:
+        if producer in self._entering:
+            emptied = self._emptied[producer] = asyncio.Event()
+            await emptied.wait()
+            del self._emptied[producer]
+        await producer.stop()
+
+    async def on_stop(self) -> None:
+        """Stop, with those that were replaced."""
+        await super().on_stop()
+        for retired in tuple(self._retired):
+            retired.cancel()
+        await asyncio.gather(*self._retired, return_exceptions=True)

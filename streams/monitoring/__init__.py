@@ -1,0 +1,1 @@
+"""Whether scores fell: from results to estimates and alerts."""

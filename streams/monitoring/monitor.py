@@ -1,0 +1,195 @@
+"""The monitor: results in, alerts out, and a picture of where every series stands. Pure: time is an argument."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from schemas import Alert, Failed, Scored, Unscored
+from streams.monitoring.alerts import SeriesKey, build_alert
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.series import Sample, Series
+from streams.monitoring.snapshot import IgnoredReason, Labels, LastVerdict, MonitorSnapshot, SeriesSnapshot
+from streams.text.reasons import reason_of
+
+__all__ = ["Monitor", "MonitorConfig"]
+
+RECENT_RESULT_IDS = 50_000
+"""Results remembered so that a redelivered one is not counted twice."""
+
+LAST_VERDICTS = 50
+"""Verdicts kept for a live view."""
+
+LAST_ALERTS = 20
+"""Alerts kept for a live view."""
+
+SILENT_SECONDS = 86_400
+"""A label series that heard nothing for so long makes room for a new one."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A series with what is only counted, not averaged."""
+
+    series: Series
+    model: str
+    heard_at: datetime
+    statuses: Counter[str] = field(default_factory=Counter)
+
+
+class Monitor:
+    """Follows the scores of every metric, for the whole traffic and for the values of some labels.
+
+    One monitor sees one stream of results; it takes them in any order and each one once.
+
+    Args:
+        config: What is watched, and when a drop is called.
+    """
+
+    def __init__(self, config: MonitorConfig | None = None) -> None:
+        self._config = config or MonitorConfig()
+        self._rules = {metric: self._config.rules(metric) for metric in self._config.score_ranges}
+        self._entries: dict[SeriesKey, _Entry] = {}
+        self._taken: OrderedDict[str, None] = OrderedDict()
+        self._last: deque[LastVerdict] = deque(maxlen=LAST_VERDICTS)
+        self._alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
+        self._ignored: Counter[IgnoredReason] = Counter()
+
+    def observe(self, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
+        """Take one result.
+
+        Args:
+            result: The result; what is not to be counted is ignored, and that is counted.
+            now: The current time, with its offset from UTC.
+
+        Returns:
+            What it made certain: mostly nothing, at most one alert a series.
+
+        Raises:
+            ValueError: The time has no offset.
+        """
+        if now.tzinfo is None:
+            raise ValueError(f"now must carry its offset from UTC, got {now}; use datetime.now(UTC)")
+        reason = self._reason_to_ignore(result)
+        if reason is not None:
+            self._ignored[reason] += 1
+            return []
+        self._last.appendleft(_last_verdict(result))
+        sample = _sample(result, now) if isinstance(result, Scored) else None
+        alerts = []
+        for labels in self._parts(result.labels):
+            key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
+            entry = self._entry(key, result.evaluator.model, now)
+            if entry is None:
+                self._ignored["series_limit"] += 1
+                continue
+            entry.statuses[result.status] += 1
+            if isinstance(result, Scored) and sample is not None:
+                change = entry.series.add(sample, now)
+                if change is not None:
+                    alerts.append(build_alert(change, key, result, now))
+        self._alerts.extendleft(alerts)
+        return alerts
+
+    def snapshot(self, now: datetime) -> MonitorSnapshot:
+        """Say where every series stands.
+
+        Args:
+            now: The current time, with its offset from UTC.
+        """
+        ordered = sorted(
+            self._entries.items(), key=lambda item: (item[0].metric, item[0].fingerprint, item[0].labels)
+        )
+        return MonitorSnapshot(
+            taken_at=now,
+            series=tuple(self._series_snapshot(key, entry, now) for key, entry in ordered),
+            last_verdicts=tuple(self._last),
+            last_alerts=tuple(self._alerts),
+            ignored=MappingProxyType(dict(self._ignored)),
+        )
+
+    def _series_snapshot(self, key: SeriesKey, entry: _Entry, now: datetime) -> SeriesSnapshot:
+        series = entry.series
+        return SeriesSnapshot(
+            metric=key.metric,
+            fingerprint=key.fingerprint,
+            model=entry.model,
+            labels=key.labels,
+            scored=entry.statuses["scored"],
+            unscored=entry.statuses["unscored"],
+            failed=entry.statuses["failed"],
+            overall=series.total,
+            window=series.window(now),
+            recent=series.recent,
+            state=series.state,
+            baseline=series.baseline,
+            tolerated_mean=series.tolerated_mean,
+            statistic=series.statistic,
+            threshold=self._rules[key.metric].threshold,
+            dropped_at=series.dropped_at,
+        )
+
+    def _reason_to_ignore(self, result: Scored | Unscored | Failed) -> IgnoredReason | None:
+        if result.replay_id is not None:
+            return "replay"
+        rules = self._rules.get(result.metric)
+        if rules is None:
+            return "unknown_metric"
+        if isinstance(result, Scored) and not rules.lowest <= result.score <= rules.highest:
+            return "out_of_range"
+        if result.result_id in self._taken:
+            self._taken.move_to_end(result.result_id)
+            return "duplicate"
+        self._taken[result.result_id] = None
+        if len(self._taken) > RECENT_RESULT_IDS:
+            self._taken.popitem(last=False)
+        return None
+
+    def _parts(self, labels: Mapping[str, str]) -> Iterator[Labels]:
+        yield ()
+        for name in self._config.labels:
+            if name in labels:
+                yield ((name, labels[name]),)
+
+    def _entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry | None:
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.heard_at = max(entry.heard_at, now)
+            return entry
+        if len(self._entries) >= self._config.max_series and not self._make_room(key, now):
+            return None
+        entry = _Entry(Series(self._rules[key.metric]), model, now)
+        self._entries[key] = entry
+        return entry
+
+    def _make_room(self, key: SeriesKey, now: datetime) -> bool:
+        """Drop the series that has been silent for longest, if that is long or the new one is the whole traffic."""
+        silent = min(self._entries, key=lambda key: (self._entries[key].heard_at, -len(key.labels)))
+        if key.labels and (now - self._entries[silent].heard_at).total_seconds() < SILENT_SECONDS:
+            return False
+        del self._entries[silent]
+        return True
+
+
+def _sample(result: Scored, now: datetime) -> Sample:
+    return Sample(
+        event_id=result.event_id,
+        score=result.score,
+        probability=result.sampling.probability,
+        occurred_at=min(result.times.occurred_at, now),
+    )
+
+
+def _last_verdict(result: Scored | Unscored | Failed) -> LastVerdict:
+    return LastVerdict(
+        event_id=result.event_id,
+        metric=result.metric,
+        status=result.status,
+        score=result.score if isinstance(result, Scored) else None,
+        reason=reason_of(result),
+        labels=result.labels,
+        judged_at=result.times.judged_at,
+    )

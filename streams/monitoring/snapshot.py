@@ -1,0 +1,105 @@
+"""Where every series stands, for a live view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from schemas import Alert, Estimate
+from streams.monitoring.series import SeriesState
+
+Labels = tuple[tuple[str, str], ...]
+"""The part of the traffic that a series is about: names and values; empty for all of it."""
+
+IgnoredReason = Literal[
+    "duplicate",  # a result with this id was taken already
+    "replay",  # a judgement of the past says nothing about now
+    "unknown_metric",  # no score range is configured for it
+    "out_of_range",  # the score is outside that range
+    "series_limit",  # a label value beyond `max_series`; counted once a series, and the whole traffic has it
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesSnapshot:
+    """Where one series stands. Estimates are None where there is nothing to estimate from: no data, never zero.
+
+    Attributes:
+        metric: The metric.
+        fingerprint: The evaluator's.
+        model: The judge model.
+        labels: The part of the traffic; empty for all of it.
+        scored: Results with a number since the start.
+        unscored: Results without one, because there was nothing to judge.
+        failed: Results without one, because judging went wrong.
+        overall: Over all scores since the start.
+        window: Over the answers given in the latest `window_seconds`.
+        recent: Over the latest 50 scores.
+        state: learning, watching or dropped.
+        baseline: What is normal; None while learning.
+        tolerated_mean: The lowest mean that is all right, in points; None while learning.
+        statistic: Evidence for a drop; while dropped, that with which it was called.
+        threshold: Where the statistic calls a drop.
+        dropped_at: When the drop seems to have begun; None unless dropped.
+    """
+
+    metric: str
+    fingerprint: str
+    model: str
+    labels: Labels
+    scored: int
+    unscored: int
+    failed: int
+    overall: Estimate | None
+    window: Estimate | None
+    recent: Estimate | None
+    state: SeriesState
+    baseline: Estimate | None
+    tolerated_mean: float | None
+    statistic: float
+    threshold: float
+    dropped_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastVerdict:
+    """One result, as a live view shows it.
+
+    Attributes:
+        event_id: The answer's event.
+        metric: The metric.
+        status: What became of it.
+        score: None unless scored.
+        reason: The first words of the verdict's reason, safe to print; for what has no score, why not.
+        labels: The event's labels.
+        judged_at: When it was judged.
+    """
+
+    event_id: str
+    metric: str
+    status: Literal["scored", "unscored", "failed"]
+    score: int | None
+    reason: str
+    labels: Mapping[str, str]
+    judged_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorSnapshot:
+    """Where everything stands.
+
+    Attributes:
+        taken_at: When.
+        series: By metric, fingerprint and labels; the whole traffic before its parts.
+        last_verdicts: The latest first.
+        last_alerts: The latest first.
+        ignored: What was not counted, by reason.
+    """
+
+    taken_at: datetime
+    series: tuple[SeriesSnapshot, ...]
+    last_verdicts: tuple[LastVerdict, ...]
+    last_alerts: tuple[Alert, ...]
+    ignored: Mapping[IgnoredReason, int]

@@ -1,0 +1,1 @@
+"""Formulas with their sources: estimates, intervals, detectors. Pure."""

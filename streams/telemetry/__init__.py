@@ -1,0 +1,1 @@
+"""What is measured and logged: names, values, and what is masked."""

@@ -1,0 +1,85 @@
+"""Logging: structlog for this project's own lines, the same form for those of the libraries."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+from judge.text.secrets import Masker
+from streams.settings import TelemetrySettings
+
+# Their info lines describe each fetch, join and seek; what matters of it is said in our own words.
+_TALKATIVE = ("aiokafka", "faust", "mode", "aiohttp", "openai", "httpx2", "httpcore2", "asyncio")
+# On the level debug these write whole requests and records: logins, and the texts of events.
+_INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")
+
+
+def set_up_logs(
+    telemetry: TelemetrySettings, stream: TextIO | None = None, *, masker: Masker | None = None
+) -> None:
+    """Send all log lines to one stream, as JSON or as text.
+
+    Judged text and other foreign strings are only ever values of a line, never part of its form.
+
+    Args:
+        telemetry: Level and format; "auto" is text on a terminal and JSON elsewhere.
+        stream: Where to; standard error by default.
+        masker: Blots out known secrets, whoever writes them; None where none are known.
+    """
+    stream = sys.stderr if stream is None else stream
+    as_text = telemetry.log_format == "text" or (telemetry.log_format == "auto" and stream.isatty())
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    last: list[structlog.types.Processor] = (
+        # Its own tracebacks show the values of variables, secrets and texts among them.
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
+        if as_text
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *last,
+                *([] if masker is None else [_masking(masker)]),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(telemetry.log_level.upper())
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.DEBUG if telemetry.log_level == "debug" else logging.WARNING)
+    for name in _INDISCREET:
+        logging.getLogger(name).setLevel(logging.INFO if telemetry.log_level == "debug" else logging.WARNING)
+
+
+def _masking(masker: Masker) -> structlog.types.Processor:
+    def mask(_logger: Any, _name: str, line: Any) -> Any:
+        return masker.mask(line) if isinstance(line, str) else line
+
+    return mask

@@ -1,0 +1,78 @@
+"""A second lock on secrets: wherever a known one shows up in a text all the same, it is blotted out.
+
+The first lock is that nobody puts one there. This one holds against what others write: a library's debug line, an endpoint
+that echoes what it was sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, SecretStr
+
+from judge.text.secrets import MIN_CHARS, Masker
+from streams.settings import Settings
+
+MAX_SECRET_BYTES: Final = 65_536
+_PLAIN_FILES: Final = frozenset({"ca_file", "client_ca_file", "certificate_file", "key_file"})
+"""Files that hold no line of text to be looked for."""
+SHORT_SECRET: Final = (
+    f"this secret is shorter than {MIN_CHARS} characters: where a library or an endpoint writes it, it is not blotted out; take a "
+    "longer one, or leave the setting out where none is asked for"
+)
+_WELL_KNOWN: Final = ("OPENAI_API_KEY",)
+
+
+def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
+    """Build what blots out all secrets that settings name, as far as they are there.
+
+    Args:
+        settings: The settings.
+        env: Environment variables.
+    """
+    named = (secret for _, secret in secrets_of(settings, env))
+    return Masker({*named, *(env[name].strip() for name in _WELL_KNOWN if name in env)})
+
+
+def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
+    """Name the settings whose secret is too short to be blotted out: it would take words with it.
+
+    That is said and not refused: a key such as "none", which a judge of one's own is given for want of another, is no secret.
+    """
+    return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]
+
+
+def secrets_of(model: BaseModel, env: Mapping[str, str], within: str = "") -> Iterator[tuple[str, str]]:
+    """Give the settings that name a secret, each by its dotted path, and the secret; empty where it is not there.
+
+    They are found by the names of the fields, so that a setting that is added later is not forgotten here.
+
+    Args:
+        model: A part of the settings.
+        env: Environment variables.
+        within: The path of that part, with a full stop at its end.
+    """
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        path = f"{within}{name}"
+        if isinstance(value, SecretStr):
+            yield path, value.get_secret_value().strip()
+        elif isinstance(value, BaseModel):
+            yield from secrets_of(value, env, f"{path}.")
+        elif isinstance(value, tuple):
+            for index, item in enumerate(value):
+                if isinstance(item, BaseModel):
+                    yield from secrets_of(item, env, f"{path}.{index}.")
+        elif name.endswith("_env") and isinstance(value, str):
+            yield path, env.get(value, "").strip()
+        elif name.endswith("_file") and name not in _PLAIN_FILES and isinstance(value, Path):
+            yield path, _content(value)
+
+
+def _content(file: Path) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError), file.open("rb") as stream:
+        return stream.read(MAX_SECRET_BYTES).decode().strip()
+    return ""

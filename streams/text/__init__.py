@@ -1,0 +1,1 @@
+"""Words for people and terminals: printable text and reasons."""

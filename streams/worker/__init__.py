@@ -1,0 +1,1 @@
+"""Assembles one process, runs it and ends it."""

@@ -1,0 +1,118 @@
+"""Whether a worker is alive (making progress) and ready (able to do its work)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+STUCK_LOOP_SECONDS: Final = 60.0
+"""The delivery loop turns at least once a second; a rebalance may hold it up for a while."""
+STUCK_AGENT_SECONDS: Final = 900.0
+"""An agent with records in hand that finishes none for so long, and waits for nobody, is stuck."""
+
+
+class Loop(Protocol):
+    """The delivery loop, as `streams.kafka.transport.Consumer` has it."""
+
+    @property
+    def last_turn(self) -> float | None:
+        """When it last turned, on the monotonic clock; None before its start."""
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the group has said what is to be read here."""
+
+
+class Agent(Protocol):
+    """One agent's records, as `streams.worker.pipeline.Pipeline` has them."""
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+
+    @property
+    def in_hand(self) -> int:
+        """Records that are being handled."""
+
+    @property
+    def last_finished(self) -> float:
+        """When a record was finished last, on the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An answer to "how are you"."""
+
+    ok: bool
+    reasons: tuple[str, ...] = ()
+    """Why not; each in words for a person."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know; it does not stand against `ok`."""
+
+
+class Health:
+    """Answers for the parts of one worker.
+
+    Args:
+        loop: Gives the delivery loop; None before it is there.
+        agents: The agents.
+        judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
+        broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is well.
+        deferred: Why tasks are left to wait on purpose; None while they are not.
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: Callable[[], Loop | None],
+        agents: Sequence[Agent],
+        judge_trouble: Callable[[], str | None],
+        broker_trouble: Callable[[], Sequence[str]],
+        deferred: Callable[[], str | None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._loop = loop
+        self._agents = agents
+        self._judge_trouble = judge_trouble
+        self._broker_trouble = broker_trouble
+        self._deferred = deferred
+        self._now = now
+        self.stopping = False
+
+    def alive(self) -> Report:
+        """Whether restarting the worker would not help: everything moves, or waits for somebody else."""
+        reasons = []
+        loop, now = self._loop(), self._now()
+        # Before the first assignment there is no loop yet; waiting for a broker or a group is not being stuck.
+        idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
+        if idle > STUCK_LOOP_SECONDS:
+            reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
+        waiting = (
+            self._judge_trouble() is not None or self._deferred() is not None or bool(self._broker_trouble())
+        )
+        for agent in self._agents:
+            quiet = now - agent.last_finished
+            if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
+                reasons.append(
+                    f"agent {agent.name} has {agent.in_hand} records in hand and finished none for {quiet:.0f} s"
+                )
+        return Report(not reasons, tuple(reasons))
+
+    def ready(self) -> Report:
+        """Whether the worker can do its work now."""
+        reasons = []
+        loop = self._loop()
+        if self.stopping:
+            reasons.append("stopping")
+        if loop is None or not loop.assigned:
+            reasons.append("the consumer group has assigned nothing yet (joining or rebalancing)")
+        trouble = self._judge_trouble()
+        if trouble is not None:
+            reasons.append(f"judge unavailable: {trouble}")
+        reasons += self._broker_trouble()
+        # A spent budget is as it should be: whoever routes or restarts by readiness need not know.
+        deferred = self._deferred()
+        return Report(not reasons, tuple(reasons), () if deferred is None else (deferred,))

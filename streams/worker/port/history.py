@@ -1,0 +1,87 @@
+"""The latest hour or so in a worker's memory, for its page: few points, of fixed number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from streams.monitoring.snapshot import MonitorSnapshot
+
+STEP_SECONDS: Final = 2.0
+"""Between two points at first."""
+LONGEST_STEP_SECONDS: Final = 16.0
+"""Between two points in the end: 256 of them are 68 minutes."""
+MAX_POINTS: Final = 256
+MAX_LINES: Final = 12
+"""Series of the whole traffic: one for each metric and evaluator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """How things stood at one moment.
+
+    Attributes:
+        at: Seconds since the epoch.
+        events: Events so far, by outcome.
+        lag: Records that are not finished.
+        lines: Mean, lower and upper end of the latest judged answers, by metric and fingerprint.
+    """
+
+    at: float
+    events: Mapping[str, int]
+    lag: int
+    lines: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+
+
+def line_name(metric: str, fingerprint: str) -> str:
+    """Name the line of a metric by one evaluator."""
+    return f"{metric} {fingerprint}"
+
+
+def lines_of(snapshot: MonitorSnapshot | None) -> dict[str, tuple[float, float, float]]:
+    """Take the means of the whole traffic from where the monitor stands."""
+    if snapshot is None:
+        return {}
+    whole = [one for one in snapshot.series if not one.labels and one.recent is not None]
+    return {
+        line_name(one.metric, one.fingerprint): (
+            round(one.recent.mean, 4),
+            round(one.recent.low, 4),
+            round(one.recent.high, 4),
+        )
+        for one in whole[:MAX_LINES]
+        if one.recent is not None
+    }
+
+
+class History:
+    """Points at even distances. Full at first, it halves their number and doubles the distance; later the oldest goes."""
+
+    def __init__(self) -> None:
+        self._points: list[Point] = []
+        self.step_seconds = STEP_SECONDS
+
+    def add(self, point: Point) -> None:
+        """Take one, if it is time for one."""
+        if self._points and point.at - self._points[-1].at < self.step_seconds * 0.9:
+            return
+        self._points.append(point)
+        if len(self._points) <= MAX_POINTS:
+            return
+        if self.step_seconds < LONGEST_STEP_SECONDS:
+            self._points = self._points[::-2][::-1]
+            self.step_seconds *= 2
+        else:
+            del self._points[0]
+
+    def as_values(self) -> dict[str, Any]:
+        """Give it as plain values, one list a line."""
+        names = list(dict.fromkeys(name for point in self._points for name in point.lines))[:MAX_LINES]
+        outcomes = sorted({name for point in self._points for name in point.events})
+        return {
+            "at": [round(point.at, 1) for point in self._points],
+            "lag": [point.lag for point in self._points],
+            "events": {name: [point.events.get(name, 0) for point in self._points] for name in outcomes},
+            "lines": {name: [point.lines.get(name) for point in self._points] for name in names},
+        }

@@ -1,0 +1,120 @@
+"""What the status page shows, as plain values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schemas import Alert
+from streams.kafka.transport.offsets import PartitionState
+from streams.monitoring.snapshot import LastVerdict, MonitorSnapshot, SeriesSnapshot
+from streams.worker.health import Report
+from streams.worker.port.history import History, line_name
+
+SHOWN_VERDICTS = 20
+SHOWN_ALERTS = 6
+
+
+def status_of(
+    *,
+    group_id: str,
+    agents: Sequence[str],
+    running_seconds: float,
+    events: Mapping[tuple[str, str], int],
+    partitions: Sequence[PartitionState],
+    ready: Report,
+    monitor: MonitorSnapshot | None,
+    ranges: Mapping[str, tuple[int, int]],
+    history: History,
+    totals: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Put a worker's state together.
+
+    Args:
+        group_id: Its consumer group.
+        agents: What runs.
+        running_seconds: Since its start.
+        events: Events by outcome and reason.
+        partitions: As they stand.
+        ready: Whether it can do its work.
+        monitor: Where every series stands; None where no monitor runs.
+        ranges: Lowest and highest score of each metric.
+        history: The latest hour.
+        totals: What has been counted, as `totals_of` gives it.
+    """
+    lag: dict[str, int] = {}
+    for state in partitions:
+        lag[state.topic] = lag.get(state.topic, 0) + (state.lag_records or 0)
+    return {
+        "group_id": group_id,
+        "agents": list(agents),
+        "running_seconds": round(running_seconds, 1),
+        "ready": ready.ok,
+        "reasons": list(ready.reasons),
+        "notes": list(ready.notes),
+        "events": by_outcome(events),
+        "lag_records": dict(sorted(lag.items())),
+        "unfinished": sum(state.unfinished for state in partitions),
+        "series": [] if monitor is None else [_series(one) for one in monitor.series],
+        "verdicts": []
+        if monitor is None
+        else [_verdict(one) for one in monitor.last_verdicts[:SHOWN_VERDICTS]],
+        "alerts": [] if monitor is None else [_alert(one) for one in _foremost(monitor.last_alerts)],
+        "ranges": {name: list(ends) for name, ends in ranges.items()},
+        "history": history.as_values(),
+        **totals,
+    }
+
+
+def by_outcome(events: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """Add events up over their reasons."""
+    outcomes: dict[str, int] = {}
+    for (outcome, _), count in events.items():
+        outcomes[outcome] = outcomes.get(outcome, 0) + count
+    return outcomes
+
+
+def _series(one: SeriesSnapshot) -> dict[str, Any]:
+    window = one.window
+    return {
+        "metric": one.metric,
+        "labels": dict(one.labels),
+        "model": one.model,
+        "fingerprint": one.fingerprint,
+        "line": line_name(one.metric, one.fingerprint),
+        "state": one.state,
+        "baseline": None if one.baseline is None else one.baseline.mean,
+        "recent": None if one.recent is None else one.recent.mean,
+        "scored": one.scored,
+        "unscored": one.unscored,
+        "failed": one.failed,
+        "mean": None if window is None else window.mean,
+        "low": None if window is None else window.low,
+        "high": None if window is None else window.high,
+    }
+
+
+def _foremost(alerts: Sequence[Alert]) -> list[Alert]:
+    """Pick some: those about all of the traffic before those about parts of it, the latest first."""
+    return sorted(alerts, key=lambda one: bool(one.labels))[:SHOWN_ALERTS]
+
+
+def _alert(one: Alert) -> dict[str, Any]:
+    return {
+        "kind": one.kind,
+        "metric": one.metric,
+        "labels": dict(one.labels),
+        "summary": one.summary,
+        "raised_at": one.raised_at.isoformat(),
+    }
+
+
+def _verdict(one: LastVerdict) -> dict[str, Any]:
+    return {
+        "event_id": one.event_id,
+        "metric": one.metric,
+        "status": one.status,
+        "score": one.score,
+        "reason": one.reason,
+        "judged_at": one.judged_at.isoformat(),
+    }

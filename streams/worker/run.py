@@ -1,0 +1,191 @@
+"""The worker: the agents on one application, with its port, from start to an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from judge.chat import ChatClient
+from streams.errors import StreamsError
+from streams.kafka.topics.admin import ensure_topics
+from streams.kafka.topics.flow import AGENTS, AgentName
+from streams.kafka.topics.grants import worker_grants
+from streams.kafka.topics.plan import plan_topics
+from streams.settings import Settings
+from streams.worker.port.access import open_access
+from streams.worker.port.server import WebServer
+from streams.worker.wiring import Wiring
+
+_log = structlog.stdlib.get_logger(__name__)
+
+STOP_SECONDS: Final = 20.0
+"""What is in hand gets so long to end after a stop is asked for."""
+CLOSE_SECONDS: Final = 15.0
+"""Leaving the group and flushing get so long."""
+
+
+class WorkerCrashedError(StreamsError):
+    """Something broke that no retry mends; the cause is attached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A worker that reads.
+
+    Args:
+        url: Where its port is.
+        group_id: The consumer group.
+        agents: What runs.
+    """
+
+    url: str
+    group_id: str
+    agents: tuple[AgentName, ...]
+
+
+async def run_worker(
+    settings: Settings,
+    *,
+    stop: asyncio.Event,
+    agents: Collection[AgentName] = AGENTS,
+    registry: CollectorRegistry | None = None,
+    chat: ChatClient | None = None,
+    env: Mapping[str, str] | None = None,
+    on_ready: Callable[[Running], None] | None = None,
+) -> None:
+    """Run agents until a stop is asked for; several workers may run in one event loop.
+
+    On a stop nothing new is taken, what is in hand gets `STOP_SECONDS` to end, offsets are committed, and the worker
+    leaves its group. Signals are the caller's to handle.
+
+    Args:
+        settings: The settings.
+        stop: Set it to have the worker end.
+        agents: Which parts run here. Fewer than all have a consumer group of their own.
+        registry: Where metrics are registered; a new one with process metrics by default. One a worker.
+        chat: The judge to ask; by default the endpoints of the settings. Stays the caller's to close.
+        env: Environment variables, for an endpoint by OPENAI_*; those of the process by default.
+        on_ready: Called once, when partitions are assigned.
+
+    Raises:
+        SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
+        StreamsError: The broker does not answer, topics are missing, the port is taken, or the worker crashed.
+        JudgeConfigurationError: No judge call can succeed as configured.
+    """
+    wiring = Wiring(settings, agents=agents, registry=registry, chat=chat, env=env)
+    await _Worker(settings, wiring, env).run(stop, on_ready)
+
+
+class _Worker:
+    """The life of one worker: start, reading, an orderly end."""
+
+    def __init__(self, settings: Settings, wiring: Wiring, env: Mapping[str, str] | None) -> None:
+        self._settings = settings
+        self._wiring = wiring
+        self._env = env
+
+    async def run(self, stop: asyncio.Event, on_ready: Callable[[Running], None] | None) -> None:
+        telemetry = self._settings.telemetry
+        auth, tls = open_access(telemetry, self._env)
+        web = WebServer(
+            host=telemetry.host,
+            port=telemetry.port,
+            registry=self._wiring.metrics.registry,
+            health=self._wiring.health,
+            status=self._wiring.status,
+            auth=auth,
+            tls=tls,
+        )
+        await web.start()
+        try:
+            # What is wrong with the settings is found before anything is waited for.
+            self._wiring.wire()
+            topics_ready = ensure_topics(
+                self._settings.kafka,
+                plan_topics(self._settings, self._wiring.agents),
+                create=self._settings.topics.create,
+                grants=worker_grants(
+                    self._settings.topics,
+                    self._settings.metrics,
+                    self._wiring.group_id,
+                    self._wiring.agents,
+                ),
+            )
+            if not await _ended_before(stop, topics_ready):
+                return
+            remembering = asyncio.create_task(self._wiring.remember())
+            try:
+                await self._serve(
+                    stop, Running(web.url, self._wiring.group_id, self._wiring.agents), on_ready
+                )
+            finally:
+                remembering.cancel()
+        finally:
+            await self._wiring.close()
+            await web.stop()
+
+    async def _serve(
+        self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None
+    ) -> None:
+        app = self._wiring.app
+        asked = asyncio.create_task(stop.wait())
+        crashed = asyncio.create_task(app._crashed.wait())  # noqa: SLF001 - mode has no public way to wait for it
+        starting = asyncio.create_task(app.start())
+        try:
+            await asyncio.wait({asked, crashed, starting}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and not starting.cancelled() and starting.exception() is None:
+                _log.info("reading", group_id=running.group_id, agents=running.agents, url=running.url)
+                if on_ready is not None and not (asked.done() or crashed.done()):
+                    on_ready(running)
+                await asyncio.wait({asked, crashed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await self._close(starting)
+            asked.cancel()
+            crashed.cancel()
+        if starting.done() and not starting.cancelled() and starting.exception() is not None:
+            raise WorkerCrashedError(
+                f"the worker could not start: {starting.exception()!r}"
+            ) from starting.exception()
+        reason = app.crash_reason
+        if reason is not None:
+            if isinstance(reason, StreamsError) or type(reason).__module__ == "judge.errors":
+                raise reason
+            raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
+
+    async def _close(self, starting: asyncio.Task[Any]) -> None:
+        """Take nothing new, finish what is in hand, commit, leave."""
+        self._wiring.health.stopping = True
+        consumer = self._wiring.consumer()
+        if consumer is not None:
+            consumer.stop_flow()
+            self._wiring.app.flow_control.suspend()
+            self._wiring.app.flow_control.clear()
+        for pipeline in self._wiring.pipelines:
+            pipeline.close()
+        await self._wiring.finish(STOP_SECONDS)
+        starting.cancel()
+        try:
+            await asyncio.wait_for(self._wiring.app.stop(), CLOSE_SECONDS)
+        except TimeoutError:
+            _log.warning("leaving the group took too long, gone without", seconds=CLOSE_SECONDS)
+
+
+async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do something unless a stop is asked for meanwhile; say whether it was done."""
+    working = asyncio.create_task(work)
+    asked = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return True
+        return False
+    finally:
+        for task in (working, asked):
+            task.cancel()
+        await asyncio.gather(working, asked, return_exceptions=True)

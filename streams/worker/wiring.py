@@ -1,0 +1,310 @@
+"""The parts of one worker, made from its settings and connected with each other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+
+from judge.chat import ChatClient
+from judge.metric import Metric
+from judge.pool.pool import EndpointPool
+from judge.verdict.cache import VerdictCache
+from schemas import QAEvent
+from streams.errors import SettingsError
+from streams.intake.agent import Intake
+from streams.intake.pushdown import PushDown, push_down
+from streams.intake.reading import Ingest
+from streams.judging.agent import JudgeAgent
+from streams.judging.build import (
+    build_metrics,
+    build_pooled_judges,
+    build_prices,
+    check_prices,
+    judge_endpoints,
+    open_cache,
+    open_chat,
+    open_pool,
+)
+from streams.judging.spending import BudgetedJudge, Spending
+from streams.judging.watch import JudgeWatch
+from streams.kafka.access.errors import explain
+from streams.kafka.app import App, add_agent, build_app
+from streams.kafka.output import Incoming, Output
+from streams.kafka.topics.flow import AGENTS, AgentName, group_of
+from streams.kafka.transport import Consumer, Plan, Room
+from streams.kafka.transport.offsets import PartitionState
+from streams.monitoring.agent import MonitorAgent
+from streams.monitoring.monitor import Monitor, MonitorConfig
+from streams.monitoring.snapshot import MonitorSnapshot
+from streams.settings import EndpointSettings, Settings
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.masking import settings_masker
+from streams.text.printable import printable
+from streams.worker.health import Health
+from streams.worker.pipeline import Pipeline
+from streams.worker.port.history import History, Point, lines_of
+from streams.worker.port.status import by_outcome, status_of
+from streams.worker.port.totals import totals_of
+
+HOPELESS_SECONDS: Final = 0.5
+"""What waits for a judge that is down gets so long: it would not end in time."""
+ROOM_BYTES: Final = 32 * 1024 * 1024
+_WHOLE: Final = Fraction(1)
+INTAKE_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
+MONITOR_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
+
+
+class Wiring:
+    """The parts of one worker; `wire` adds the agents, `finish` and `close` end them in this order.
+
+    Args:
+        settings: The settings.
+        agents: Which agents run.
+        registry: Where metrics are registered; a new one with process metrics by default.
+        chat: The judge to ask; by default the endpoints of the settings. Stays the caller's to close.
+        env: Environment variables; those of the process by default.
+
+    Raises:
+        SettingsError: A secret, certificate or prompt pack cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        agents: Collection[AgentName],
+        registry: CollectorRegistry | None,
+        chat: ChatClient | None,
+        env: Mapping[str, str] | None,
+    ) -> None:
+        self._settings = settings
+        self.agents: tuple[AgentName, ...] = tuple(name for name in AGENTS if name in agents)
+        self.group_id = group_of(settings.kafka.group_id, self.agents)
+        self._given_chat = chat
+        self._own_chats: tuple[ChatClient, ...] = ()
+        self._cache: VerdictCache | None = None
+        self._spending = Spending(settings.judge.budget_limits())
+        self._env = os.environ if env is None else env
+        telemetry = settings.telemetry
+        self.metrics = Metrics(
+            _process_registry() if registry is None else registry,
+            labels=telemetry.labels,
+            max_label_values=telemetry.max_label_values,
+        )
+        self._judged_by: Mapping[str, Metric] = build_metrics(settings)
+        self._plan = Plan(
+            rooms={settings.topics.events: INTAKE_ROOM, settings.topics.scores: MONITOR_ROOM},
+            default_room=Room(records=2 * settings.judge.max_in_flight, bytes=ROOM_BYTES),
+            finish=self.finish,
+            # A judge call may end before its partition is given away; the group waits for at most the rebalance timeout.
+            finish_seconds=min(
+                settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
+            ),
+            client_rack=settings.kafka.client_rack,
+        )
+        self.app: App = build_app(settings.kafka, group_id=self.group_id, plan=self._plan)
+        self._output = Output(
+            lambda: self.app.producer,
+            self.metrics,
+            scores=settings.topics.scores,
+            dead_letters=settings.topics.dead_letters,
+            alerts=settings.topics.alerts,
+            task_topic=settings.topics.task_topic,
+        )
+        self.pipelines: list[Pipeline] = []
+        self._pool: EndpointPool | None = None
+        self._monitor: Monitor | None = None
+        self._started_at = time.monotonic()
+        self._history = History()
+        self.health = Health(
+            loop=self.consumer,
+            agents=self.pipelines,
+            judge_trouble=lambda: None if self._pool is None else self._pool.trouble,
+            broker_trouble=self._broker_trouble,
+            deferred=lambda: self._spending.deferring,
+        )
+
+    def _broker_trouble(self) -> list[str]:
+        """What keeps the broker from letting us in, or from taking what we write."""
+        found = []
+        refused, failing = self.app.admission.trouble, self._output.trouble
+        if refused is not None:
+            found.append(f"the broker refuses new connections: {refused}")
+        if failing is not None:
+            explanation = explain(failing.error, self._settings.kafka)
+            why = repr(failing.error) if explanation is None else str(explanation)
+            seconds = time.monotonic() - failing.since
+            found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}")
+        # It may quote the broker, and is read without a password. Secrets may have been replaced since the start.
+        return [settings_masker(self._settings, self._env).mask(one) for one in found]
+
+    def consumer(self) -> Consumer | None:
+        """Give the consumer; None before the application has made one."""
+        consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one
+        return consumer
+
+    def wire(self) -> None:
+        """Add every agent that runs here.
+
+        Raises:
+            SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
+        """
+        for name in self.agents:
+            {"intake": self._add_intake, "judge": self._add_judge, "monitor": self._add_monitor}[name]()
+        self.metrics.watch_partitions(self.partitions, time.time)
+
+    async def finish(self, timeout_seconds: float) -> None:
+        """Let what is in hand end, for so long at most."""
+        waits = self._spending.deferring is not None or (
+            self._pool is not None and self._pool.trouble is not None
+        )
+        bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
+        await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
+
+    async def close(self) -> None:
+        """Give back what judging has opened."""
+        if self._pool is not None:
+            self._pool.stop()
+        for chat in self._own_chats:
+            await chat.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def _add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any]) -> None:
+        pipeline = Pipeline(name, handle, on_surprise=part.on_surprise, crash=self.app.crash)
+        self.pipelines.append(pipeline)
+        add_agent(self.app, topic, name, pipeline.run)
+
+    def _add_intake(self) -> None:
+        settings = self._settings
+        ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
+        policy = settings.sampling.policy()
+        predicate: PushDown | None = push_down(policy, ingest)
+        if predicate is not None:
+            self._plan.predicates = {settings.topics.events: predicate}
+            self.metrics.watch_skips(
+                lambda: {str(reason): count for reason, count in predicate.skipped.items()}
+            )
+        intake = Intake(
+            decode=partial(_decode, ingest),
+            policy=policy,
+            routes=settings.routes(),
+            metrics=self._judged_by,
+            output=self._output,
+            counts=self.metrics,
+            rate_factor=self._rate_factor(),
+        )
+        self._add(settings.topics.events, "intake", intake, intake.handle)
+
+    def _rate_factor(self) -> Callable[[], Fraction]:
+        """By what the intake lowers its rates: what was spent here is known only where the judge runs, too."""
+        if self._settings.judge.budget.when_spent == "defer" or not self._spending.limits.any:
+            return lambda: _WHOLE
+        if "judge" not in self.agents:
+            why = "for each worker counts what it spends by itself; run them together, or use defer"
+            raise SettingsError(
+                [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
+            )
+        return self._spending.rate_factor
+
+    def _add_judge(self) -> None:
+        settings = self._settings
+        endpoints: tuple[EndpointSettings, ...] = ()
+        if self._given_chat is not None:
+            chats: tuple[ChatClient, ...] = (self._given_chat,)
+        else:
+            endpoints = judge_endpoints(settings.judge, self._env)
+            check_prices(settings.judge, endpoints)
+            chats = self._own_chats = tuple(open_chat(endpoint, settings.judge) for endpoint in endpoints)
+        prices = build_prices(endpoints)
+        watch = JudgeWatch(self.metrics, prices=prices, book=self._spending.book)
+        self._pool = open_pool(chats, settings.judge, endpoints, observer=watch)
+        self._cache = open_cache(settings.judge.cache)
+        judges = build_pooled_judges(
+            self._judged_by, self._pool, settings.judge, endpoints, prices=prices, cache=self._cache
+        )
+        if self._spending.limits.any:
+            self.metrics.watch_budget(self._spending.spent_ratio)
+        agent = JudgeAgent(
+            judges={name: BudgetedJudge(judge, self._spending) for name, judge in judges.items()},
+            output=self._output,
+        )
+        for metric in self._judged_by:
+            handle = partial(agent.handle, metric=metric)
+            self._add(settings.topics.task_topic(metric), f"judge-{metric}", agent, handle)
+
+    def _add_monitor(self) -> None:
+        settings = self._settings
+        watched = settings.monitor
+        try:
+            config = MonitorConfig(
+                labels=watched.labels,
+                max_series=watched.max_series,
+                baseline_samples=watched.baseline_samples,
+                min_drop=watched.min_drop,
+                targets=watched.targets,
+                expected_samples_per_false_alarm=watched.samples_per_false_alarm,
+                window_seconds=watched.window_seconds,
+                score_ranges={name: metric.score_range for name, metric in self._judged_by.items()},
+            )
+        except ValueError as error:  # a target outside the scale of a metric, which its prompt pack may name
+            raise SettingsError([f"monitor.{error}"]) from error
+        self._monitor = Monitor(config)
+        agent = MonitorAgent(self._monitor, self._output)
+        self._add(settings.topics.scores, "monitor", agent, agent.handle)
+
+    def partitions(self) -> tuple[PartitionState, ...]:
+        """Say how every assigned partition stands."""
+        consumer = self.consumer()
+        return () if consumer is None else tuple(consumer.partitions())
+
+    def status(self) -> dict[str, Any]:
+        """Say what the page shows."""
+        return status_of(
+            group_id=self.group_id,
+            agents=self.agents,
+            running_seconds=time.monotonic() - self._started_at,
+            events=self.metrics.event_counts(),
+            partitions=self.partitions(),
+            ready=self.health.ready(),
+            monitor=self._snapshot(),
+            ranges={name: metric.score_range for name, metric in self._judged_by.items()},
+            history=self._history,
+            totals=totals_of(self.metrics.registry.collect()),
+        )
+
+    def _snapshot(self) -> MonitorSnapshot | None:
+        return None if self._monitor is None else self._monitor.snapshot(datetime.now(UTC))
+
+    async def remember(self) -> None:
+        """Note every few seconds how things stand, for the page."""
+        while True:
+            self._history.add(
+                Point(
+                    at=time.time(),
+                    events=by_outcome(self.metrics.event_counts()),
+                    lag=sum(state.lag_records or 0 for state in self.partitions()),
+                    lines=lines_of(self._snapshot()),
+                )
+            )
+            await asyncio.sleep(self._history.step_seconds)
+
+
+def _decode(ingest: Ingest, record: Incoming) -> QAEvent:
+    milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
+    return ingest.decode(record.value, record.headers, milliseconds)
+
+
+def _process_registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return registry

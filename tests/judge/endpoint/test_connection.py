@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from judge.endpoint.connection import Connection
+from tests.loopback import on_loopback
+
+
+@asynccontextmanager
+async def listening(seen: list[web.Request]) -> AsyncIterator[str]:
+    """A server that keeps what it is asked."""
+
+    async def handle(request: web.Request) -> web.Response:
+        assert await request.read() == b'{"a": 1}'
+        seen.append(request)
+        return web.Response(status=418, body=b"short and stout", headers={"X-Pot": "tea"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", handle)
+    async with on_loopback(app) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("base", "asked"),
+    [
+        ("/v1", "/v1/chat/completions"),
+        ("/v1/", "/v1/chat/completions"),
+        ("", "/chat/completions"),
+        ("/a%2Fb/v1", "/a%2Fb/v1/chat/completions"),
+        ("/openai/v1?api-version=preview", "/openai/v1/chat/completions?api-version=preview"),
+    ],
+)
+async def test_the_path_goes_between_the_address_and_its_question(base: str, asked: str) -> None:
+    """Some services tell versions of their API apart by a query, which belongs to the end."""
+    seen: list[web.Request] = []
+    async with listening(seen) as address:
+        connection = Connection(
+            base_url=f"{address}{base}",
+            api_key="k",
+            timeout_seconds=5,
+            max_connections=1,
+            max_reply_bytes=100,
+            trust_env=False,
+        )
+        try:
+            replies = [await connection.post(b'{"a": 1}') for _ in range(2)]
+        finally:
+            await connection.close()
+    assert [request.raw_path for request in seen] == [asked] * 2
+    assert [request.method for request in seen] == ["POST"] * 2
+    # A body whose length is told, and one connection for both.
+    assert [request.headers.get("Content-Length") for request in seen] == ["8"] * 2
+    assert "Transfer-Encoding" not in seen[0].headers
+    assert len({request.transport for request in seen}) == 1
+    assert [(reply.status, reply.is_success, reply.content) for reply in replies] == [
+        (418, False, b"short and stout")
+    ] * 2
+    assert replies[0].headers["x-pot"] == "tea"
+
+
+async def test_who_asks_is_told_as_the_sdk_tells_it() -> None:
+    """The bearer token, the SDK's user agent, JSON as it is: nothing is to come compressed."""
+    seen: list[web.Request] = []
+    async with listening(seen) as address:
+        connection = Connection(
+            base_url=address,
+            api_key="k-1",
+            timeout_seconds=5,
+            max_connections=1,
+            max_reply_bytes=100,
+            trust_env=False,
+        )
+        try:
+            await connection.post(b'{"a": 1}')
+        finally:
+            await connection.close()
+    headers = seen[0].headers
+    assert headers["Authorization"] == "Bearer k-1"
+    assert headers["Content-Type"] == headers["Accept"] == "application/json"
+    assert headers["Accept-Encoding"] == "identity"
+    assert headers["User-Agent"].startswith("AsyncOpenAI/")
+
+
+async def test_a_closed_connection_sends_nothing() -> None:
+    """An error of the program, not of the endpoint."""
+    connection = Connection(
+        base_url="http://127.0.0.1:9",
+        api_key="k",
+        timeout_seconds=5,
+        max_connections=1,
+        max_reply_bytes=100,
+        trust_env=False,
+    )
+    await connection.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await connection.post(b"{}")

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from judge.endpoint.refusals import error_for_status, retry_after_seconds
+from judge.errors import (
+    EventError,
+    JudgeConfigurationError,
+    JudgeError,
+    JudgeUnavailableError,
+    ResponseFormatError,
+)
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+def mapped(status: int, body: object = None, *, schema_sent: bool = False, secret: str = "") -> JudgeError:
+    return error_for_status(
+        endpoint="primary",
+        status=status,
+        body=body,
+        headers={},
+        now=NOW,
+        schema_sent=schema_sent,
+        secret=secret,
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "2"}, 2.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Sat, 21 Nov 2026 11:59:00 GMT"}, 0.0),
+        # The endpoint's clock is an hour ahead of ours: by its own account it asks for 10 s.
+        ({"retry-after": "Sat, 21 Nov 2026 13:00:10 GMT", "date": "Sat, 21 Nov 2026 13:00:00 GMT"}, 10.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "Sat, 99 Nov 2026 12:00:30 GMT"}, None),
+    ],
+)
+def test_the_wait_that_an_endpoint_asks_for(headers: dict[str, str], seconds: float | None) -> None:
+    """Milliseconds, seconds or a date; whatever else counts as nothing said."""
+    assert retry_after_seconds(headers, now=NOW) == seconds
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 460, 499, 500, 502, 503, 504, 529, 599])
+def test_what_is_temporary_is_waited_for(status: int) -> None:
+    """Unknown statuses too, for waiting loses nothing."""
+    assert isinstance(mapped(status), JudgeUnavailableError)
+
+
+@pytest.mark.parametrize("status", [301, 307, 401, 402, 403, 404, 405, 410])
+def test_what_every_call_would_meet_is_configuration(status: int) -> None:
+    """The message names endpoint, status and what to check."""
+    error = mapped(status, {"error": {"message": "no"}})
+    assert isinstance(error, JudgeConfigurationError)
+    assert f"primary answered {status}: no" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "error_type"),
+    [
+        ({"error": {"code": "content_filter", "message": "x"}}, "content_refused"),
+        ({"error": {"innererror": {"code": "ResponsibleAIPolicyViolation"}}}, "content_refused"),
+        ({"error": {"message": "triggering Azure's content management policy"}}, "content_refused"),
+        ({"error": {"code": "context_length_exceeded"}}, "context_too_long"),
+        (
+            {"object": "error", "message": "This model's maximum context length is 4096 tokens"},
+            "context_too_long",
+        ),
+        ({"error": {"type": "exceed_context_size_error"}}, "context_too_long"),
+        ({"error": "prompt is too long"}, "context_too_long"),
+        ({"error": {"message": "odd"}}, "rejected_request"),
+        ("plain words", "rejected_request"),
+        (None, "rejected_request"),
+        ([1], "rejected_request"),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_refused_request_fails_this_event_alone(status: int, body: object, error_type: str) -> None:
+    """By the error's code, else by its words."""
+    error = mapped(status, body)
+    assert isinstance(error, EventError)
+    assert error.error_type == error_type
+
+
+def test_a_parameter_the_model_does_not_take_is_configuration() -> None:
+    """Otherwise every event in turn would end as Failed."""
+    error = mapped(
+        400, {"error": {"code": "unsupported_value", "message": "'temperature' does not support 0"}}
+    )
+    assert isinstance(error, JudgeConfigurationError)
+
+
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_a_server_without_structured_output_is_told_apart(status: int) -> None:
+    """Another format may do; without one in the request the same words mean something else."""
+    body = {"error": {"message": "'response_format.type' must be 'text'"}}
+    assert isinstance(mapped(status, body, schema_sent=True), ResponseFormatError)
+    assert not isinstance(mapped(status, body), JudgeConfigurationError)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"error": {"message": "unsupported", "param": "response_format"}}, ResponseFormatError),
+        ({"error": {"message": "failed to parse grammar"}}, ResponseFormatError),
+        (
+            {"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text'"}]},
+            ResponseFormatError,
+        ),
+        (
+            {
+                "error": {
+                    "code": "context_length_exceeded",
+                    "message": "too long; response_format counts, too",
+                }
+            },
+            EventError,
+        ),
+        ({"error": {"code": "content_filter", "message": "grammar"}}, EventError),
+        ({"error": {"message": "model not loaded"}}, EventError),
+    ],
+)
+def test_the_format_is_blamed_only_where_it_is_named(body: object, expected: type[JudgeError]) -> None:
+    """By parameter or by words, and not where a code says that it is something else."""
+    assert isinstance(mapped(400, body, schema_sent=True), expected)
+
+
+def test_a_schema_that_breaks_the_endpoints_rules_is_to_be_mended() -> None:
+    """The endpoint takes schemas: a weaker format would only hide the mistake."""
+    words = "Invalid schema for response_format 'v': 'additionalProperties' is required"
+    body = {"error": {"message": words, "type": "invalid_request_error", "param": "response_format"}}
+    error = mapped(400, body, schema_sent=True)
+    assert isinstance(error, JudgeConfigurationError)
+    assert not isinstance(error, ResponseFormatError)
+    assert "Mend the response_schema" in str(error)
+
+
+def test_the_key_is_never_quoted_and_messages_are_cut() -> None:
+    """Some endpoints repeat the key that they refuse."""
+    error = mapped(401, {"error": {"message": "Incorrect key sk-secret " + "x" * 5000}}, secret="sk-secret")
+    assert "sk-secret" not in str(error)
+    assert "***" in str(error)
+    assert len(str(error)) < 700

@@ -1,0 +1,597 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.chat import ChatMessage, ChatRequest, ResponseSchema
+from judge.errors import InvalidVerdictError
+from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.prompting import parse_fenced
+from judge.metrics.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.scoring import FORCED_VERDICT
+from schemas import CoverageVerdict, QAEvent
+from tests.judge.tasks import make_task
+
+SNAPSHOT = Path(__file__).parent / "snapshots" / "coverage.evidence.txt"
+REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
+ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
+
+IN_PARIS = ("The Eiffel Tower is in Paris.", "The Eiffel Tower is in Paris.", ANSWER)
+IN_1889 = ("It was completed in 1889.", "It was completed in 1889.", "built in 1889")
+TERM = ("Eiffel Tower", "Eiffel Tower", "The Eiffel Tower")
+
+Given = tuple[str, str, str | None]
+
+
+def _item(given: Given, *, matched: bool | None = None) -> dict[str, Any]:
+    item, reference_span, answer_span = given
+    return {
+        "item": item,
+        "reference_span": reference_span,
+        "answer_span": answer_span,
+        "justification": "So it says.",
+        "matched": answer_span is not None if matched is None else matched,
+    }
+
+
+def _reply(
+    facts: list[Given] | None = None,
+    conclusions: list[Given] | None = None,
+    terms: list[Given] | None = None,
+    *,
+    similar: bool = True,
+) -> str:
+    return json.dumps(
+        {
+            "facts": [_item(given) for given in facts or []],
+            "conclusions": [_item(given) for given in conclusions or []],
+            "terms": [_item(given) for given in terms or []],
+            "organization": {"similar": similar, "justification": "Both are short."},
+        }
+    )
+
+
+def _judge(reply: str, *, reference: str = REFERENCE, answer: str = ANSWER) -> ScoredOutcome:
+    outcome = Coverage().interpret(make_task("coverage", reference=reference, answer=answer), reply)
+    assert isinstance(outcome, ScoredOutcome)
+    CoverageVerdict.model_validate(dict(outcome.verdict))
+    orjson.dumps(outcome.evidence)
+    return outcome
+
+
+def _kinds(outcome: ScoredOutcome) -> list[str]:
+    return [correction.kind for correction in outcome.corrections]
+
+
+def _lines(outcome: ScoredOutcome) -> list[str]:
+    rationale: list[str] = outcome.verdict["rationale"]
+    return rationale
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [IN_PARIS, IN_1889],
+        [("a", "The Eiffel Tower is in Paris", "located in Paris"), ("b", "completed in 1889", "built in 1889")],
+        [("a", "Eiffel Tower is in Paris", "The Eiffel Tower"), ("b", "1889", "1889")],
+        [("a", "the eiffel tower\nIS in  Paris.", ANSWER), ("b", "It was completed in 1889", ANSWER)],
+    ],
+)  # fmt: skip
+def test_the_worked_case(facts: list[Given]) -> None:
+    """Two facts, no conclusion, one term: exactly the published verdict, however long the spans are."""
+    outcome = _judge(_reply(facts=facts, terms=[TERM]))
+    assert outcome.verdict == {
+        "score": 5,
+        "rationale": [
+            "Fact: 2 of 2 facts correctly matched.",
+            "Conclusion: 0 of 0 conclusions correctly matched.",
+            "Terminology: 1 of 1 terms correctly matched.",
+            "Organization: matched",
+            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+        ],
+    }
+    assert outcome.score == 5
+    assert outcome.score_exact == "5"
+    assert outcome.corrections == ()
+
+
+def test_the_evidence_names_the_places() -> None:
+    """Offsets are those of the event's own texts, not of a normalised form."""
+    reference, answer = "A  Tower\u00a0stands in Paris.", "In Paris a\u00adn old tower stands."
+    outcome = _judge(
+        _reply(facts=[("A tower stands in Paris", "a tower stands in paris", "an old Tower stands")]),
+        reference=reference,
+        answer=answer,
+    )
+    (fact,) = outcome.evidence["facts"]
+    assert reference[fact["reference_start"] : fact["reference_end"]] == "A  Tower\u00a0stands in Paris"
+    assert answer[fact["answer_start"] : fact["answer_end"]] == "a\u00adn old tower stands"
+    assert outcome.evidence["organization"] == {"similar": True, "justification": "Both are short."}
+
+
+def test_an_item_that_the_reference_does_not_have_is_dropped() -> None:
+    """An invented fact neither helps nor hurts."""
+    outcome = _judge(
+        _reply(facts=[IN_PARIS, IN_1889, ("It is 330 m tall.", "It is 330 m tall.", None)], terms=[TERM])
+    )
+    assert _kinds(outcome) == ["span_not_in_reference"]
+    assert "facts[2]" in outcome.corrections[0].detail
+    assert outcome.score == 5
+
+
+@pytest.mark.parametrize(
+    "answer_span", [None, "completed in 1889", "", "  ", "\u200b", "is", "in", ",", "art", "188"]
+)  # fmt: skip
+def test_a_match_that_the_answer_does_not_bear_out_is_none(answer_span: str | None) -> None:
+    """No span, one that is not there, one within a word, or one that says nothing: the fact is unmatched."""
+    item = _item(("It was completed in 1889.", "It was completed in 1889.", answer_span), matched=True)
+    reply = json.loads(_reply(facts=[IN_PARIS], terms=[TERM]))
+    reply["facts"].append(item)
+    outcome = _judge(json.dumps(reply))
+    assert _kinds(outcome) == ["span_not_in_answer"]
+    assert _lines(outcome)[0] == "Fact: 1 of 2 facts correctly matched."
+    # 0.35 + 0.21 + 0.09 = 0.65; times 5 is 3.25.
+    assert outcome.score_exact == "3.25"
+
+
+@pytest.mark.parametrize(
+    "conclusion",
+    [
+        ("the eiffel  tower is in Paris", "Eiffel Tower", None),
+        ("Paris has it.", "The Eiffel Tower is in Paris.", None),
+    ],
+)
+def test_what_is_a_fact_is_no_conclusion(conclusion: Given) -> None:
+    """The same item, or the same span, listed twice stays a fact."""
+    outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], conclusions=[conclusion], terms=[TERM]))
+    assert _kinds(outcome) == ["both_fact_and_conclusion"]
+    assert outcome.score == 5
+
+
+def test_a_duplicate_counts_once() -> None:
+    """Listing what was matched again does not dilute what was missed."""
+    missed = ("It was completed in 1889.", "It was completed in 1889.", None)
+    outcome = _judge(
+        _reply(facts=[IN_PARIS, IN_PARIS, ("the EIFFEL tower is in Paris", *IN_PARIS[1:]), missed])
+    )
+    assert _kinds(outcome) == ["duplicate_item", "duplicate_item"]
+    assert _lines(outcome)[0] == "Fact: 1 of 2 facts correctly matched."
+
+
+def test_a_duplicate_that_contradicts_leaves_the_item_unmatched() -> None:
+    """What is ambiguous is not matched."""
+    outcome = _judge(_reply(facts=[IN_PARIS, (IN_PARIS[0], IN_PARIS[1], None), IN_1889]))
+    assert _lines(outcome)[0] == "Fact: 1 of 2 facts correctly matched."
+
+
+def test_two_facts_may_rest_on_one_sentence() -> None:
+    """They are two items, not a duplicate."""
+    outcome = _judge(
+        _reply(facts=[("It is old.", "A big old tower", "old"), ("It is big.", "A big old tower", None)]),
+        reference="A big old tower stands there.",
+        answer="The old tower.",
+    )
+    assert _lines(outcome)[0] == "Fact: 1 of 2 facts correctly matched."
+    assert outcome.corrections == ()
+
+
+@pytest.mark.parametrize(
+    "item", ["1889", "1,889.5", "in 1889", "the", "It was", "", " ", "\u200b", "1880s", "3rd", "…"]
+)
+def test_what_is_no_term_is_dropped(item: str) -> None:
+    """Numbers, stop words and blanks are not terms, whether matched or not."""
+    outcome = _judge(_reply(facts=[IN_PARIS, IN_1889], terms=[TERM, (item, "1889", None)]))
+    assert _kinds(outcome) == ["not_a_term"]
+    assert _lines(outcome)[2] == "Terminology: 1 of 1 terms correctly matched."
+
+
+@pytest.mark.parametrize(
+    ("answer_span", "kinds"),
+    [
+        ("the lights", ["term_not_in_answer"]),
+        ("photosynthetic", []),
+        ("synthesis of light", ["term_not_in_answer"]),
+        ("Photosynthesis-like", []),
+    ],
+)
+def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str]) -> None:
+    """In whatever inflection, but not in other words."""
+    outcome = _judge(
+        _reply(
+            facts=[("Plants use photosynthesis.", "Plants use photosynthesis", None)],
+            terms=[("photosynthesis", "photosynthesis", answer_span)],
+        ),
+        reference="Plants use photosynthesis.",
+        answer="Photosynthesis-like, photosynthetic, the lights, synthesis of light.",
+    )
+    assert _kinds(outcome) == kinds
+    assert _lines(outcome)[2] == f"Terminology: {0 if kinds else 1} of 1 terms correctly matched."
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "added", "score_exact"),
+    [
+        # "completed" is missing, the first sentence's words are all there: 0.35 + 0.21 + 0.09, times 5.
+        (REFERENCE, ANSWER, 2, "3.25"),
+        # Nothing matched: 0.21 times 5.
+        (REFERENCE, "I do not know.", 2, "1.05"),
+        # One word is the whole reference.
+        ("Paris", "It is Lyon.", 1, "1.05"),
+        ("Paris", "It is Paris.", 1, "5"),
+        # Sentences of one word each are held against the judge all together: (0.7/3 + 0.21 + 0.09) * 5 = 8/3.
+        ("Paris. London. Rome.", "Paris.", 3, "8/3"),
+        ("Paris.\nRome.", "Oslo.", 2, "1.05"),
+        # A sentence that is repeated is one fact.
+        ("It was completed in 1889. It was completed in 1889.", "Nothing.", 1, "1.05"),
+        # Stop words alone: then they are what counts.
+        ("The Who", "Some others", 1, "1.05"),
+        ("The Who", "It is the Who.", 1, "5"),
+        # Signs alone.
+        ("🙂", "yes", 1, "1.05"),
+        ("🙂", "🙂!", 1, "5"),
+        # Scripts without spaces.
+        ("東京は日本の首都です。", "大阪です。", 1, "1.05"),
+        ("東京は日本の首都です。", "日本の首都は東京です。", 1, "5"),
+    ],
+)
+def test_a_judge_that_lists_nothing_gains_nothing(
+    reference: str, answer: str, added: int, score_exact: str
+) -> None:
+    """The reference's sentences themselves become the facts, matched only where the answer has all their words."""
+    outcome = _judge(_reply(), reference=reference, answer=answer)
+    assert _kinds(outcome) == ["reference_not_accounted"] * added
+    assert len(outcome.evidence["facts"]) == added
+    assert all(fact["added"] for fact in outcome.evidence["facts"])
+    assert outcome.score_exact == score_exact
+
+
+def test_a_reference_of_stop_words_is_matched_by_its_own_words() -> None:
+    """Elsewhere a span of stop words says nothing."""
+    outcome = _judge(
+        _reply(facts=[("It is the Who.", "The Who", "the Who")]), reference="The Who", answer="It is the Who."
+    )
+    assert _lines(outcome)[0] == "Fact: 1 of 1 facts correctly matched."
+    assert outcome.corrections == ()
+
+
+def test_what_the_judge_leaves_out_is_added() -> None:
+    """A judge that lists only what was matched does not lift the score."""
+    honest = _judge(
+        _reply(facts=[IN_PARIS, ("It was completed in 1889.", "It was completed in 1889.", None)])
+    )
+    flattering = _judge(_reply(facts=[IN_PARIS]))
+    assert honest.corrections == ()
+    assert _kinds(flattering) == ["reference_not_accounted"]
+    assert flattering.verdict == honest.verdict
+
+
+def test_a_dropped_item_leaves_its_sentence_open() -> None:
+    """A paraphrase in place of a span does not account for the sentence."""
+    outcome = _judge(_reply(facts=[IN_PARIS, ("1889", "finished in 1889", None)], terms=[TERM]))
+    assert _kinds(outcome) == ["span_not_in_reference", "reference_not_accounted"]
+
+
+def test_half_of_a_sentence_accounts_for_it() -> None:
+    """Spans of facts and conclusions together must have half of a sentence's content words; terms do not count."""
+    reference = "Alpha beta gamma delta epsilon zeta."
+    half = _judge(
+        _reply(facts=[("a", "Alpha beta", None)], conclusions=[("b", "zeta", None)]), reference=reference
+    )
+    assert half.corrections == ()  # 3 of 6
+    less = _judge(
+        _reply(facts=[("a", "Alpha beta", None)], terms=[("zeta", "zeta", None)]), reference=reference
+    )
+    assert _kinds(less) == ["reference_not_accounted"]  # 2 of 6
+    twice = _judge(_reply(facts=[("a", "Alpha beta", None), ("b", "alpha BETA", None)]), reference=reference)
+    assert _kinds(twice) == ["reference_not_accounted"]  # the same two words
+
+
+def test_a_span_accounts_for_every_place_it_stands_at() -> None:
+    """A reference that says a thing twice needs it listed once."""
+    reference = "Paris is big and old. So we say: Paris is big and old."
+    assert _judge(_reply(facts=[("a", "Paris is big and old", None)]), reference=reference).corrections == ()
+
+
+@given(
+    st.lists(st.sampled_from([IN_PARIS, IN_1889, ("x", "Paris", "Paris"), ("y", "nowhere", "1889"), ("z", "1889", "z")])),
+    st.lists(st.sampled_from([IN_PARIS, ("it is old", "completed in 1889", None), ("w", "Tower", "tower")])),
+    st.lists(st.sampled_from([TERM, ("Paris", "Paris", "Paris"), ("1889", "1889", "1889"), ("Tower", "Tower", "art")])),
+)  # fmt: skip
+def test_no_list_does_better_than_the_texts_allow(
+    facts: list[Given], conclusions: list[Given], terms: list[Given]
+) -> None:
+    """With an answer that has none of the reference's words nothing is ever matched, whatever the judge claims."""
+    outcome = _judge(_reply(facts, conclusions, terms), answer="Bananas ripen quickly.")
+    matched = [
+        item
+        for name in ("facts", "conclusions", "terms")
+        for item in outcome.evidence[name]
+        if item["matched"]
+    ]
+    assert matched == []
+    # The neutral ratio of a reference without any fact is the metric's own rule: only then is there more to gain.
+    assert outcome.score <= 1 or not outcome.evidence["facts"]
+
+
+# Asking
+
+
+def test_the_metric_is_one() -> None:
+    """It has the parts that the rest relies on."""
+    metric: Metric = Coverage()
+    assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
+        "coverage", (0, 5), "evidence", "coverage-3",
+    )  # fmt: skip
+    assert Coverage(mode="verbatim").schema_hash == "none"
+    assert Coverage(mode="verbatim").prompt_hash != metric.prompt_hash
+
+
+def test_an_event_gives_its_three_texts() -> None:
+    """And nothing else, the pages least of all."""
+    event = QAEvent(event_id="e", question="q", answer="a", reference="r", context={"Page-1": "p"})
+    assert Coverage().select(event) == Inputs(question="q", answer="a", reference="r")
+
+
+def test_the_request() -> None:
+    """Constant instructions, then the fenced event; the schema in evidence mode only."""
+    task = make_task("coverage", question="Where?\x00", reference=REFERENCE, answer=ANSWER)
+    request = Coverage().prepare(task)
+    assert isinstance(request, ChatRequest)
+    assert request.response_schema is COVERAGE_SCHEMA
+    system, user = request.messages
+    assert (system.role, user.role) == ("system", "user")
+    assert parse_fenced(user.content) == {"question": "Where? ", "reference": REFERENCE, "answer": ANSWER}
+    verbatim = Coverage(mode="verbatim").prepare(task)
+    assert isinstance(verbatim, ChatRequest)
+    assert verbatim.response_schema is None
+    assert verbatim.messages[1] == user
+
+
+def test_the_rendered_prompt() -> None:
+    """What is sent, to be read by people when it changes."""
+    request = Coverage().prepare(
+        make_task("coverage", question="Where is it, and from when?", reference=REFERENCE, answer=ANSWER)
+    )
+    assert isinstance(request, ChatRequest)
+    rendered = "\n".join(f"--- {message.role}\n{message.content}" for message in request.messages) + "\n"
+    assert rendered == SNAPSHOT.read_text("utf-8")
+
+
+@pytest.mark.parametrize("blank", ["", " \n", "\x00", "\u200b\ufeff", "\ud800"])
+@pytest.mark.parametrize("field", ["question", "answer", "reference"])
+def test_missing_input_is_not_asked_about(field: str, blank: str) -> None:
+    """No call, the forced verdict, and no number."""
+    # Built without validation, as no valid message can hold a lone surrogate.
+    task = make_task("coverage", reference="r").model_copy(update={field: blank})
+    for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=_Pack())):
+        assert metric.prepare(task) == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
+
+
+def test_a_missing_reference_is_missing_input() -> None:
+    """None is as blank as blank."""
+    outcome = Coverage().prepare(make_task("coverage", reference=None))
+    assert outcome == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
+
+
+# Replies that do not hold
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"facts": None}, "facts"),
+        ({"facts": [{}]}, "facts[0].item"),
+        ({"facts": [{**_item(IN_PARIS), "matched": "yes"}]}, "facts[0].matched"),
+        ({"facts": [{**_item(IN_PARIS), "matched": 1}]}, "facts[0].matched"),
+        ({"terms": [_item(TERM), {**_item(TERM), "reference_span": None}]}, "terms[1].reference_span"),
+        ({"terms": [_item(TERM), {**_item(TERM), "answer_span": 7}]}, "terms[1].answer_span"),
+        ({"organization": True}, "organization"),
+        ({"organization": {"justification": "x"}}, "organization.similar"),
+    ],
+)
+def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
+    """The error tells the judge what to mend."""
+    reply = json.loads(_reply([IN_PARIS])) | change
+    with pytest.raises(InvalidVerdictError) as error:
+        _judge(json.dumps(reply))
+    assert path in error.value.detail
+    assert error.value.error_type == "invalid_verdict"
+
+
+def test_further_keys_and_prose_are_ignored() -> None:
+    """As models without strict output write."""
+    reply = json.loads(_reply([IN_PARIS, IN_1889], terms=[TERM])) | {"thoughts": "hm"}
+    reply["facts"][0]["confidence"] = 0.5
+    assert _judge(f"Here it is:\n```json\n{json.dumps(reply)}\n```\nDone.").score == 5
+
+
+REPLIES = st.text() | st.sampled_from(
+    [
+        "",
+        "{}",
+        "[]",
+        '{"facts": ' + "[" * 100_000,
+        '{"facts": ' + "9" * 10_000 + "}",
+        '{"facts": NaN, "score": NaN}',
+        '{"score": 1e999}',
+        '{"score": ' + "9" * 5_000 + "}",
+        '{"score": "5"}',
+        '{"score": true, "rationale": []}',
+        '{"score": 5, "rationale": [1, 2, 3, 4, 5]}',
+        '{"score": 5, "rationale": {"a": 1}}',
+        '{"score": 4.0}',
+        '{"score": null}',
+        '{"score": -1}',
+        '{"score": 6}',
+        '{"score": 5, "rationale": ["\\ud800"]}',
+    ]
+)
+
+
+@given(REPLIES, st.sampled_from(["evidence", "verbatim"]))
+def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
+    """Whatever a judge writes is a verdict or an invalid one."""
+    task = make_task("coverage", reference=REFERENCE, answer=ANSWER)
+    with pytest.raises(InvalidVerdictError):
+        Coverage(mode=mode).interpret(task, reply)
+
+
+@given(st.text(), st.text(), st.text(), st.booleans())
+def test_no_span_breaks_anything(item: str, reference_span: str, answer_span: str, matched: bool) -> None:
+    """Odd characters in the judge's texts, lone surrogates among them, end in a result that can be written."""
+    given_item = _item((item, reference_span, answer_span), matched=matched)
+    reply = json.loads(_reply()) | {"facts": [given_item], "conclusions": [given_item], "terms": [given_item]}
+    for reference in (REFERENCE, reference_span + " x", "\ud800 half a pair"):
+        outcome = _judge(json.dumps(reply), reference=reference.encode("utf-8", "replace").decode())
+        orjson.dumps([outcome.verdict, outcome.evidence, [one.detail for one in outcome.corrections]])
+
+
+# Verbatim
+
+
+def _own(score: Any, *, facts: str = "2 of 2", organization: str = "matched") -> str:
+    return json.dumps(
+        {
+            "score": score,
+            "rationale": [
+                f"Fact: {facts} facts correctly matched.",
+                "Conclusion: 0 of 0 conclusions correctly matched.",
+                "Terminology: 1 of 1 terms correctly matched.",
+                f"Organization: {organization}",
+                f"Score: {score}",
+            ],
+        }
+    )
+
+
+def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
+    task = make_task("coverage", question="Where is it?", reference=REFERENCE, answer=answer)
+    outcome = Coverage(mode="verbatim").interpret(task, reply)
+    assert isinstance(outcome, ScoredOutcome)
+    CoverageVerdict.model_validate(dict(outcome.verdict))
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("facts", "organization", "score_exact"),
+    [
+        ("2 of 2", "matched", "5"),
+        ("2 out of 2", "Matched.", "5"),
+        ("2/2", "matched", "5"),
+        ("1 of 2", "matched", "3.25"),  # 0.35 + 0.21 + 0.09
+        ("2 of 2", "mismatched", "4.55"),  # 0.7 + 0.21
+        ("2 of 2", "not matched", "4.55"),
+        ("0 of 2", "matched", "1.05"),  # 0.21
+    ],
+)
+def test_the_judges_own_counts_are_recomputed(facts: str, organization: str, score_exact: str) -> None:
+    """A score that its own counts do not give is corrected; one that they give is left alone."""
+    outcome = _verbatim(_own(2, facts=facts, organization=organization))
+    assert outcome.score_exact == score_exact
+    assert _kinds(outcome) == ["score_recomputed"]
+    right = _verbatim(_own(outcome.score, facts=facts, organization=organization))
+    assert right.corrections == ()
+    assert right.verdict == outcome.verdict
+
+
+@pytest.mark.parametrize("facts", ["all", "3 of 2", "two of two", "2"])
+def test_without_counts_the_judges_score_stands(facts: str) -> None:
+    """It is marked, and there is no exact score."""
+    outcome = _verbatim(_own(4, facts=facts))
+    assert _kinds(outcome) == ["counts_unreadable"]
+    assert (outcome.score, outcome.score_exact) == (4, None)
+    assert _lines(outcome)[4] == "Score: 4"
+
+
+def test_counts_are_read_from_one_text_too() -> None:
+    """Five lines in a string are as good as five strings."""
+    reply = json.loads(_own(5))
+    reply["rationale"] = "\n".join(reply["rationale"])
+    assert _verbatim(json.dumps(reply)).corrections == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ('{"score": 4, "rationale": ["good", "very good"]}', "five strings"),
+        ('{"score": 4}', "five strings"),
+        ('{"score": 7, "rationale": ["", "", "", "", ""]}', "integer from 0 to 5, got 7"),
+        ('{"score": 4.5, "rationale": ["", "", "", "", ""]}', "integer from 0 to 5, got 4.5"),
+        ('{"score": false, "rationale": ["", "", "", "", ""]}', "integer from 0 to 5, got False"),
+        ("Four out of five.", "no JSON object"),
+    ],
+)
+def test_a_verdict_without_its_parts_is_invalid(reply: str, told: str) -> None:
+    """The error tells the judge what to mend."""
+    with pytest.raises(InvalidVerdictError, match=told):
+        _verbatim(reply)
+
+
+@pytest.mark.parametrize(
+    ("answer", "score_exact", "kinds"),
+    [
+        # Nothing but stop words and words of the question: 0 of 2 facts, 0 of 1 terms.
+        ("I do not know.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
+        ("Berlin.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
+        # One word in common may state one of them, and which is not known.
+        ("Paris.", "5", []),
+    ],
+)
+def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: str, kinds: list[str]) -> None:
+    """2 of 2 facts cannot be matched by an answer without a word of the reference."""
+    outcome = _verbatim(_own(5), answer=answer)
+    assert outcome.score_exact == score_exact
+    assert _kinds(outcome) == kinds
+
+
+def test_a_reference_has_facts_whatever_the_judge_counts() -> None:
+    """0 of 0 would be the neutral 1: the two sentences count, of which the answer has neither; 5 * 0.21 for the term is left."""
+    outcome = _verbatim(_own(5, facts="0 of 0"), answer="The Eiffel Tower is green.")
+    assert _lines(outcome)[0] == "Fact: 0 of 2 facts correctly matched."
+    assert outcome.score_exact == "1.05"
+    assert _kinds(outcome) == ["reference_not_accounted", "reference_not_accounted", "score_recomputed"]
+
+
+def test_conclusions_without_facts_count_as_facts() -> None:
+    """1 of 2 conclusions and no fact: 5 * (0.5 * 0.7 + 0.21 + 0.09) = 3.25."""
+    reply = _own(5, facts="0 of 0").replace("0 of 0 conclusions", "1 of 2 conclusions")
+    outcome = _verbatim(reply)
+    assert outcome.score_exact == "3.25"
+    assert _kinds(outcome) == ["conclusions_without_facts", "score_recomputed"]
+
+
+def test_a_score_without_counts_is_lowered_to_what_terms_can_give() -> None:
+    """An answer without a word of the reference; the last line says so."""
+    outcome = _verbatim(_own(4, facts="all"), answer="I do not know.")
+    assert _kinds(outcome) == ["counts_unreadable", "score_lowered"]
+    assert outcome.score == 1
+    assert _lines(outcome)[4].startswith("Score: 1 = lowered from 4: no sentence of the answer")
+
+
+class _Pack:
+    hash = "abcdefabcdef"
+    response_schema: ResponseSchema | None = None
+
+    def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
+        return (
+            ChatMessage("user", f"{inputs.question}|{inputs.reference}|{inputs.answer}|{inputs.context}"),
+        )
+
+
+def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
+    """Its messages, its hash, its schema; this metric's own checks."""
+    metric = Coverage(pack=_Pack())
+    assert (metric.mode, metric.prompt_hash, metric.schema_hash) == ("verbatim", "abcdefabcdef", "none")
+    request = metric.prepare(make_task("coverage", question="q", reference="r", answer="a"))
+    assert isinstance(request, ChatRequest)
+    assert request.messages == (ChatMessage("user", "q|r|a|None"),)
+    outcome = metric.interpret(make_task("coverage", reference="r"), _own(1))
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.score == 5

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from judge.errors import PromptPackError
+from judge.metric import Inputs
+from judge.metrics.packs.pack import PromptPack, parse_pack
+
+MANUAL = Path(__file__).parents[2] / "docs" / "prompt-packs.md"
+INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one"})
+
+
+def _manual(dialect: str) -> PromptPack:
+    text = MANUAL.read_text("utf-8")
+    found = re.search(rf"<!-- example: {dialect} -->\n```{dialect}\n(.*?)```\n", text, re.DOTALL)
+    assert found is not None
+    return parse_pack(found[1].encode(), dialect=dialect, origin="manual")  # type: ignore[arg-type] # one of the two
+
+
+def _pack(examples: Any, *, user: str = "Q: {question} A: {answer}", **options: Any) -> PromptPack:
+    messages = [{"role": "system", "content": "Judge."}, {"role": "user", "content": user}]
+    raw = yaml.safe_dump({"messages": messages, "examples": examples, **options})
+    return parse_pack(raw.encode(), dialect="yaml", origin="p.yaml")
+
+
+@pytest.mark.parametrize(("dialect", "turns"), [("markdown", 6), ("yaml", 4)])
+def test_the_examples_of_the_manual_are_packs(dialect: str, turns: int) -> None:
+    """Without a warning; range, schema and examples read; literal braces left alone."""
+    pack = _manual(dialect)
+    assert pack.warnings == ()
+    assert pack.score_range is not None
+    assert pack.response_schema is not None
+    messages = pack.render(INPUTS)
+    assert len(messages) == turns  # the system's, two an example, the event's
+    assert '{"' in messages[0].content
+    assert all(json.loads(message.content)["score"] for message in messages if message.role == "assistant")
+
+
+def test_examples_go_between_instructions_and_event() -> None:
+    """As turns: the user's template filled in, the reply as the assistant's."""
+    pack = _pack(
+        [
+            {"input": "x?", "output_text": "y", "reply": {"score": 2}},
+            {"question": "u?", "answer": "v", "reply": '{"score": 3}'},
+        ]
+    )
+    assert [(message.role, message.content) for message in pack.render(INPUTS)] == [
+        ("system", "Judge."),
+        ("user", "Q: x? A: y"),
+        ("assistant", '{"score": 2}'),
+        ("user", "Q: u? A: v"),
+        ("assistant", '{"score": 3}'),
+        ("user", "Q: why? A: because"),
+    ]
+
+
+def test_an_example_fills_in_nothing_else() -> None:
+    """What stands in an example's text is no placeholder either."""
+    pack = _pack([{"question": "{answer}", "answer": "{question}", "reply": {"score": 1}}])
+    assert pack.render(INPUTS)[1].content == "Q: {answer} A: {question}"
+
+
+def test_examples_change_the_hash_and_only_they() -> None:
+    """Another example is another evaluator; a pack without any has the hash it always had."""
+    one = _pack([{"question": "q", "answer": "a", "reply": {"score": 1}}])
+    other = _pack([{"question": "q", "answer": "a", "reply": {"score": 2}}])
+    assert len({one.hash, other.hash, _pack([]).hash}) == 3
+    assert _pack([]).hash == _pack(None).hash
+
+
+@pytest.mark.parametrize(
+    ("examples", "told"),
+    [
+        ("x", "must be a list"),
+        ([{"question": "q", "answer": "a", "reply": {"score": 1}}] * 51, "at most 50, got 51"),
+        (["x"], "example 1 must be a mapping"),
+        ([{"question": "q", "reply": {"score": 1}}], "example 1 lacks answer"),
+        ([{"question": "q", "answer": "a", "reference": "r", "reply": {"score": 1}}], "'reference' is not among"),
+        ([{"question": "q", "input": "q", "answer": "a", "reply": {"score": 1}}], "'question' is given twice"),
+        ([{"question": "q", "answer": 5, "reply": {"score": 1}}], "answer must be a text"),
+        ([{"question": "q", "answer": "a"}], "reply must be"),
+        ([{"question": "q", "answer": "a", "reply": "good"}], "reply must be"),
+        ([{"question": "q", "answer": "a", "reply": {"score": 9}}], "from 1 to 5, got 9"),
+        ([{"question": "q", "answer": "a", "reply": {"score": True}}], "from 1 to 5, got True"),
+    ],
+)  # fmt: skip
+def test_an_example_that_cannot_be_used_is_an_error(examples: Any, told: str) -> None:
+    """It names the example and what is wrong."""
+    with pytest.raises(PromptPackError, match=told):
+        _pack(examples, score_range=[1, 5])
+
+
+def test_an_example_has_pages() -> None:
+    """Under their names, or as one page."""
+    pack = _pack(
+        [
+            {"answer": "a", "context": {"Page-7": "seven"}, "reply": {"score": 1}},
+            {"answer": "a", "context": "one", "reply": {"score": 1}},
+        ],
+        user="{answer} {context}",
+    )
+    assert [message.content for message in pack.render(INPUTS)[1:4:2]] == [
+        "a Page-7:\nseven",
+        "a Page-1:\none",
+    ]
+    with pytest.raises(PromptPackError, match="context must be a mapping"):
+        _pack([{"answer": "a", "context": [1], "reply": {"score": 1}}], user="{answer} {context}")

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from judge.chat import ChatRequest
+from judge.errors import InvalidVerdictError
+from judge.metric import ScoredOutcome, UnscoredOutcome
+from judge.metrics.packs.metric import MAX_VERDICT_BYTES, PackMetric
+from judge.metrics.packs.pack import parse_pack
+from tests.judge.built_tasks import task_for
+
+PACK = parse_pack(
+    b"""
+response_schema: {type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}
+messages:
+  - {role: system, content: Rate it.}
+  - {role: user, content: "{question} / {answer} / {context}"}
+""",
+    dialect="yaml",
+    origin="tone.yaml",
+)
+METRIC = PackMetric("tone", PACK, score_range=(1, 5))
+
+
+def test_the_pack_is_filled_in_and_its_schema_sent() -> None:
+    """The request is the pack's messages and nothing more."""
+    task = task_for(METRIC, question="q", answer="a", reference="r", context={"Page-1": "x"})
+    assert task.reference is None
+    request = METRIC.prepare(task)
+    assert isinstance(request, ChatRequest)
+    assert [message.content for message in request.messages] == ["Rate it.", "q / a / Page-1:\nx"]
+    assert request.response_schema is PACK.response_schema
+    assert METRIC.mode == "verbatim"
+    assert len(METRIC.prompt_hash) == len(METRIC.schema_hash) == 12
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [{"question": " "}, {"answer": "\n"}, {"context": None}, {"context": {}}, {"context": {"Page-1": " "}}],
+)
+def test_a_missing_text_leaves_nothing_to_judge(texts: dict[str, object]) -> None:
+    """Only texts that the templates use count; no call is made."""
+    given: dict[str, object] = {"question": "q", "answer": "a", "context": {"Page-1": "x"}} | texts
+    assert METRIC.prepare(task_for(METRIC, **given)) == UnscoredOutcome(reason="missing_input")  # type: ignore[arg-type]  # as the parameters say
+
+
+def test_the_judges_verdict_is_taken_as_it_is() -> None:
+    """From prose too, with all its keys; 4.0 is the integer 4 in JSON."""
+    outcome = METRIC.interpret(task_for(METRIC), 'Well: {"score": 4.0, "why": ["fine"]}')
+    assert outcome == ScoredOutcome(verdict={"score": 4, "why": ["fine"]}, score=4)
+    assert isinstance(outcome, ScoredOutcome)
+    assert type(outcome.verdict["score"]) is int
+
+
+@pytest.mark.parametrize("score", [0, 6, 4.5, "4", True, None, [4], -1, 1e300])
+def test_a_score_that_is_none_is_refused(score: object) -> None:
+    """The detail says what it must be."""
+    with pytest.raises(InvalidVerdictError, match="whole number from 1 to 5"):
+        METRIC.interpret(task_for(METRIC), json.dumps({"score": score}))
+
+
+def test_a_verdict_has_a_bounded_size() -> None:
+    """It goes into a record as it is."""
+    with pytest.raises(InvalidVerdictError, match="at most 65536 bytes"):
+        METRIC.interpret(task_for(METRIC), json.dumps({"score": 1, "why": "x" * MAX_VERDICT_BYTES}))

@@ -1,0 +1,286 @@
+# ruff: noqa: RUF001 - typographic characters are what is tested
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.chat import ChatMessage
+from judge.errors import PromptPackError
+from judge.metric import Inputs
+from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack, render_context
+
+MARKDOWN = """---
+name: tone
+score_range: [1, 5]
+---
+# Tone of an answer
+
+## System
+You rate tone. Reply with {"score": 1, "why": "{...}"}.
+
+```
+# User
+not a heading
+```
+
+## User
+Q: {{ item.input }}
+A: {{item.output_text}}
+"""
+YAML_PACK = """
+score_range: {min: 0, max: 10}
+messages:
+  - role: system
+    content: 'Reply with {"score": 3} and nothing {else}.'
+  - role: user
+    content: |
+      Q: {question} A: {answer} R: {reference} C: {context}
+"""
+INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one", "Page-2": "two"})
+
+
+def markdown(text: str | bytes) -> PromptPack:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return parse_pack(raw, dialect="markdown", origin="pack.md")
+
+
+def yaml_pack(text: str) -> PromptPack:
+    return parse_pack(text.encode(), dialect="yaml", origin="pack.yaml")
+
+
+def test_a_markdown_pack_is_read() -> None:
+    """Front matter, parts, placeholders with and without blanks; literal braces and fenced headings stay."""
+    pack = markdown(MARKDOWN)
+    assert pack.name == "tone"
+    assert pack.score_range == (1, 5)
+    assert pack.uses == {"question", "answer"}
+    assert pack.warnings == ()
+    assert pack.render(INPUTS) == (
+        ChatMessage(
+            "system",
+            'You rate tone. Reply with {"score": 1, "why": "{...}"}.\n\n```\n# User\nnot a heading\n```',
+        ),
+        ChatMessage("user", "Q: why?\nA: because"),
+    )
+
+
+def test_a_yaml_pack_is_read() -> None:
+    """Literal braces stay; the context is the pages with their names."""
+    pack = yaml_pack(YAML_PACK)
+    assert pack.score_range == (0, 10)
+    assert pack.warnings == ()
+    assert pack.render(INPUTS) == (
+        ChatMessage("system", 'Reply with {"score": 3} and nothing {else}.'),
+        ChatMessage("user", "Q: why? A: because R: reason C: Page-1:\none\n\nPage-2:\ntwo\n"),
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# System",
+        "##system prompt",
+        "**System**",
+        "**System:**",
+        "__SYSTEM__:",
+        "System:",
+        "### System Message ###",
+    ],
+)
+def test_the_parts_are_marked_in_the_forms_people_write(line: str) -> None:
+    """Heading, bold, or a colon; any case."""
+    pack = markdown(f"{line}\nBe kind.\n{line.lower().replace('system', 'user')}\n{{{{ item.output_text }}}}")
+    assert [role for role, _ in pack.messages] == ["system", "user"]
+
+
+def test_a_file_without_parts_is_all_user() -> None:
+    """A word of prose that happens to be "system" marks nothing."""
+    pack = markdown("The system\nSystem\nrates {{ sample.output_text }}.")
+    assert pack.render(INPUTS) == (ChatMessage("user", "The system\nSystem\nrates because."),)
+
+
+def test_the_same_prompts_have_the_same_hash_in_both_dialects() -> None:
+    """The hash names what is sent, not how the file spells it."""
+    one = markdown("# System\nS\n# User\nA: {{ item.output_text }}")
+    other = yaml_pack('[{role: system, content: S}, {role: user, content: "A: {answer}"}]')
+    assert one.hash == other.hash
+    assert len(one.hash) == 12
+    assert one.hash != markdown("# System\nS\n# User\nA: {{ item.output_text }}!").hash
+
+
+@given(st.text(), st.text())
+def test_texts_are_put_in_at_once(question: str, answer: str) -> None:
+    """What looks like a placeholder within a text is text."""
+    hostile = Inputs(
+        "{answer} {{ item.output_text }}" + question, answer + "{question}{reference}", "{context}", {}
+    )
+    text = yaml_pack('[{role: user, content: "{question}|{answer}|{reference}|"}]').render(hostile)[0].content
+    assert text.startswith("{answer} {{ item.output_text }}")
+    assert text.endswith("{question}{reference}|{context}|")
+
+
+def test_what_nobody_sees_is_not_sent() -> None:
+    """NUL and other controls never reach the prompt."""
+    pack = yaml_pack('[{role: user, content: "{answer}"}]')
+    assert "\0" not in pack.render(Inputs("", "a\0b\x1b"))[0].content
+
+
+@pytest.mark.parametrize(
+    ("raw", "found", "warning"),
+    [
+        ("\ufeffIt’s: {{ item.output_text }}".encode(), "It’s: ", None),
+        ("It’s: {{ item.output_text }}".encode("utf-16"), "It’s: ", None),
+        ("Itâ€™s: {{ item.output_text }}".encode(), "It’s: ", "repaired"),
+        ("It’s: {{ item.output_text }}".encode("cp1252"), "It’s: ", "Windows-1252"),
+        ("It’s good\nItâ€™s: {{ item.output_text }}".encode(), "It’s good\nIt’s: ", "line 2"),
+        (
+            "naïve “quotes” – Ünïcode 漢字 {{ item.output_text }}".encode(),
+            "naïve “quotes” – Ünïcode 漢字 ",
+            None,
+        ),
+        (b"a\r\nb\rc {{ item.output_text }}", "a\nb\nc ", None),
+    ],
+)
+def test_a_wrong_encoding_is_repaired(raw: bytes, found: str, warning: str | None) -> None:
+    """With a warning where something was changed, and without one where all was well."""
+    pack = markdown(raw)
+    assert pack.render(Inputs("", ""))[0].content == found
+    assert len(pack.warnings) == (warning is not None)
+    assert warning is None or warning in pack.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (
+            "{{ item.foo }} {{ item.output_text }}",
+            "{{ item.foo }} is left as it is; known are {{ item.input }}",
+        ),
+        ("hello\n# User\n{{ item.output_text }}", "before the first"),
+        ("---\nscore_rnage: [1, 5]\n---\n{{ item.output_text }}", "did you mean score_range"),
+        ("---\nauthor: me\n---\n{{ item.output_text }}", "known are name, score_range"),
+    ],
+)
+def test_what_is_odd_in_markdown_is_warned_of(text: str, warning: str) -> None:
+    """It is used as it stands, and said."""
+    assert warning in markdown(text).warnings[0]
+
+
+def test_doubled_braces_are_left_alone_in_yaml() -> None:
+    """As a formatted string would leave them, with a warning; a brace of JSON around a placeholder is no double."""
+    pack = yaml_pack("""[{role: user, content: '{{question}} {"a": {answer}}'}]""")
+    assert pack.render(INPUTS)[0].content == '{{question}} {"a": because}'
+    assert "write {question}" in pack.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Rate it.", r"none of the names .*item\.output_text"),
+        ("{{ item.input }}", "never shows the answer"),
+        ("Rate {answer}.", r"other dialect's: write \{\{ item\.output_text \}\} here"),
+        ("# System\n{{ item.output_text }}", "no user part"),
+        ("# User\n{{ item.output_text }}\n# User\nagain", "two user parts"),
+        ("# System\n\n# User\n{{ item.output_text }}", "system part is empty"),
+        ("---\nscore_range: [1, 5]\n{{ item.output_text }}", "no end"),
+        ("---\n- a\n---\n{{ item.output_text }}", "mapping"),
+        ("---\na: [\n---\n{{ item.output_text }}", "not YAML"),
+        ("---\nscore_range: 5\n---\n{{ item.output_text }}", "two whole numbers"),
+        ("---\nscore_range: [5, 1]\n---\n{{ item.output_text }}", "lower to a higher"),
+        ("---\nscore_range: [true, 5]\n---\n{{ item.output_text }}", "two whole numbers"),
+        ("---\nscore_range: [0, 1000]\n---\n{{ item.output_text }}", "at most 101"),
+        ("---\nname: [x]\n---\n{{ item.output_text }}", "name must be"),
+        ("---\nresponse_schema: {type: object}\n---\n{{ item.output_text }}", '"score"'),
+        ("---\nresponse_schema: '{'\n---\n{{ item.output_text }}", "not JSON"),
+        (
+            "---\nresponse_schema: {properties: {score: {const: .nan}}}\n---\n{{ item.output_text }}",
+            "what JSON cannot",
+        ),
+        ("\0{{ item.output_text }}", "NUL"),
+        ("", "none of the names"),
+    ],
+)
+def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
+    """The error names the file and says what to do."""
+    with pytest.raises(PromptPackError, match=words) as caught:
+        markdown(text)
+    assert str(caught.value).startswith("prompt pack pack.md: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("messages: {}", "messages"),
+        ("messages: []", "messages"),
+        ("just text", "messages"),
+        ("messages: [text]", "message 1 must be a mapping"),
+        ("messages: [{role: judge, content: x}]", "role of system, user or assistant, got 'judge'"),
+        ("messages: [{role: user, content: {answer}}]", "quotes"),
+        ("messages: [{role: user}]", "content"),
+        ("messages: [{role: user, content: x}]", "none of the names"),
+        ('messages: [{role: user, content: "{{ item.output_text }}"}]', r"write \{answer\} here"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_yaml_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
+    """The error says what to do."""
+    with pytest.raises(PromptPackError, match=words):
+        yaml_pack(text)
+
+
+def test_a_response_schema_is_taken_in_both_forms() -> None:
+    """Bare, or wrapped as an endpoint wants it; one that strict mode would refuse is warned of."""
+    strict = (
+        "{type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}"
+    )
+    bare = markdown(f"---\nresponse_schema: {strict}\n---\n{{{{ item.output_text }}}}")
+    assert bare.response_schema is not None
+    assert bare.response_schema.name == "verdict"
+    assert bare.warnings == ()
+    wrapped = markdown(
+        f"---\nresponse_schema: {{name: tone, schema: {strict}}}\n---\n{{{{ item.output_text }}}}"
+    )
+    assert wrapped.response_schema is not None
+    assert wrapped.response_schema.name == "tone"
+    assert wrapped.response_schema.schema == bare.response_schema.schema
+    loose = markdown("---\nresponse_schema: {properties: {score: {}}}\n---\n{{ item.output_text }}")
+    assert "strict mode" in loose.warnings[0]
+
+
+def test_packs_are_loaded_by_the_ending_of_their_name(tmp_path: Path) -> None:
+    """.yaml and .yml are YAML, all else Markdown."""
+    for name, text in (("a.md", MARKDOWN), ("a.txt", MARKDOWN), ("a.yaml", YAML_PACK), ("a.YML", YAML_PACK)):
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        assert "answer" in load_pack(path).uses
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """Missing, a directory, or too large."""
+    with pytest.raises(PromptPackError, match="No such file"):
+        load_pack(tmp_path / "none.md")
+    with pytest.raises(PromptPackError, match="cannot be read"):
+        load_pack(tmp_path)
+    large = tmp_path / "large.md"
+    large.write_bytes(b"x" * (MAX_PACK_BYTES + 1))
+    with pytest.raises(PromptPackError, match="at most 1048576 bytes, got 1048577"):
+        load_pack(large)
+
+
+def test_pages_are_named_in_the_context() -> None:
+    """A blank line stands between them."""
+    assert render_context({"Page-1": "a", "Page-3": "b"}) == "Page-1:\na\n\nPage-3:\nb"
+    assert render_context({}) == ""
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_pack_or_the_one_error(raw: bytes) -> None:
+    """Nothing but PromptPackError escapes."""
+    for dialect in ("markdown", "yaml"):
+        try:
+            parse_pack(raw, dialect=dialect, origin="x")
+        except PromptPackError as error:
+            str(error).encode()

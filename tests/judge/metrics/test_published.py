@@ -1,0 +1,187 @@
+"""Whatever an event holds and a judge writes: a result that keeps to its published schema, and no error but the project's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from judge.endpoint.completion import NoCompletionError, read_completion
+from judge.endpoint.scripted import ScriptedChat
+from judge.errors import EventError
+from judge.metric import Metric
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.relevance.metric import Relevance
+from judge.text.redaction import KINDS, Redactor
+from judge.verdict.evaluator import Judge
+from judge.verdict.guarded_metric import GuardedMetric, TextLimits
+from schemas import RESULT, Failed, Scored
+from schemas.json_schema import json_schema
+from tests.judge.attacks.corpus import ATTACKS
+from tests.judge.built_tasks import task_for
+
+PACK = parse_pack(
+    b"messages:\n- {role: user, content: '{question} {answer} {reference} {context}'}\n",
+    dialect="yaml",
+    origin="p",
+)
+METRICS: Mapping[str, Metric] = {
+    "coverage": Coverage(),
+    "coverage verbatim": Coverage(mode="verbatim"),
+    "coverage pack": Coverage(pack=PACK),
+    "relevance": Relevance(),
+    "relevance verbatim": Relevance(mode="verbatim"),
+    "own": PackMetric("own", PACK, score_range=(0, 10)),
+    "redacted": GuardedMetric(
+        Coverage(), redactor=Redactor(KINDS), limits=TextLimits(question=100, answer=400)
+    ),
+}
+
+WORDS = ["Paris", "tower", "1889", "330", "in", "the", "not", "yes", "Évry", "東京", "塔", "кот", "a\u0301", "\u200b", "\u202e", "\x00", "🙂",
+         "[Page 1]", "[Page 2]", "[Pages 1-3]", "Evidence:", ".", ". ", "?", "\n", " ", "<<<00000000>>>", "{answer}", "ada@example.com"]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=200)
+TEXTS |= st.integers(0, len(ATTACKS) - 1).map(lambda number: ATTACKS[number].answer[:2000])
+EVENT_TEXTS = st.one_of(
+    TEXTS,
+    TEXTS.map(lambda text: f"The tower is in Paris. {text}"),
+    TEXTS.map(lambda text: f"{text} 1889 [Page 1]"),
+)
+PAGES = st.none() | st.dictionaries(
+    st.sampled_from(["Page-1", "page 2", "Page-3", "x"]), EVENT_TEXTS, min_size=1, max_size=4
+)
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+ANY_JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+)
+KEYS = ["score", "rationale", "justification", "facts", "conclusions", "terms", "organization", "claims"]
+OBJECTS = st.dictionaries(st.sampled_from(KEYS), ANY_JSON, max_size=8)
+
+
+def _or_odd(good: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Mostly what belongs there."""
+    return st.integers(0, 19).flatmap(lambda number: good if number else SCALARS)
+
+
+@st.composite
+def _near_coverage(draw: st.DrawFn) -> dict[str, Any]:
+    items = st.lists(
+        st.fixed_dictionaries(
+            {
+                "item": TEXTS, "reference_span": TEXTS, "answer_span": st.none() | TEXTS, "justification": TEXTS,
+                "matched": st.booleans(),
+            }
+        ), max_size=4,
+    )  # fmt: skip
+    return {
+        **{name: draw(_or_odd(items)) for name in ("facts", "conclusions", "terms")},
+        "organization": {"justification": draw(TEXTS), "similar": draw(_or_odd(st.booleans()))},
+    }
+
+
+@st.composite
+def _near_relevance(draw: st.DrawFn) -> dict[str, Any]:
+    claims = st.lists(
+        st.fixed_dictionaries(
+            {
+                "claim_span": TEXTS, "pages": st.lists(st.integers(0, 4), max_size=3), "page": st.none() | st.integers(0, 4),
+                "page_span": st.none() | TEXTS, "justification": TEXTS, "supported": st.booleans(), "relevant": st.booleans(),
+            }
+        ), max_size=4,
+    )  # fmt: skip
+    return {
+        "claims": draw(_or_odd(claims)),
+        "justification": draw(_or_odd(TEXTS)),
+        "score": draw(_or_odd(st.integers(0, 6))),
+    }
+
+
+LINES = st.lists(st.sampled_from(["Fact: 1 of 2", "Conclusion: 0 of 0", "Terminology: 1/1", "Organization: matched", "x"]), max_size=6)  # fmt: skip
+NEAR_VERBATIM = st.fixed_dictionaries(
+    {"score": _or_odd(st.integers(-1, 11)), "rationale": _or_odd(LINES), "justification": _or_odd(TEXTS)}
+)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value)  # NaN and Infinity included, as careless servers write them
+
+
+REPLIES = (
+    (_near_coverage() | _near_relevance() | NEAR_VERBATIM | OBJECTS | ANY_JSON).map(_written)
+    | TEXTS
+    | st.tuples(TEXTS, NEAR_VERBATIM.map(_written), TEXTS).map("".join)
+)
+
+
+def _fitting(name: str) -> st.SearchStrategy[str]:
+    """Replies of the form that a metric asks for, their parts at random."""
+    form: st.SearchStrategy[Any] = NEAR_VERBATIM
+    if name in {"coverage", "redacted"}:
+        form = _near_coverage()
+    elif name == "relevance":
+        form = _near_relevance()
+    return form.map(_written)
+
+
+@cache
+def _schema(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json_schema(name))
+
+
+@pytest.mark.parametrize("name", METRICS)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    question=EVENT_TEXTS, answer=EVENT_TEXTS, reference=EVENT_TEXTS | st.none(), context=PAGES, data=st.data()
+)
+def test_what_is_published_keeps_to_its_schema(
+    name: str,
+    question: str,
+    answer: str,
+    reference: str | None,
+    context: dict[str, str] | None,
+    data: st.DataObject,
+) -> None:
+    """Nothing is raised, no failure is our own mistake, and result and verdict are valid."""
+    metric = METRICS[name]
+    reply = data.draw(_fitting(name) if data.draw(st.integers(0, 3)) else REPLIES)
+    task = task_for(metric, question=question, answer=answer, reference=reference, context=context)
+    judge = Judge(metric, ScriptedChat(lambda _: reply), repair_attempts=1)
+    result = asyncio.run(judge.judge(task))
+    written = json.loads(RESULT.dump_json(result, by_alias=True))
+    _schema("result").validate(written)
+    if isinstance(result, Failed):
+        assert result.error_type in {"invalid_verdict", "context_too_long"}, result.detail
+    elif isinstance(result, Scored):
+        low, high = metric.score_range
+        assert low <= result.score <= high
+        assert result.verdict["score"] == result.score
+        if metric.name != "own":
+            _schema(f"{metric.name}_verdict").validate(written["verdict"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=300) | REPLIES.map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_no_bytes_from_an_endpoint_break_its_reader(body: bytes) -> None:
+    """What is not a chat completion is said to be none, and what is one can be interpreted or not: nothing else comes up."""
+    for whole in (body, b'{"choices": [{"message": {"content": ' + body + b"}}]}"):
+        try:
+            text = read_completion(whole).text
+        except NoCompletionError:
+            continue
+        for metric in METRICS.values():
+            task = task_for(
+                metric, answer="In Paris. [Page 1]", reference="In Paris.", context={"Page-1": "Paris."}
+            )
+            with contextlib.suppress(EventError):
+                metric.interpret(task, text)

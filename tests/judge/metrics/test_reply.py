@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.errors import InvalidVerdictError
+from judge.metrics.reply import extract_object, extract_verdict
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [
+        ('{"score": 4}', 4),
+        ('\ufeff{"score": 4}', 4),
+        ('```json\n{"score": 3, "rationale": ["a {b} c"]}\n```', 3),
+        ('At first {"score": 1}, but on reflection:\n{"score": 2}\nThat is all.', 2),
+        ('Thinking {about braces} and {"items": [{"score": 9}]}. {"score": 5}', 5),
+        ('{"score": 4, "details": [{"score": 1}]} is my verdict', 4),
+        ('I write {"score": NaN} or rather {"score": 2}', 2),
+        ("{" * 500 + '{"score": 0}', 0),
+    ],
+)
+def test_the_last_outermost_object_with_a_score_is_the_verdict(reply: str, score: int) -> None:
+    """Fences, prose, earlier attempts and inner objects do not hide it."""
+    assert extract_verdict(reply)["score"] == score
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [
+        ("", "nothing"),
+        ("no verdict here", "no verdict here"),
+        ("[1, 2]", "no JSON object"),
+        ('{"points": 4}', '"score"'),
+        ('{"score": NaN}', "NaN"),
+        ('{"score": -Infinity}', "Infinity"),
+        ('{"score": 1e999}', "large"),
+        ('so: {"score": 123456789012345678901234567890}', "64 bits"),
+        ('{"score": 1, "x": ' + "[" * 100 + "]" * 100 + "}", "nested"),
+        ('{"score": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "no JSON object"),
+        ('{"score": ' + "1" * 10_000 + "}x", "no JSON object"),
+        ('{"score": 4', "no JSON object"),
+    ],
+)
+def test_rubbish_is_refused_with_a_reason(reply: str, word: str) -> None:
+    """The detail names what is wrong, so that a judge can mend it."""
+    with pytest.raises(InvalidVerdictError, match=word):
+        extract_verdict(reply)
+
+
+def test_a_lone_surrogate_is_replaced() -> None:
+    """JSON can spell half a surrogate pair, which no later encoder would take."""
+    verdict = extract_verdict('see: {"score": 1, "why": "a\\ud800b", "pair": "\\ud83d\\ude00"}')
+    assert verdict == {"score": 1, "why": "a\ufffdb", "pair": "😀"}
+
+
+def test_another_key_can_be_asked_for() -> None:
+    """Evidence without a score of its own is found by another key."""
+    assert extract_object('{"score": 1} {"items": []}', key="items") == {"items": []}
+
+
+def test_a_hostile_reply_costs_a_bounded_amount_of_work() -> None:
+    """A megabyte of openings ends in an error, not in a search that grows with its square."""
+    with pytest.raises(InvalidVerdictError):
+        extract_verdict('{"":' * 250_000)
+
+
+@given(st.text())
+def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
+    """Nothing but InvalidVerdictError escapes."""
+    try:
+        verdict = extract_verdict(text)
+    except InvalidVerdictError as error:
+        error.detail.encode()
+    else:
+        assert "score" in verdict
+
+
+@given(JSON, st.text("ab {}[]\n`\"'", max_size=20), st.text("ab }[]\n`\"'", max_size=20))
+def test_what_was_written_as_json_is_read_back(extra: Any, before: str, after: str) -> None:
+    """An object survives prose around it that does not swallow it."""
+    verdict = {"score": 3, "extra": extra}
+    # A brace before it could open a larger object only together with a quote that closes: keep it to plain words.
+    text = before.replace('"', "'") + " " + json.dumps(verdict) + " " + after
+    assert extract_verdict(text) == verdict

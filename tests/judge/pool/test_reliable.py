@@ -1,0 +1,661 @@
+"""What becomes of a verdict when endpoints fail, on a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from judge.chat import ChatReply, ChatRequest
+from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.metrics.packs.metric import PackMetric
+from judge.metrics.packs.pack import parse_pack
+from judge.pool.observer import Unobserved
+from judge.pool.pool import Endpoint, EndpointPool, Patience
+from judge.pool.quota import QuotaReport, RateLimits
+from judge.pool.reliable import ReliableJudge, Result
+from judge.verdict.evaluator import Judge
+from judge.verdict.pricing import ModelPrice, PriceTable
+from schemas import Failed, JudgeTask, Scored, Usage
+from tests.judge.tasks import make_task
+from tests.judge.virtual_time import run_virtually
+
+METRIC = PackMetric(
+    "tone",
+    parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"),
+    score_range=(1, 5),
+)
+DOWN = JudgeUnavailableError("connection refused")
+HANG = object()
+
+Behaviour = Callable[["Server", str], Any]
+"""Says for a server and an answer's text what a call meets: an error, HANG, or a number of seconds until the reply."""
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@dataclass
+class Server:
+    """An endpoint that does what a test says."""
+
+    behaviour: Behaviour
+    endpoint: str = "primary"
+    model: str = "m-1"
+    calls: list[tuple[float, str]] = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        text = request.messages[-1].content
+        self.calls.append((now(), text))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            said = self.behaviour(self, text)
+            if isinstance(said, Exception):
+                await asyncio.sleep(0.01)
+                raise said
+            if said is HANG:
+                await asyncio.Event().wait()
+            limits = None
+            if isinstance(said, tuple):
+                said, limits = said
+            await asyncio.sleep(said)
+        finally:
+            self.in_flight -= 1
+        return ChatReply(text='{"score": 4}', model=self.model, usage=Usage(), seconds=said, limits=limits)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class Notes(Unobserved):
+    """Keeps what a pool says."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.downs: list[tuple[str, bool]] = []
+        self.tokens: Counter[tuple[str, bool]] = Counter()
+
+    def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
+        assert model
+        assert seconds >= 0
+        self.outcomes[endpoint, outcome] += 1
+
+    def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
+        assert model
+        self.tokens[endpoint, for_verdict] += usage.input_tokens
+
+    def down(self, endpoint: str, reason: str | None) -> None:
+        self.downs.append((endpoint, reason is not None))
+
+
+def task(text: str = "a") -> JudgeTask:
+    return make_task("tone", answer=text)
+
+
+def pooled(
+    *endpoints: Server | Endpoint, max_in_flight: int = 64, **patience: Any
+) -> tuple[ReliableJudge, EndpointPool, Notes]:
+    """A judge over endpoints, without jitter, on the running loop's clock."""
+    notes = Notes()
+    pool = EndpointPool(
+        [one if isinstance(one, Endpoint) else Endpoint(one) for one in endpoints],
+        max_in_flight=max_in_flight,
+        patience=Patience(**patience),
+        observer=notes,
+        chance=lambda: 1.0,
+        clock=asyncio.get_running_loop().time,
+    )
+    return ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in pool.chats}, pool), pool, notes
+
+
+async def judge_all(judge: ReliableJudge, texts: Sequence[str]) -> list[Result]:
+    return await asyncio.gather(*(judge.judge(task(text)) for text in texts))
+
+
+def until(moment: float, error: Exception, then: float = 0.1) -> Behaviour:
+    """An outage that ends."""
+    return lambda *_: error if now() < moment else then
+
+
+def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
+    """One try, no fallback, and nothing waits."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: 1.0)
+        judge, pool, notes = pooled(server)
+        result = await judge.judge(task())
+        assert isinstance(result, Scored)
+        assert result.judge is not None
+        assert (result.judge.endpoint, result.judge.tries, result.judge.fallback) == ("primary", 1, False)
+        assert pool.trouble is None
+        assert notes.outcomes == {("primary", "scored"): 1}
+        assert notes.downs == [("primary", False)]
+
+    run_virtually(scenario())
+
+
+def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
+    """500 events meet a judge that is down for an hour: no result before, all within 10 s after, no storm meanwhile."""
+
+    async def scenario() -> None:
+        back = now() + 3_600
+        server = Server(until(back, DOWN, then=1.0))
+        judge, pool, notes = pooled(server)
+        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(500)]))
+        await asyncio.sleep(3_599)
+        assert pool.trouble == "connection refused"
+        # 64 at once (after the first 4), then at most a probe and a check each half of 5 s.
+        assert len(server.calls) <= 70 + 2 * 3_600 / 2.5
+        assert not judging.done()
+        results = await judging
+        assert {result.status for result in results} == {"scored"}
+        # A probe within 5 s, then 500 calls of 1 s, from 16 at a time to 64: 16 + 32 + 64 * 7.1 = 500 in 10 s.
+        assert now() - back <= 5 + 1 + 11
+        full = [moment for moment, _ in server.calls if moment >= back]
+        assert full[0] - back <= 5
+        assert server.most_in_flight == 64
+        assert notes.downs == [("primary", False), ("primary", True), ("primary", False)]
+
+    run_virtually(scenario())
+
+
+def test_the_spare_takes_over_and_says_so() -> None:
+    """Two failures at the first, then the spare: its name, its model, its own fingerprint, three tries."""
+
+    async def scenario() -> None:
+        first, spare = Server(lambda *_: DOWN), Server(lambda *_: 0.5, endpoint="spare", model="m-2")
+        judge, pool, _ = pooled(first, spare)
+        result = await judge.judge(task())
+        assert result.judge is not None
+        assert (result.judge.endpoint, result.judge.model_asked) == ("spare", "m-2")
+        assert (result.judge.fallback, result.judge.tries) == (True, 3)
+        assert result.evaluator.model == "m-2"
+        assert result.evaluator.fingerprint != Judge(METRIC, first).evaluator.fingerprint
+        assert pool.trouble is None
+
+    run_virtually(scenario())
+
+
+def test_the_preferred_endpoint_is_asked_again_when_it_is_back() -> None:
+    """While it is down each pause tries it once; afterwards all goes there."""
+
+    async def scenario() -> None:
+        back = now() + 60
+        first = Server(until(back, DOWN, then=0.1))
+        spare = Server(lambda *_: 0.1, endpoint="spare", model="m-2")
+        judge, _, notes = pooled(first, spare)
+        for _ in range(70):
+            await judge_all(judge, ["a"] * 5)
+            await asyncio.sleep(1)
+        late = [moment for moment, _ in spare.calls if moment > back + 5.5]
+        assert late == []
+        # The breaker opened at the tenth failure; then a probe each 5 s.
+        assert len([moment for moment, _ in first.calls if moment < back]) <= 10 + 5 + 60 / 5
+        assert notes.downs[-1] == ("primary", False)
+
+    run_virtually(scenario())
+
+
+def test_a_busy_endpoint_is_waited_for_rather_than_left() -> None:
+    """20 calls at 4 at a time and 1 s each take 5 s; the spare is not asked."""
+
+    async def scenario() -> None:
+        first, spare = Server(lambda *_: 1.0), Server(lambda *_: 0.1, endpoint="spare")
+        judge, _, _ = pooled(Endpoint(first, max_in_flight=4), spare)
+        started = now()
+        await judge_all(judge, ["a"] * 20)
+        assert spare.calls == []
+        assert first.most_in_flight == 4
+        assert now() - started == pytest.approx(5.0, abs=0.1)
+
+    run_virtually(scenario())
+
+
+def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
+    """With the first hanging and the spare slow, never more than 8 under way."""
+
+    async def scenario() -> None:
+        first, spare = Server(lambda *_: HANG), Server(lambda *_: 1.0, endpoint="spare")
+        judge, pool, _ = pooled(first, spare, max_in_flight=8, timeout_seconds=5)
+        watching = asyncio.create_task(judge_all(judge, ["a"] * 40))
+        most = 0
+        while not watching.done():
+            most = max(most, first.in_flight + spare.in_flight)
+            await asyncio.sleep(0.05)
+        assert most == 8
+        assert {result.status for result in watching.result()} == {"scored"}
+        pool.stop()
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("told", ["limit", "retry-after"])
+def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
+    """300 events at a server that grants 60 a minute: at least 90% of it used, at most 2% refused, none lost."""
+
+    async def scenario() -> None:
+        began, used = now(), Counter[int]()
+
+        def grant(_: Server, __: str) -> Any:
+            window = int((now() - began) // 60)
+            reset = 60 - (now() - began) % 60
+            left = 60 - used[window]
+            report = RateLimits(QuotaReport(60, max(0, left - 1), reset)) if told == "limit" else None
+            if left <= 0:
+                refused.append(now())
+                return JudgeUnavailableError(
+                    "429", kind="rate_limited", retry_after_seconds=reset, limits=report
+                )
+            used[window] += 1
+            return (0.7, report)
+
+        refused: list[float] = []
+        server = Server(grant)
+        judge, _, _ = pooled(server)
+        results = await judge_all(judge, [str(number) for number in range(300)])
+        minutes = (now() - began) / 60
+        assert {result.status for result in results} == {"scored"}
+        assert 300 / minutes >= 0.9 * 60
+        assert len(refused) <= 0.02 * len(server.calls)
+
+    run_virtually(scenario())
+
+
+def test_tokens_a_minute_are_kept_to() -> None:
+    """6,000 tokens a minute and calls of about 1,000: 97 a second make one call in 10 s after the first."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: 0.1)
+        judge, _, _ = pooled(Endpoint(server, tokens_per_minute=6_000))
+        started = now()
+        await judge_all(judge, ["x" * 4_000] * 7)
+        assert now() - started == pytest.approx(6 * 1_000 / 97, rel=0.05)
+
+    run_virtually(scenario())
+
+
+def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
+    """A minute of bare 429: everybody pauses together, 0.5 s, 1 s, 2 s ..., and then all is judged."""
+
+    async def scenario() -> None:
+        back = now() + 60
+        server = Server(until(back, JudgeUnavailableError("429", kind="rate_limited")))
+        judge, _, _ = pooled(server)
+        results = await judge_all(judge, [str(number) for number in range(200)])
+        assert {result.status for result in results} == {"scored"}
+        assert all(result.judge is not None and result.judge.tries <= 12 for result in results)
+        # Four; then pauses with 32, 16, 8, 4, 2, 1, 1 ... calls in between.
+        assert len([moment for moment, _ in server.calls if moment < back]) <= 90
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
+def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
+    """A minute in which every call is refused for a second: few calls, and within 10 s the speed of before, 64 a second."""
+
+    async def scenario() -> None:
+        began = now()
+        down, back = began + working_seconds, began + working_seconds + 60
+        busy = JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+        server = Server(lambda *_: busy if down <= now() < back else 1.0)
+        judge, _, _ = pooled(server)
+        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(6_000)]))
+        await asyncio.sleep(working_seconds + 60)
+        # Twice 64 that set out together, then one a second, and probes once it is taken for down.
+        assert len([moment for moment, _ in server.calls if moment >= down]) <= 2 * 64 + 60
+        await asyncio.sleep(10)
+        asked = len(server.calls)
+        await asyncio.sleep(5)
+        assert len(server.calls) - asked >= 0.9 * 64 * 5
+        assert {result.status for result in await judging} == {"scored"}
+
+    run_virtually(scenario())
+
+
+def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
+    """Others have used up 600 a minute, 40 s are left of it: from the next minute on at least 90% of what is granted is used."""
+
+    async def scenario() -> None:
+        began, used = now(), Counter[int]({0: 600})
+
+        def grant(_: Server, __: str) -> Any:
+            window, into = divmod(now() - began + 20, 60)
+            if used[int(window)] >= 600:
+                return JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=60 - into)
+            used[int(window)] += 1
+            return 0.7
+
+        judge, _, _ = pooled(Server(grant))
+        judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(3_200)]))
+        await asyncio.sleep(40 + 5 * 60)
+        assert sum(used[minute] for minute in range(1, 6)) >= 0.9 * 5 * 600
+        assert {result.status for result in await judging} == {"scored"}
+
+    run_virtually(scenario())
+
+
+def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
+    """Ten refusals of 2 s each, with a budget of 10 s: the call that is granted has its time."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: 4.0)
+        answer = server.complete
+
+        async def refused_first(request: ChatRequest) -> ChatReply:
+            if len(server.calls) < 10:
+                server.calls.append((now(), ""))
+                await asyncio.sleep(2)
+                raise JudgeUnavailableError("429", kind="rate_limited", retry_after_seconds=1)
+            return await answer(request)
+
+        server.complete = refused_first  # type: ignore[method-assign]  # what a call meets depends on its number here
+        judge, _, notes = pooled(server, timeout_seconds=10)
+        result = await judge.judge(task())
+        assert result.judge is not None
+        assert notes.outcomes["primary", "scored"] == 1
+        assert notes.outcomes["primary", "rate_limited"] == 10
+
+    run_virtually(scenario())
+
+
+def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_asked() -> None:
+    """A pause longer than the time budget is an outage; without a spare the pool says so."""
+
+    async def scenario() -> None:
+        busy = JudgeUnavailableError("quota used up", kind="rate_limited", retry_after_seconds=600)
+        first, spare = Server(until(now() + 600, busy)), Server(lambda *_: 0.1, endpoint="spare")
+        judge, _, _ = pooled(first, spare)
+        (result,) = await judge_all(judge, ["a"])
+        assert result.judge is not None
+        assert result.judge.fallback
+        lonely = Server(until(now() + 600, busy))
+        judge, pool, _ = pooled(lonely)
+        started = now()
+        judging = asyncio.create_task(judge.judge(task()))
+        await asyncio.sleep(300)
+        assert pool.trouble == "quota used up"
+        assert len(lonely.calls) == 1
+        await judging
+        assert 600 <= now() - started <= 602
+
+    run_virtually(scenario())
+
+
+def test_one_event_that_always_hangs_is_given_up_while_others_are_judged() -> None:
+    """With a hundred others judged in each timeout, three timeouts are enough; the result says how many tries."""
+
+    async def scenario() -> None:
+        server = Server(lambda _, text: HANG if text == "poison" else 0.1)
+        judge, pool, notes = pooled(server, timeout_seconds=30)
+        poison = asyncio.create_task(judge.judge(task("poison")))
+        started = now()
+        while not poison.done():
+            await judge_all(judge, ["a"] * 10)
+            await asyncio.sleep(1)
+        result = poison.result()
+        assert isinstance(result, Failed)
+        assert result.error_type == "no_answer"
+        assert result.judge is not None
+        assert result.judge.tries == 3
+        assert now() - started <= 3 * 30 + 5
+        assert pool.trouble is None
+        assert notes.downs == [("primary", False)]
+
+    run_virtually(scenario())
+
+
+def test_one_event_that_always_hangs_is_given_up_on_an_idle_endpoint_too() -> None:
+    """Nobody else asks anything: the endpoint is asked whether it answers at all, and it does."""
+
+    async def scenario() -> None:
+        server = Server(lambda _, text: HANG if text == "poison" else 0.1)
+        judge, pool, _ = pooled(server, timeout_seconds=30)
+        result = await asyncio.wait_for(judge.judge(task("poison")), 3_600)
+        assert isinstance(result, Failed)
+        assert result.error_type == "no_answer"
+        # The first failure counts nothing, each further one with its check (1/10): 1 + 6.
+        assert result.judge is not None
+        assert result.judge.tries == 7
+        assert pool.trouble is None
+
+    run_virtually(scenario())
+
+
+def test_an_event_that_fails_in_an_outage_is_never_given_up() -> None:
+    """Two hours of timeouts and errors for everybody: still waiting, then judged."""
+
+    async def scenario() -> None:
+        back = now() + 7_200
+        server = Server(lambda *_: 0.1 if now() >= back else HANG if int(now()) % 2 else DOWN)
+        judge, _, _ = pooled(server, timeout_seconds=10)
+        results = await judge_all(judge, [str(number) for number in range(30)])
+        assert {result.status for result in results} == {"scored"}
+        assert 0 <= now() - back <= 30
+
+    run_virtually(scenario())
+
+
+def test_a_call_gets_no_more_time_than_the_budget_has_left() -> None:
+    """Of 30 s the first call takes 20 and fails; the second is cut after the 9.5 s that the pause of 0.5 s leaves."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: 1.0)
+        judge, _, _ = pooled(server, timeout_seconds=30)
+
+        async def slow(request: ChatRequest) -> ChatReply:
+            server.calls.append((now(), request.messages[-1].content))
+            if len(server.calls) == 1:
+                await asyncio.sleep(20)
+                raise JudgeUnavailableError("broke off")
+            if len(server.calls) == 2:
+                await asyncio.sleep(20)
+            return ChatReply(text='{"score": 4}', model="m", usage=Usage(), seconds=1)
+
+        server.complete = slow  # type: ignore[method-assign]  # what a call meets depends on its number here
+        began = now()
+        result = await judge.judge(task())
+        assert result.status == "scored"
+        # Between the two, at 30, the endpoint is asked whether it answers at all.
+        starts = [moment - began for moment, text in server.calls if text == "a"]
+        # 20 + 0.5 = 20.5; 20.5 + 9.5 = 30, and a pause of 1 s before the new budget.
+        assert starts == pytest.approx([0, 20.5, 31.0])
+
+    run_virtually(scenario())
+
+
+def test_an_endpoint_that_times_out_is_passed_over_at_once() -> None:
+    """A timeout costs enough time: the spare is next."""
+
+    async def scenario() -> None:
+        first, spare = Server(lambda *_: HANG), Server(lambda *_: 0.1, endpoint="spare")
+        judge, _, _ = pooled(Endpoint(first, call_seconds=10), spare, timeout_seconds=30)
+        began = now()
+        result = await judge.judge(task())
+        assert result.judge is not None
+        assert (result.judge.endpoint, result.judge.tries) == ("spare", 2)
+        assert now() - began == pytest.approx(10.1)
+
+    run_virtually(scenario())
+
+
+def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> None:
+    """Where a spare is left it judges; where none is, the error names each."""
+    wrong = JudgeConfigurationError("401 from primary")
+
+    async def scenario() -> None:
+        first, spare = Server(lambda *_: wrong), Server(lambda *_: 0.1, endpoint="spare")
+        judge, _, notes = pooled(first, spare)
+        results = await judge_all(judge, ["a"] * 10)
+        assert {result.judge.endpoint for result in results if result.judge} == {"spare"}
+        assert len(first.calls) <= 4
+        assert ("primary", True) in notes.downs
+        spare.behaviour = lambda *_: JudgeConfigurationError("404 from spare")
+        with pytest.raises(JudgeConfigurationError, match=r"401 from primary; 404 from spare"):
+            await judge.judge(task())
+
+    run_virtually(scenario())
+
+
+def test_a_refusal_of_one_event_is_its_result_and_no_failure_of_the_endpoint() -> None:
+    """100 refusals in a row: each is a Failed after one call, and the endpoint is up."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: EventError("content_refused", "no"))
+        judge, pool, _ = pooled(server)
+        results = await judge_all(judge, ["a"] * 100)
+        assert {result.status for result in results} == {"failed"}
+        assert len(server.calls) == 100
+        assert pool.trouble is None
+
+    run_virtually(scenario())
+
+
+def test_what_needs_no_call_is_decided_during_an_outage() -> None:
+    """Nobody needs to be asked about a blank answer."""
+
+    async def scenario() -> None:
+        server = Server(lambda *_: DOWN)
+        judge, pool, _ = pooled(server, breaker_failures=1)
+        waiting = asyncio.create_task(judge.judge(task()))
+        await asyncio.sleep(1)
+        assert pool.trouble is not None
+        result = await asyncio.wait_for(judge.judge(task(" ")), 1)
+        assert result.status == "unscored"
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    run_virtually(scenario())
+
+
+def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
+    """Cancelled while waiting for a turn, in a call, and in a pause: the next ones are judged all the same."""
+
+    async def scenario() -> None:
+        server = Server(lambda _, text: HANG if text == "hang" else 0.1)
+        judge, pool, _ = pooled(server, max_in_flight=2)
+        stuck = [asyncio.create_task(judge.judge(task("hang"))) for _ in range(5)]
+        await asyncio.sleep(3)
+        assert server.in_flight == 2
+        for one in stuck[::-1]:
+            one.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        assert server.in_flight == 0
+        results = await judge_all(judge, ["a"] * 10)
+        assert {result.status for result in results} == {"scored"}
+        assert [chat.waiting for chat in pool.chats] == [0]
+
+    run_virtually(scenario())
+
+
+def test_an_overloaded_endpoint_is_asked_less() -> None:
+    """It bears 8 calls at a time and answers 503 to more: few are refused in the long run, and none is lost."""
+
+    async def scenario() -> None:
+        busy = JudgeUnavailableError("503", kind="overloaded")
+        server = Server(lambda one, _: busy if one.in_flight > 8 else 1.0)
+        judge, _, notes = pooled(server)
+        results = await judge_all(judge, [str(number) for number in range(1_000)])
+        assert {result.status for result in results} == {"scored"}
+        refused = notes.outcomes["primary", "overloaded"]
+        assert refused <= 0.25 * len(server.calls)
+
+    run_virtually(scenario())
+
+
+PRICES = PriceTable(endpoints={"primary": ModelPrice(1.0, 0.0), "spare": ModelPrice(10.0, 0.0)})
+
+
+@dataclass
+class Paid:
+    """An endpoint that says what each call used: the lines of a script, the last of which is repeated."""
+
+    endpoint: str
+    lines: list[Any]
+    model: str = "m"
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        await asyncio.sleep(0.1)
+        checked = request.messages[-1].content.startswith("Answer with")
+        line = "ready" if checked else self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+        if isinstance(line, Exception):
+            raise line
+        return ChatReply(line, self.model, Usage(input_tokens=7 if checked else 100), 0.1)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
+    notes = Notes()
+    pool = EndpointPool(
+        [Endpoint(one) for one in endpoints],
+        patience=Patience(**patience),
+        observer=notes,
+        chance=lambda: 1.0,
+        clock=asyncio.get_running_loop().time,
+    )
+    return ReliableJudge({one.endpoint: Judge(METRIC, one, prices=PRICES) for one in pool.chats}, pool), notes
+
+
+def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
+    """A reply to mend and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD a million."""
+
+    async def scenario() -> None:
+        judge, notes = paid_pool(Paid("primary", ["?", DOWN, "?", DOWN]), Paid("spare", ['{"score": 3}']))
+        result = await judge.judge(task())
+        assert isinstance(result, Scored)
+        assert result.judge is not None
+        assert result.judge.endpoint == "spare"
+        assert result.usage.input_tokens == 300
+        assert result.cost_usd == pytest.approx(1_200e-6)
+        assert notes.tokens == {("primary", True): 200, ("primary", False): 7, ("spare", True): 100}
+
+    run_virtually(scenario())
+
+
+def test_what_an_error_says_was_used_is_counted_once() -> None:
+    """A reply cut at its limit, with 40 tokens, and before it a page without a completion, with 5."""
+
+    async def scenario() -> None:
+        def reply(tokens: int) -> ChatReply:
+            return ChatReply("", "m", Usage(input_tokens=tokens), 0.1)
+
+        empty = JudgeUnavailableError("no choices", reply=reply(5))
+        cut = EventError("reply_cut", "cut", reply=reply(40))
+        judge, notes = paid_pool(Paid("primary", [empty, cut]))
+        result = await judge.judge(task())
+        assert isinstance(result, Failed)
+        assert result.error_type == "reply_cut"
+        assert result.usage.input_tokens == 45
+        assert result.cost_usd == pytest.approx(45e-6)
+        assert notes.tokens == {("primary", True): 45}
+
+    run_virtually(scenario())
+
+
+def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
+    """Each try breaks off after a reply to mend, while checks are answered: 100 tokens a try, and 7 a check."""
+
+    async def scenario() -> None:
+        script: list[Any] = ["?", DOWN] * 50
+        judge, notes = paid_pool(Paid("primary", script))
+        result = await judge.judge(task())
+        assert isinstance(result, Failed)
+        assert result.error_type == "no_answer"
+        tries = (100 - len(script)) // 2
+        assert result.usage.input_tokens == 100 * tries
+        assert result.cost_usd == pytest.approx(100e-6 * tries)
+        assert notes.tokens["primary", True] == 100 * tries
+        assert notes.tokens["primary", False] % 7 == 0
+        assert notes.tokens["primary", False] > 0
+
+    run_virtually(scenario())

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from judge.metric import ScoredOutcome
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.relevance.metric import Relevance
+from judge.text.overlap import Vocabulary, are_forms, cannot_be_compared, needed, own_words, significant
+from judge.text.tags import without_tags
+from tests.judge.tasks import make_task
+
+ENGLISH = "The tower was built by the company of an engineer for the fair, and it was the tallest of its time in the world."
+GERMAN = "Der Turm wurde von der Firma eines Ingenieurs zur Weltausstellung gebaut und war damals das höchste Bauwerk der Welt."
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("completed", "completion", True),
+        ("photosynthesis", "photosynthetic", True),
+        ("tower", "towers", True),
+        ("energie", "energy", True),
+        ("башня", "башни", True),
+        ("think", "things", False),
+        ("strait", "straight", False),
+        ("drivers", "driveway", False),
+        ("art", "arts", False),  # a stem has four letters
+        ("same", "same", True),
+    ],
+)
+def test_forms_of_one_word(one: str, other: str, alike: bool) -> None:
+    """A common beginning and usual endings; more than that two words of one beginning do not show."""
+    assert are_forms(one, other) is alike
+    assert are_forms(other, one) is alike
+    assert (one in Vocabulary([other])) is alike
+
+
+@pytest.mark.parametrize(
+    ("word", "digits"),
+    [
+        ("1889", "1889"),
+        ("1,800,000", "18"),
+        ("1.8", "18"),
+        ("3rd", "3"),
+        ("seven", "7"),
+        ("0", "0"),
+        ("tower", None),
+    ],
+)
+def test_significant_digits(word: str, digits: str | None) -> None:
+    """1.8 million and 1,800,000 agree, and so do seven and 7."""
+    assert significant(word) == digits
+
+
+def test_how_many_words_are_needed() -> None:
+    """One in eight, rounded up, at least one."""
+    assert [needed(count) for count in (1, 8, 9, 16, 17)] == [1, 1, 2, 2, 3]
+
+
+def test_own_words_are_what_the_question_does_not_say() -> None:
+    """Neither yes and no nor footnote marks are among them."""
+    known = Vocabulary(["where", "tower"])
+    own = own_words("Yes, the towers [5] stand in Paris since 1889.", known)
+    assert [word.text for word in own] == ["stand", "paris", "since", "1889"]
+
+
+def test_tags_are_blanked_in_place() -> None:
+    """Every other character stays where it was."""
+    text = "It is old. Evidence: [Page 1] [Pages 2-3] And [sic] big."
+    assert without_tags(text) == "It is old." + " " * 32 + "And [sic] big."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "question", "cannot"),
+    [
+        (ENGLISH, GERMAN, GERMAN, True),
+        (ENGLISH, GERMAN, ENGLISH, False),  # an answer in a language of its own is nobody's
+        (ENGLISH, GERMAN, "Wer hat den Turm gebaut?", False),  # too short to tell a Latin language
+        (ENGLISH, ENGLISH, ENGLISH, False),
+        (ENGLISH, "東京は日本の首都です。", "日本の首都はどこですか。", True),
+        (ENGLISH, "解答", "Where is it?", False),
+        (ENGLISH, "", "", False),
+        ("Osceola County Stadium/West Palm Beach", ENGLISH, ENGLISH, False),  # names have no stop words
+    ],
+)
+def test_which_texts_cannot_be_compared(text: str, answer: str, question: str, cannot: bool) -> None:
+    """Only where the answer is surely in the question's language and the text surely in another."""
+    assert cannot_be_compared(text, answer, question=question) is cannot
+
+
+def _coverage(
+    reference: str, answer: str, question: str, **items: list[tuple[str, str | None]]
+) -> ScoredOutcome:
+    listed: dict[str, Any] = {
+        name: [
+            {
+                "item": span,
+                "reference_span": span,
+                "answer_span": found,
+                "justification": "",
+                "matched": found is not None,
+            }
+            for span, found in items.get(name, [])
+        ]
+        for name in ("facts", "conclusions", "terms")
+    }
+    reply = listed | {"organization": {"similar": True, "justification": ""}}
+    task = make_task("coverage", question=question, answer=answer, reference=reference)
+    outcome = Coverage().interpret(task, json.dumps(reply))
+    assert isinstance(outcome, ScoredOutcome)
+    return outcome
+
+
+REFERENCE = "The tower stands in Paris. It was completed in March 1889 for the fair."
+QUESTION = "Where is the tower, and when was it completed?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "matched"),
+    [
+        ("It stands in Paris.", True),
+        ("Paris.", True),
+        ("The tower is in London.", False),
+        ("Where is the tower, and when was it completed?", False),
+        ("The tower! Evidence: [Page 1]", False),
+        ("I do not know.", False),
+    ],
+)
+def test_a_match_shares_a_word_that_the_question_does_not_have(answer: str, matched: bool) -> None:
+    """Whatever the judge says, and however the answer turns the question round."""
+    outcome = _coverage(REFERENCE, answer, QUESTION, facts=[("The tower stands in Paris", answer)])
+    assert outcome.evidence["facts"][0]["matched"] is matched
+
+
+@pytest.mark.parametrize(
+    ("answer", "matched"),
+    [
+        ("In March 1889.", True),
+        ("In 1889.", True),  # a number says much
+        ("In March 1925.", False),  # the numbers differ
+        ("There is a fair every week.", False),  # one common word of three or more
+        ("For the fair in March.", True),
+    ],
+)
+def test_one_common_word_does_not_state_a_sentence(answer: str, matched: bool) -> None:
+    """Unless it is a number or a name."""
+    span = "It was completed in March 1889 for the fair"
+    outcome = _coverage(REFERENCE, answer, QUESTION, facts=[(span, answer)])
+    assert outcome.evidence["facts"][0]["matched"] is matched
+
+
+PLAN = "An EHCP is a plan for health and care. Local authorities assess needs and review the plan every year in spring."
+ABOUT_TEETH = "Dentists assess teeth every week and advise patients on brushing, flossing and caries."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "matched"),
+    [
+        ("What is an EHCP?", ABOUT_TEETH, False),  # of 9 words assess, year or every are there by chance
+        ("What is an EHCP?", f"On the EHCP: {ABOUT_TEETH}", True),  # it speaks of what was asked
+        ("What is an EHCP?", "They assess it every year.", True),  # short: it need not repeat the question
+        (
+            "Which document helps pupils?",
+            ABOUT_TEETH,
+            True,
+        ),  # the reference has no word of the question either
+        (
+            "What is an EHCP?",
+            "Local authorities assess needs every year and review each plan for children.",
+            True,
+        ),
+    ],
+)
+def test_an_answer_on_something_else_must_say_half_of_a_sentence(
+    question: str, answer: str, matched: bool
+) -> None:
+    """A text on something else has some of the words of any long sentence."""
+    span = "Local authorities assess needs and review the plan every year in spring."
+    outcome = _coverage(PLAN, answer, question, facts=[(span, answer)])
+    assert outcome.evidence["facts"][0]["matched"] is matched
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "matched"),
+    [
+        ("Here is a step-by-step process.", "Let's think about this step by step.", False),
+        ("Here is a step-by-step process.", "Step by step.", True),
+        ("No answer is known.", "No answer.", True),  # the reference refuses, too
+    ],
+)
+def test_a_refusal_or_an_opening_states_nothing(reference: str, answer: str, matched: bool) -> None:
+    """Whatever words it shares with the reference."""
+    outcome = _coverage(reference, answer, "How do I lay asphalt?", facts=[(reference, answer)])
+    assert outcome.evidence["facts"][0]["matched"] is matched
+
+
+def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
+    """Each sentence within a span must be borne out."""
+    outcome = _coverage(
+        REFERENCE, "It stands in Paris.", QUESTION, facts=[(REFERENCE, "It stands in Paris.")]
+    )
+    assert not outcome.evidence["facts"][0]["matched"]
+
+
+@pytest.mark.parametrize("fact", [[], [("Paris", "in Paris")]])
+def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
+    """A judge that calls all that was missed a conclusion does not get the facts' whole weight for one word."""
+    reference = "It stands in Paris. Therefore visitors from all over the world come to see it and spend a lot of money there."
+    rest = "Therefore visitors from all over the world come to see it and spend a lot of money there"
+    outcome = _coverage(
+        reference,
+        "It is in Paris.",
+        "Where is it?",
+        facts=fact,
+        conclusions=[("It stands in Paris", "in Paris"), (rest, None)],
+    )
+    assert "conclusions_without_facts" in [correction.kind for correction in outcome.corrections]
+    assert outcome.evidence["conclusions"] == []
+
+
+def test_what_repeats_the_question_counts_beside_what_says_more() -> None:
+    """A yes-or-no question's own words are worth something only where the answer also says more than they do."""
+    reference = "The tower is in Paris. It weighs 7300 tonnes."
+    question = "Is the tower in Paris?"
+    for answer, matched in (
+        ("The tower is in Paris and weighs 7300 tonnes.", True),
+        ("The tower is in Paris.", False),
+    ):
+        outcome = _coverage(
+            reference, answer, question,
+            facts=[("The tower is in Paris", answer), ("It weighs 7300 tonnes", answer)],
+        )  # fmt: skip
+        assert outcome.evidence["facts"][0]["matched"] is matched
+
+
+PAGE = "The tower stands on the Champ de Mars in Paris. It was painted brown by 25 people."
+
+
+def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUESTION) -> ScoredOutcome:
+    reply = {
+        "claims": [
+            {"claim_span": claim, "pages": [1], "page": 1, "page_span": page_span, "justification": "", "supported": True,
+             "relevant": True}
+        ],
+        "justification": "fine", "score": 5,
+    }  # fmt: skip
+    task = make_task("relevance", question=question, answer=answer, context={"Page-1": PAGE})
+    outcome = Relevance().interpret(task, json.dumps(reply))
+    assert isinstance(outcome, ScoredOutcome)
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("answer", "claim", "score"),
+    [
+        ("The tower is in Paris. [Page 1]", "The tower is in Paris.", 5),
+        ("In Paris. [Page 1]", "In Paris.", 5),
+        ("It was built by robots. [Page 1]", "It was built by robots.", 1),
+        ("It was painted by 40 people. [Page 1]", "It was painted by 40 people.", 1),  # the numbers differ
+        ("I do not know. [Page 1]", "I do not know.", 1),
+        ("Where is the tower? [Page 1]", "Where is the tower?", 1),
+        ("The tower, completed. [Page 1]", "The tower", 1),  # all of it stands in the question
+        (
+            "In Paris robots dance all night through the streets. [Page 1]",
+            "Paris",
+            3,
+        ),  # the rest is added, unsupported
+    ],
+)
+def test_a_page_must_bear_a_claim_out(answer: str, claim: str, score: int) -> None:
+    """By words that the question does not have, in the sentences around the span."""
+    assert _relevance(answer, claim, "The tower stands on the Champ de Mars in Paris.").score == score
+
+
+def test_an_answer_must_be_about_the_question() -> None:
+    """What a page bears out and nobody asked is not relevant, whatever the judge says."""
+    outcome = _relevance("It was painted brown by 25 people. [Page 1]", "It was painted brown by 25 people.",
+                         "It was painted brown by 25 people.", question="How do yeast cells feed on sugars?")  # fmt: skip
+    assert outcome.score == 1
+    assert "not_about_question" in [correction.kind for correction in outcome.corrections]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.text.redaction import KINDS, Kind, Redactor
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "redacted"),
+    [
+        ("emails", "Write to ada.lovelace+x@mail.example.co.uk, please.", "Write to [email], please."),
+        ("emails", "me@here is no address, nor is @home", "me@here is no address, nor is @home"),
+        ("phones", "+44 20 7946 0958 or (555) 123-4567, 555-123-4567", "[phone] or [phone], [phone]"),
+        ("phones", "In 1889 for 1,500,000 francs, on 2024-03-15", "In 1889 for 1,500,000 francs, on 2024-03-15"),
+        ("cards", "4111 1111 1111 1111", "[card]"),
+        ("cards", "4111-1111-1111-1112 has a wrong check digit", "4111-1111-1111-1112 has a wrong check digit"),
+        ("ip", "192.168.0.1 and 2001:db8::1", "[ip] and [ip]"),
+        ("ip", "version 1.2.3.4.5 at 10:30:45, 999.1.1.1", "version 1.2.3.4.5 at 10:30:45, 999.1.1.1"),
+        ("secrets", "AKIAIOSFODNN7EXAMPLE", "[secret]"),
+        ("secrets", "ghp_0123456789012345678901234567890123456", "[secret]"),
+        ("secrets", "the key sk-proj-abcdefghijklmnopqrstuvwx", "the key [secret]"),
+        ("secrets", 'password = "correct horse"', 'password = "[secret] horse"'),
+        ("secrets", "Authorization: Bearer abcdef123456", "Authorization: Bearer [secret]"),
+        ("secrets", "https://bob:secretword@example.com/x", "https://[secret]@example.com/x"),
+        ("secrets", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter", "[secret]\nafter"),
+        ("secrets", "-----BEGIN PRIVATE KEY-----\ncut off", "[secret]"),
+        ("secrets", "The secret of a good bread is time.", "The secret of a good bread is time."),
+    ],
+)  # fmt: skip
+def test_what_is_replaced(kind: Kind, text: str, redacted: str) -> None:
+    """What has the form of such data, and nothing that only resembles it; no other kind is touched."""
+    assert Redactor([kind]).redact(text) == redacted
+
+
+def test_no_kind_changes_nothing() -> None:
+    """It is off by default."""
+    assert Redactor([]).redact("a@example.com") == "a@example.com"
+
+
+def test_a_page_tag_stays() -> None:
+    """Redaction must not take an answer's evidence away."""
+    text = "It is 330 m tall. Evidence: [Page 7] [Pages 2-4]"
+    assert Redactor(KINDS).redact(text) == text
+
+
+PIECES = st.sampled_from(
+    ["a@example.com", "4111 1111 1111 1111", "+44 20 7946 0958", "192.168.0.1", "::1", "password: abcdefgh", " ", "\n", ".",
+     "-", "1", "x", ":", "@", "[", "]", "AKIAIOSFODNN7EXAMPLE", "-----BEGIN PRIVATE KEY-----"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=30).map(" ".join))
+def test_twice_is_once(text: str) -> None:
+    """Tasks are redacted when they are made and when they are judged; with blanks between, the second finds nothing."""
+    redactor = Redactor(KINDS)
+    once = redactor.redact(text)
+    assert redactor.redact(once) == once
+
+
+@given(st.text() | st.lists(PIECES, max_size=30).map("".join))
+def test_no_text_breaks_anything(text: str) -> None:
+    """Whatever stands next to what, no whole address or key is left."""
+    redacted = Redactor(KINDS).redact(text)
+    assert " a@example.com " not in redacted
+
+
+@pytest.mark.parametrize(
+    "piece", ["1 ", "1-", "a.", "a@", "::", "1.", "password ", "://a:", "eyJ", "-----BEGIN "]
+)
+def test_repetition_costs_little(piece: str) -> None:
+    """Hostile repetition is read in time (the test's own limit is what would break)."""
+    Redactor(KINDS).redact(piece * 20_000)

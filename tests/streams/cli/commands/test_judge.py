@@ -1,0 +1,262 @@
+"""`judgestream judge`: a file scored without Kafka."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas import RESULT, Failed, Scored, Unscored
+from tests.streams.cli.commands.judge_server import (
+    EIFFEL_ANSWER,
+    EIFFEL_EVIDENCE,
+    EIFFEL_REFERENCE,
+    judge_server,
+)
+from tests.streams.cli.processes import judgestream
+
+VERDICT = {
+    "score": 5,
+    "rationale": [
+        "Fact: 2 of 2 facts correctly matched.",
+        "Conclusion: 0 of 0 conclusions correctly matched.",
+        "Terminology: 1 of 1 terms correctly matched.",
+        "Organization: matched",
+        "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+    ],
+}
+
+
+def event(event_id: str = "eiffel", **fields: Any) -> str:
+    return json.dumps(
+        {
+            "event_id": event_id,
+            "question": "Where is the Eiffel Tower and when was it built?",
+            "reference": EIFFEL_REFERENCE,
+            "answer": EIFFEL_ANSWER,
+        }
+        | fields
+    )
+
+
+def eiffel(_: dict[str, Any]) -> str:
+    return json.dumps(EIFFEL_EVIDENCE)
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events.jsonl"
+    path.write_text(event() + "\n")
+    return path
+
+
+async def test_the_worked_case_gives_exactly_the_published_verdict(events: Path) -> None:
+    """2 of 2 facts, no conclusion, 1 of 1 terms, organized alike: 5 * (0.7 + 0.21 + 0.09) = 5."""
+    async with judge_server(eiffel) as server:
+        ended = await judgestream("judge", str(events), "--metric", "coverage", "--base-url", server.url)
+    assert ended.code == 0, ended.err
+    result = json.loads(ended.out)
+    assert result["verdict"] == VERDICT
+    assert result["score"] == 5
+    # Nobody named a model: the only one the server has is taken.
+    assert result["judge"]["model_asked"] == "tower-judge"
+    assert "tower-judge" in ended.err
+
+
+async def test_the_usual_variables_name_the_endpoint(events: Path) -> None:
+    """OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL; the key goes there as a bearer token and appears nowhere."""
+    async with judge_server(eiffel, models=("one", "two")) as server:
+        env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret", "OPENAI_MODEL": "two"}
+        ended = await judgestream("judge", str(events), "--metric", "coverage", env=env)
+        assert ended.code == 0, ended.err
+        assert server.keys == ["Bearer sk-secret"]
+        assert [request["model"] for request in server.requests] == ["two"]
+    assert json.loads(ended.out)["verdict"] == VERDICT
+    assert "sk-secret" not in ended.out + ended.err
+
+
+async def test_several_models_have_to_be_chosen_from(events: Path) -> None:
+    """Bad configuration, with the choices."""
+    async with judge_server(eiffel, models=("one", "two")) as server:
+        ended = await judgestream("judge", str(events), "--metric", "coverage", "--base-url", server.url)
+        assert server.requests == []
+    assert ended.code == 2
+    assert "serves 2 models (one, two)" in ended.err
+
+
+async def test_without_an_endpoint_the_offline_judge_works(events: Path) -> None:
+    """And says so: nobody takes its results for a language model's."""
+    ended = await judgestream("judge", str(events), "--metric", "coverage")
+    assert ended.code == 0, ended.err
+    assert "offline rules" in ended.err
+    result = RESULT.validate_json(ended.out)
+    assert isinstance(result, Scored)
+    assert result.evaluator.model == "offline-rules-1"
+
+
+async def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(tmp_path: Path) -> None:
+    """A bad line is named with its number and stops nothing; exit code 1 at the end."""
+    path = tmp_path / "events.jsonl"
+    lines = [event(f"e{number}") for number in range(20)]
+    lines[4:4] = ["{not json", json.dumps({"event_id": "x", "question": "q"}), ""]
+    path.write_text("\n".join(lines))
+    out = tmp_path / "results.jsonl"
+    ended = await judgestream(
+        "judge", str(path), "--metric", "coverage", "--output", str(out), "--concurrency", "7", "--json"
+    )
+    assert ended.code == 1
+    assert "line 5: Invalid JSON" in ended.err
+    assert "line 6: answer: Field required" in ended.err
+    assert "2 of 22 lines are no events" in ended.err
+    ids = [json.loads(line)["event_id"] for line in out.read_text().splitlines()]
+    assert ids == [f"e{number}" for number in range(20)]
+    summary = json.loads(ended.out)
+    assert (summary["lines"], summary["scored"], summary["invalid"]) == (22, 20, 2)
+    assert summary["cost_usd"] == 0
+
+
+async def test_reads_standard_input_and_counts_no_forced_zero() -> None:
+    """A blank answer is not judged: its forced 0 is in the verdict, and in no mean."""
+    lines = f"{event()}\n{event('blank', answer='  ')}\n"
+    ended = await judgestream("judge", "-", "--metric", "coverage", stdin=lines.encode())
+    assert ended.code == 0, ended.err
+    first, second = (RESULT.validate_json(line) for line in ended.out.splitlines())
+    assert isinstance(first, Scored)
+    assert isinstance(second, Unscored)
+    assert second.verdict is not None
+    assert second.verdict["score"] == 0
+    assert f"1 scored, mean {first.score:.2f}" in ended.err
+
+
+async def test_an_outage_ends_in_an_error_after_a_while(events: Path) -> None:
+    """No verdict is made up: the endpoint is asked a few times, then it is an error. A check each pause is among the calls."""
+    async with judge_server(eiffel, status=503) as server:
+        ended = await judgestream(
+            "judge", str(events), "--metric", "coverage", "--base-url", server.url, "--model", "m"
+        )
+        assert 3 <= len(server.requests) <= 20
+    assert ended.code == 1
+    assert ended.out == ""
+    assert "503" in ended.err
+
+
+async def test_a_refused_key_is_bad_configuration(events: Path) -> None:
+    """No use in trying again."""
+    async with judge_server(eiffel, status=401) as server:
+        ended = await judgestream(
+            "judge", str(events), "--metric", "coverage", "--base-url", server.url, "--model", "m"
+        )
+        assert len(server.requests) == 1
+    assert ended.code == 2
+    assert ended.err.splitlines()[-1].startswith("error: ")
+
+
+async def test_a_prompt_pack_makes_a_metric_of_its_own(tmp_path: Path, events: Path) -> None:
+    """Its literal braces stay as they are, the known names are filled in."""
+    pack = tmp_path / "tone.yaml"
+    pack.write_text(
+        "score_range: [1, 5]\n"
+        "messages:\n"
+        "  - {role: system, content: "
+        '"Judge the tone. Reply as {\\"score\\": 1}."'
+        "}\n"
+        '  - {role: user, content: "Q: {question} A: {answer}"}\n'
+    )
+    async with judge_server(lambda _: '{"score": 4, "justification": "Friendly."}') as server:
+        ended = await judgestream(
+            "judge", str(events), "--metric", "tone", "--prompt-pack", str(pack), "--base-url", server.url
+        )
+        assert ended.code == 0, ended.err
+        system, user = (message["content"] for message in server.requests[0]["messages"])
+    assert system == 'Judge the tone. Reply as {"score": 1}.'
+    assert EIFFEL_ANSWER in user
+    assert json.loads(ended.out)["score"] == 4
+
+
+def written(path: Path, settings: dict[str, Any]) -> str:
+    path.write_text(json.dumps(settings))  # JSON is YAML
+    return str(path)
+
+
+async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
+    """The spare answers where the first does not; texts are redacted and bounded; 100 tokens at 1 and 10 at 2 USD a million."""
+    path = tmp_path / "events.jsonl"
+    answer = f"{EIFFEL_ANSWER} Write to ada@example.com."
+    path.write_text(f"{event(answer=answer)}\n{event('long', answer='x' * 200)}\n")
+    async with judge_server(eiffel, status=401) as first, judge_server(eiffel) as spare:
+        price = {"input": 1, "output": 2}
+        config = written(
+            tmp_path / "settings.yaml",
+            {
+                "judge": {
+                    "endpoints": [
+                        {
+                            "name": "first",
+                            "base_url": first.url,
+                            "model": "m",
+                            "usd_per_million_tokens": price,
+                        },
+                        {
+                            "name": "spare",
+                            "base_url": spare.url,
+                            "model": "m",
+                            "usd_per_million_tokens": price,
+                        },
+                    ],
+                    "redact": ["emails"],
+                    "max_answer_chars": 150,
+                }
+            },
+        )
+        ended = await judgestream("judge", str(path), "--metric", "coverage", "--config", config)
+        asked = [message["content"] for request in spare.requests for message in request["messages"]]
+    assert ended.code == 0, ended.err
+    judged, too_long = (RESULT.validate_json(line) for line in ended.out.splitlines())
+    assert judged.judge is not None
+    assert (judged.judge.endpoint, judged.judge.fallback) == ("spare", True)
+    assert judged.cost_usd == pytest.approx(120e-6)
+    assert isinstance(too_long, Failed)
+    assert too_long.error_type == "context_too_long"
+    assert "ada@example.com" not in "".join(asked)
+    assert "[email]" in "".join(asked)
+
+
+async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path) -> None:
+    """With its pack and range, under its name there; a verdict that was kept needs no second call."""
+    (tmp_path / "tone.yaml").write_text('messages: [{role: user, content: "A: {answer}"}]')
+    async with judge_server(lambda _: '{"score": 7}') as server:
+        config = written(
+            tmp_path / "settings.yaml",
+            {
+                "metrics": {"tone": {"prompt_pack": str(tmp_path / "tone.yaml"), "score_range": [0, 9]}},
+                "judge": {
+                    "endpoints": [{"name": "only", "base_url": server.url, "model": "m"}],
+                    "cache": {"max_entries": 10, "file": str(tmp_path / "verdicts")},
+                },
+            },
+        )
+        ends = [
+            await judgestream("judge", str(events), "--metric", "tone", "--config", config) for _ in range(2)
+        ]
+        assert len(server.requests) == 1
+    results = [RESULT.validate_json(ended.out) for ended in ends]
+    assert [isinstance(result, Scored) and result.score for result in results] == [7, 7]
+    assert [result.judge is not None and result.judge.cached for result in results] == [False, True]
+
+
+async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> None:
+    """The endpoint is that of --base-url; a model without an address, or an unknown metric, is bad usage."""
+    config = written(tmp_path / "settings.yaml", {"judge": {"endpoints": [{"name": "none", "model": "m"}]}})
+    common = ("judge", str(events), "--config", config)
+    async with judge_server(eiffel) as server:
+        ended = await judgestream(*common, "--metric", "coverage", "--base-url", server.url)
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["judge"]["model_asked"] == "tower-judge"
+    ended = await judgestream(*common, "--metric", "coverage", "--model", "other")
+    assert ended.code == 2
+    assert "--model other needs --base-url beside --config" in ended.err
+    ended = await judgestream(*common, "--metric", "tone")
+    assert ended.code == 2
+    assert "--metric must be coverage or relevance, got 'tone'" in ended.err

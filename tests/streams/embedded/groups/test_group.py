@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streams.embedded.groups.coordinator import CommittedOffset, GroupCoordinator
+from streams.embedded.groups.group import Group, GroupState
+from streams.embedded.groups.members import Identity, JoinReply, JoinRequest
+from streams.embedded.protocol.codes import ErrorCode
+from tests.integration.deadlines import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_REQUEST = JoinRequest(
+    session_timeout_seconds=10,
+    rebalance_timeout_seconds=10,
+    member_id="",
+    instance_id=None,
+    protocol_type="consumer",
+    protocols={"range": b"range", "sticky": b"sticky"},
+    client_id="client",
+    client_host="127.0.0.1",
+    two_steps=False,
+)
+
+
+@pytest.fixture
+async def group() -> AsyncIterator[Group]:
+    group = Group("g")
+    yield group
+    group.close()
+
+
+def _who(reply: JoinReply) -> Identity:
+    return Identity(reply.member_id, reply.generation)
+
+
+async def _two_members(group: Group) -> tuple[JoinReply, JoinReply]:
+    """A group of two, waiting for the leader's assignment; the leader comes first."""
+    alone = await group.join(_REQUEST)
+    second = asyncio.create_task(group.join(_REQUEST))
+    await asyncio.sleep(0)
+    first = await group.join(replace(_REQUEST, member_id=alone.member_id))
+    return first, await second
+
+
+async def test_one_member_leads_itself(group: Group) -> None:
+    """It is given the list of members, that is itself, and what it assigns to itself."""
+    joined = await group.join(_REQUEST)
+    assert (joined.error, joined.generation, joined.leader_id) == (ErrorCode.NONE, 1, joined.member_id)
+    assert joined.members == ((joined.member_id, None, b"range"),)
+    synced = await group.sync(_who(joined), {joined.member_id: b"all"})
+    assert synced.assignment == b"all"
+    assert group.state is GroupState.STABLE
+
+
+async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
+    """The first hears of it with its heartbeat; the next generation begins when both have joined."""
+    alone = await group.join(_REQUEST)
+    await group.sync(_who(alone), {})
+    second = asyncio.create_task(group.join(_REQUEST))
+    await asyncio.sleep(0)
+    assert group.heartbeat(_who(alone)) is ErrorCode.REBALANCE_IN_PROGRESS
+    first = await group.join(replace(_REQUEST, member_id=alone.member_id))
+    other = await second
+    assert first.generation == other.generation == 2
+    assert first.leader_id == other.leader_id == first.member_id
+    assert len(first.members) == 2
+    assert other.members == ()
+
+    waiting = asyncio.create_task(group.sync(_who(other), {}))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await group.sync(_who(first), {first.member_id: b"1", other.member_id: b"2"})
+    assert (await waiting).assignment == b"2"
+
+
+async def test_an_id_is_given_first_where_the_client_knows_how(group: Group) -> None:
+    """The join with the promised id is the one that counts; the id works once."""
+    request = replace(_REQUEST, two_steps=True)
+    promised = await group.join(request)
+    assert promised.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert not group.members
+    joined = await group.join(replace(request, member_id=promised.member_id))
+    assert (joined.error, joined.member_id) == (ErrorCode.NONE, promised.member_id)
+    assert list(group.members) == [promised.member_id]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (replace(_REQUEST, member_id="nobody"), ErrorCode.UNKNOWN_MEMBER_ID),
+        (replace(_REQUEST, member_id="nobody", instance_id="i"), ErrorCode.UNKNOWN_MEMBER_ID),
+        (replace(_REQUEST, session_timeout_seconds=0), ErrorCode.INVALID_SESSION_TIMEOUT),
+        (replace(_REQUEST, session_timeout_seconds=1801), ErrorCode.INVALID_SESSION_TIMEOUT),
+        (replace(_REQUEST, protocols={}), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (replace(_REQUEST, protocols={"other": b""}), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (replace(_REQUEST, protocol_type="connect"), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+async def test_joins_that_are_refused(group: Group, request_: JoinRequest, error: ErrorCode) -> None:
+    """A refused member disturbs nobody: the group stays stable."""
+    joined = await group.join(_REQUEST)
+    await group.sync(_who(joined), {})
+    assert (await group.join(request_)).error is error
+    assert group.state is GroupState.STABLE
+
+
+async def test_a_group_without_a_name_is_refused() -> None:
+    """The empty name means no group."""
+    assert (await Group("").join(_REQUEST)).error is ErrorCode.INVALID_GROUP_ID
+
+
+async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
+    """Of those that all know: one votes range, two vote sticky."""
+    first = await group.join(replace(_REQUEST, protocols={"mine": b"", "range": b"", "sticky": b""}))
+    likes_sticky = replace(_REQUEST, protocols={"sticky": b"", "range": b""})
+    others = [asyncio.create_task(group.join(likes_sticky)) for _ in range(2)]
+    await asyncio.sleep(0)
+    again = replace(_REQUEST, member_id=first.member_id, protocols={"range": b"", "sticky": b""})
+    assert (await group.join(again)).protocol == "sticky"
+    await asyncio.gather(*others)
+
+
+async def test_requests_out_of_step(group: Group) -> None:
+    """A wrong generation and an unknown member are told apart, for heartbeats, commits and syncs."""
+    joined = await group.join(_REQUEST)
+    await group.sync(_who(joined), {})
+    stale = Identity(joined.member_id, joined.generation - 1)
+    stranger = Identity("nobody", joined.generation)
+    for who, error in [(stale, ErrorCode.ILLEGAL_GENERATION), (stranger, ErrorCode.UNKNOWN_MEMBER_ID)]:
+        assert group.heartbeat(who) is error
+        assert group.check_commit(who) is error
+        assert (await group.sync(who, {})).error is error
+
+
+async def test_commits_while_the_group_changes(group: Group) -> None:
+    """Members may commit until the next generation begins, not between its begin and its assignment."""
+    anybody = Identity("", -1)
+    assert group.check_commit(anybody) is ErrorCode.NONE
+    first, _ = await _two_members(group)
+    assert group.check_commit(_who(first)) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.check_commit(anybody) is ErrorCode.UNKNOWN_MEMBER_ID
+    await group.sync(_who(first), {})
+    assert group.check_commit(_who(first)) is ErrorCode.NONE
+
+
+async def test_a_lost_reply_is_given_again(group: Group) -> None:
+    """A member that joins again unchanged gets the same generation, and nobody is disturbed."""
+    first, second = await _two_members(group)
+    assert await group.join(replace(_REQUEST, member_id=first.member_id)) == first
+    await group.sync(_who(first), {})
+    assert await group.join(replace(_REQUEST, member_id=second.member_id)) == second
+    assert group.state is GroupState.STABLE
+
+
+async def test_the_silent_are_taken_out_and_the_waiting_are_not(group: Group) -> None:
+    """Who waits for an answer cannot send heartbeats; who could and did not is gone."""
+    first, second = await _two_members(group)
+    waiting = asyncio.create_task(group.sync(_who(second), {}))
+    await asyncio.sleep(0)
+    group.expire(asyncio.get_running_loop().time() + 11)
+    assert list(group.members) == [second.member_id]
+    assert (await waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.heartbeat(_who(first)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_who_does_not_join_in_time_is_left_out(group: Group) -> None:
+    """The rebalance timeout ends the wait for a member that is alive but does not come back."""
+    slow = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
+    await group.sync(_who(slow), {})
+    quick = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
+    assert list(group.members) == [quick.member_id]
+    assert quick.leader_id == quick.member_id
+
+
+async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
+    """The members that wait for its assignment are told to join again."""
+    alone = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
+    short = replace(_REQUEST, rebalance_timeout_seconds=0.05)
+    other = asyncio.create_task(group.join(short))
+    await asyncio.sleep(0)
+    await group.join(replace(short, member_id=alone.member_id))
+    follower = await other
+    synced = await group.sync(_who(follower), {})
+    assert synced.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert list(group.members) == [follower.member_id]
+
+
+async def test_leaving(group: Group) -> None:
+    """The others share anew; the last one leaves an empty group behind."""
+    first, second = await _two_members(group)
+    await group.sync(_who(first), {})
+    assert group.leave(second.member_id) is ErrorCode.NONE
+    assert group.heartbeat(_who(first)) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.leave(second.member_id) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.leave("", "no such instance") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.leave(first.member_id) is ErrorCode.NONE
+    assert group.state is GroupState.EMPTY
+
+
+async def test_a_promise_that_is_not_taken_up_holds_nobody_up(group: Group) -> None:
+    """A client that got an id and never came back delays the others until its session would have ended."""
+    await group.join(replace(_REQUEST, two_steps=True, session_timeout_seconds=1))
+    waiting = asyncio.create_task(group.join(_REQUEST))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    group.expire(asyncio.get_running_loop().time() + 2)
+    assert (await waiting).error is ErrorCode.NONE
+
+
+async def test_a_static_member_can_be_sent_away_by_name(group: Group) -> None:
+    """An administrator knows the instance id, not the member id."""
+    joined = await group.join(replace(_REQUEST, instance_id="one"))
+    assert group.leave("wrong", "one") is ErrorCode.FENCED_INSTANCE_ID
+    assert group.leave("", "one") is ErrorCode.NONE
+    assert joined.member_id not in group.members
+
+
+async def test_silence_while_the_loop_stood_still_is_nobodys_fault() -> None:
+    """A program that blocks the event loop for longer than a session keeps its members."""
+    coordinator = GroupCoordinator()
+    group = coordinator.find_or_create("g")
+    joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.3))
+    await group.sync(_who(joined), {})
+    watching = asyncio.create_task(coordinator.watch_sessions())
+    await asyncio.sleep(0)
+    time.sleep(0.5)  # noqa: ASYNC251 - blocking the loop is the point
+    for _ in range(10):  # the watcher runs before the heartbeat that was waiting in a socket
+        await asyncio.sleep(0)
+    assert group.heartbeat(_who(joined)) is ErrorCode.NONE
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    coordinator.close()
+
+
+async def test_sessions_end_by_themselves() -> None:
+    """The watcher takes silent members out."""
+    coordinator = GroupCoordinator()
+    group = coordinator.find_or_create("g")
+    joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.05))
+    await group.sync(_who(joined), {})
+    watching = asyncio.create_task(coordinator.watch_sessions())
+    await until(lambda: not group.members, "the member is gone", deadline_seconds=5)
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+
+
+def test_offsets_are_kept_by_group_topic_and_partition() -> None:
+    """A deleted topic takes its offsets along; a deleted group all of them."""
+    coordinator = GroupCoordinator()
+    coordinator.find_or_create("g")
+    coordinator.commit("g", "kept", 0, CommittedOffset(5, "note"))
+    coordinator.commit("g", "gone", 1, CommittedOffset(6, None))
+    coordinator.forget_topic("gone")
+    assert coordinator.committed("g") == {("kept", 0): CommittedOffset(5, "note")}
+    assert coordinator.committed("other") == {}
+    assert coordinator.delete("g") is ErrorCode.NONE
+    assert coordinator.committed("g") == {}
+    assert coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_group_with_members_cannot_be_deleted() -> None:
+    """It would take the ground from under them."""
+    coordinator = GroupCoordinator()
+    await coordinator.find_or_create("g").join(_REQUEST)
+    assert coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP
+    coordinator.close()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from streams.embedded.errors import RefusedError
+from streams.embedded.log.topics import Topics
+from streams.embedded.protocol.codes import ErrorCode
+
+
+@pytest.fixture
+def topics() -> Topics:
+    return Topics(default_partitions=4, max_message_bytes=1000, max_bytes_per_partition=None)
+
+
+@pytest.mark.parametrize("name", ["qa.events", "a", "A_b-c.9", "x" * 249])
+def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
+    """They can be created once, and the second time they exist."""
+    assert len(topics.create(name).partitions) == 4
+    assert name in topics
+    with pytest.raises(RefusedError) as refused:
+        topics.create(name)
+    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250, "new\nline", "end\n"])
+def test_names_that_kafka_does_not_allow(topics: Topics, name: str) -> None:
+    """They are refused with what would be allowed."""
+    with pytest.raises(RefusedError, match="1-249 of the characters") as refused:
+        topics.create(name)
+    assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("count", [0, -2, 10_001])
+def test_partition_counts_out_of_range(topics: Topics, count: int) -> None:
+    """1 to 10,000 partitions."""
+    with pytest.raises(RefusedError) as refused:
+        topics.create("t", count)
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize("count", [1, 2, 10_001])
+def test_a_topic_only_grows(topics: Topics, count: int) -> None:
+    """A topic of two partitions cannot be given one, the same, or too many."""
+    topics.create("t", 2)
+    with pytest.raises(RefusedError) as refused:
+        topics.extend("t", count)
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+    assert len(topics.get("t").partitions) == 2
+
+
+def test_only_looking_changes_nothing(topics: Topics) -> None:
+    """`validate_only` checks and leaves everything as it was."""
+    topics.create("new", validate_only=True)
+    assert "new" not in topics
+    topics.create("t", 2)
+    topics.extend("t", 3, validate_only=True)
+    assert len(topics.get("t").partitions) == 2
+    topics.get("t").configure({"max.message.bytes": "5"}, validate_only=True)
+    assert topics.get("t").settings()["max.message.bytes"] == ("1000", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("retention.bytes", "-2")]
+)
+def test_settings_out_of_range(topics: Topics, name: str, value: str) -> None:
+    """The two settings that are acted upon are checked; the topic is not created."""
+    with pytest.raises(RefusedError, match=name) as refused:
+        topics.create("t", 1, {name: value})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert "t" not in topics
+
+
+def test_settings_are_shown_with_their_source(topics: Topics) -> None:
+    """Own values and defaults are told apart; unknown ones are kept."""
+    settings = topics.create("t", 1, {"retention.ms": "7", "retention.bytes": "50"}).settings()
+    assert settings == {
+        "max.message.bytes": ("1000", True),
+        "retention.bytes": ("50", False),
+        "retention.ms": ("7", False),
+    }
+
+
+@pytest.mark.parametrize(("name", "index"), [("t", 2), ("t", -1), ("unknown", 0)])
+def test_partitions_that_are_not_there(topics: Topics, name: str, index: int) -> None:
+    """A wrong topic and a wrong partition are the same error in the protocol."""
+    topics.create("t", 2)
+    assert not topics.has(name, index)
+    with pytest.raises(RefusedError) as refused:
+        topics.partition(name, index)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streams.embedded.apis.data import DataApis
+from streams.embedded.apis.groups import GroupApis
+from streams.embedded.apis.topics import TopicApis
+from streams.embedded.errors import MalformedRequestError
+from streams.embedded.groups.coordinator import GroupCoordinator
+from streams.embedded.log.topics import Topics
+from streams.embedded.protocol.codes import ApiKey, ErrorCode
+from streams.embedded.protocol.server import ApiTable
+from streams.embedded.protocol.wire import Reader, Writer
+from streams.embedded.threaded import broker_in_thread
+from tests.integration.wire_client import WireClient, partition_leaders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def bootstrap_servers() -> Iterator[str]:
+    with broker_in_thread(topics={"t": 1}) as servers:
+        yield servers
+
+
+def _request(key: int, version: int, body: bytes = b"") -> bytes:
+    return struct.pack(">hhih", key, version, 7, -1) + body
+
+
+def _framed(request: bytes) -> bytes:
+    return struct.pack(">i", len(request)) + request
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "a request must have"),
+        (struct.pack(">i", -1), "a request must have"),
+        (struct.pack(">i", 7) + b"1234567", "a request must have"),
+        (struct.pack(">i", 2**31 - 1), "it announces 2147483647"),
+        (_framed(_request(9999, 0)), "request type 9999"),
+        (_framed(_request(ApiKey.FETCH, 99)), "FETCH version 99"),
+        (_framed(_request(ApiKey.FETCH, 4, b"\x00")), "bytes wanted"),
+        (_framed(_request(ApiKey.METADATA, 4, b"\x00\x00\x00\x01\x00\x02\xff\xff\x00")), "UTF-8"),
+    ],
+)
+def test_a_bad_client_is_disconnected_and_the_others_go_on(
+    bootstrap_servers: str, caplog: pytest.LogCaptureFixture, sent: bytes, reason: str
+) -> None:
+    """Its connection is closed with one line in the log; a good client beside it notices nothing."""
+    host, port = bootstrap_servers.split(":")
+    with (
+        caplog.at_level(logging.WARNING, logger="streams.embedded"),
+        WireClient(bootstrap_servers) as good,
+        socket.create_connection((host, int(port)), timeout=10) as bad,
+    ):
+        bad.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):
+            assert bad.recv(100) == b""
+        assert partition_leaders(good, "t") == (ErrorCode.NONE, [0])
+    (record,) = caplog.records
+    assert reason in record.getMessage()
+    assert record.levelno == logging.WARNING
+
+
+def test_a_client_that_hangs_up_is_no_news(bootstrap_servers: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Closing in the middle of a request is not worth a line."""
+    host, port = bootstrap_servers.split(":")
+    with caplog.at_level(logging.DEBUG, logger="streams.embedded"):
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(struct.pack(">i", 100) + b"half")
+        with WireClient(bootstrap_servers) as good:
+            assert partition_leaders(good, "t") == (ErrorCode.NONE, [0])
+    assert not caplog.records
+
+
+def test_unknown_versions_of_the_version_request(bootstrap_servers: str) -> None:
+    """The answer is in the oldest encoding, says so, and lists what is supported: clients then ask again."""
+    with WireClient(bootstrap_servers) as client:
+        answer = client.call(ApiKey.API_VERSIONS, 4, Writer())
+        assert answer.int16() == ErrorCode.UNSUPPORTED_VERSION
+        versions = {
+            key: (low, high)
+            for key, low, high in answer.array(lambda: (answer.int16(), answer.int16(), answer.int16()))
+        }
+        assert answer.remaining == 0
+    assert set(versions) == set(ApiKey)
+    assert all(low <= high for low, high in versions.values())
+
+
+def _table() -> ApiTable:
+    topics = Topics(default_partitions=1, max_message_bytes=1000, max_bytes_per_partition=None)
+    topics.create("t")
+    coordinator = GroupCoordinator()
+    return ApiTable(
+        (
+            *DataApis(topics).table(),
+            *TopicApis(topics, coordinator, lambda: ("127.0.0.1", 1), auto_create_topics=True).table(),
+            *GroupApis(coordinator, topics).table(),
+        )
+    )
+
+
+_BODIES = st.binary(max_size=60) | st.lists(
+    st.sampled_from(
+        [b"\x00\x01t", b"\x00\x00\x00\x01", b"\x00\x00\x00\x00", b"\xff\xff", b"\x00", b"\x7f\xff\xff\xff"]
+    ),
+    max_size=16,
+).map(b"".join)
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(key=st.sampled_from(sorted(ApiKey)), version=st.integers(0, 11), body=_BODIES)
+def test_any_bytes_are_answered_or_refused(key: int, version: int, body: bytes) -> None:
+    """No request, however it is made, ends in an error other than a MalformedRequestError."""
+
+    async def answer() -> None:
+        with contextlib.suppress(MalformedRequestError, TimeoutError):  # a fetch or a join may wait, rightly
+            await asyncio.wait_for(_table().answer(_request(key, version, body), "127.0.0.1"), 0.005)
+
+    asyncio.run(answer())
+
+
+@settings(max_examples=100)
+@given(data=st.binary(max_size=30))
+def test_any_header_is_answered_or_refused(data: bytes) -> None:
+    """The same for the bytes before the body."""
+
+    async def answer() -> None:
+        with contextlib.suppress(MalformedRequestError, TimeoutError):
+            await asyncio.wait_for(_table().answer(data, "127.0.0.1"), 0.005)
+
+    asyncio.run(answer())
+
+
+def test_a_defect_in_one_answer_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An unforeseen error closes the one connection and is logged with its traceback."""
+
+    def broken(self: Reader) -> int:
+        del self
+        raise ZeroDivisionError
+
+    with broker_in_thread(topics={"t": 1}) as servers, WireClient(servers) as good:
+        with WireClient(servers) as unlucky:
+            monkeypatch.setattr(Reader, "int64", broken)
+            body = Writer()
+            body.int32(-1)
+            body.int32(1)  # one topic with one partition, whose time cannot be read
+            body.string("t")
+            body.int32(1)
+            body.int32(0)
+            body.int32(0)
+            with pytest.raises(ConnectionError):
+                unlucky.call(ApiKey.LIST_OFFSETS, 1, body)
+            monkeypatch.undo()
+        assert partition_leaders(good, "t") == (ErrorCode.NONE, [0])
+    deadline = time.monotonic() + 5
+    while not caplog.records and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [record.exc_info is not None for record in caplog.records] == [True]

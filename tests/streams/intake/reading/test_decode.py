@@ -1,0 +1,354 @@
+"""Records to events: what is accepted, what is filled in, and what is refused with which words."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas import QAEvent
+from streams.errors import DecodeError
+from streams.intake.reading import Ingest
+
+INGEST = Ingest(max_event_bytes=4_194_304)
+BODY: dict[str, Any] = {"event_id": "e-1", "question": "Q?", "answer": "A."}
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = f"00-{TRACE}-{SPAN}-01".encode()
+DATA = Path(__file__).parents[4] / "shared" / "data"
+BINARY = [("ce_specversion", b"1.0"), ("ce_id", b"ce-1"), ("ce_time", b"2025-01-02T03:04:05Z")]
+STRUCTURED = {"specversion": "1.0", "type": "t", "source": "s", "id": "ce-1", "time": "2025-01-02T03:04:05Z"}
+CE_TIME = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def encode(**fields: Any) -> bytes:
+    return orjson.dumps(BODY | fields)
+
+
+def refusal(value: bytes | None, headers: Any = (), ingest: Ingest = INGEST) -> DecodeError:
+    with pytest.raises(DecodeError) as caught:
+        ingest.decode(value, headers)
+    return caught.value
+
+
+def test_a_plain_event() -> None:
+    event = INGEST.decode(encode(labels={"app": "x"}, unknown={"a": [1]}, reference=None))
+    assert event == QAEvent(event_id="e-1", question="Q?", answer="A.", labels={"app": "x"})
+
+
+def test_blank_texts_are_accepted() -> None:
+    """Whether a metric can judge without them is the metric's to say."""
+    event = INGEST.decode(encode(question="", answer=" ", reference="", context={}))
+    assert (event.question, event.answer, event.reference, event.context) == ("", " ", "", {})
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_a_tombstone_is_undecodable(value: bytes | None) -> None:
+    error = refusal(value)
+    assert (error.reason, error.detail) == (
+        "undecodable",
+        "value: is empty (a tombstone); send an event as JSON",
+    )
+
+
+def test_an_event_of_5_mb_is_oversized() -> None:
+    """The message has limit, value and remedy."""
+    value = encode(answer="x" * 5_000_000)
+    error = refusal(value)
+    assert error.reason == "oversized"
+    assert error.detail == (
+        f"value: must have at most 4194304 bytes (got {len(value)}); send fewer pages or raise ingest.max_event_bytes"
+    )
+
+
+def test_the_limit_itself_fits() -> None:
+    value = encode()
+    assert Ingest(max_event_bytes=len(value)).decode(value).event_id == "e-1"
+    assert refusal(value, ingest=Ingest(max_event_bytes=len(value) - 1)).reason == "oversized"
+
+
+def test_a_context_of_2000_pages() -> None:
+    pages = {f"Page-{number}": "text " * 100 for number in range(2_000)}
+    assert INGEST.decode(encode(context=pages)).context == pages
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"not json", "value: is not valid JSON"),
+        (b'{"event_id": "e"', "value: is not valid JSON"),
+        (b"\xff\xfe{}", "value: is not valid JSON"),
+        (b'{"event_id":"e","question":"\xff","answer":""}', "value: is not valid JSON"),
+        (b'{"event_id":"e","question":"\\ud800","answer":""}', "value: is not valid JSON"),
+        (b'{"event_id":"e","question":"\xed\xa0\x80","answer":""}', "value: is not valid JSON"),
+        (b'{"event_id":"e","question":"q","answer":"a","n":NaN}', "value: is not valid JSON"),
+        (b'{"event_id":"e","question":"q","answer":"a","n":1e999}', "value: is not valid JSON"),
+        (b'{"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}", "value: is not valid JSON"),
+        (b"[" * 100_000, "value: is not valid JSON"),
+        (b"[]", "value: must be a JSON object (got a list)"),
+        (b"42", "value: must be a JSON object (got 42)"),
+        (b"null", "value: must be a JSON object (got nothing)"),
+        (b'"text"', "value: must be a JSON object (got 'text')"),
+        (b"{}", "event_id: "),
+        (b"\x00", "value: is not valid JSON"),
+        (b"\x00\x00\x00\x00\x07\x02\x08avro", "value: is not valid JSON"),
+    ],
+)
+def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
+    error = refusal(value)
+    assert error.reason == "undecodable"
+    assert error.detail.startswith(words)
+    assert len(error.detail) <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"question": None}, "question: must be text (got nothing); write text"),
+        ({"question": 5}, "question: must be text (got 5); write text"),
+        ({"event_id": ""}, "event_id: must have at least 1 characters (got ''); lengthen it"),
+        ({"event_id": 5}, "event_id: must be text (got 5); write text"),
+        (
+            {"event_id": "x" * 201},
+            f"event_id: must have at most 200 characters (got '{'x' * 79}...); shorten it",
+        ),
+        ({"context": ["a"]}, "context: must be a mapping (got a list); write a mapping"),
+        ({"context": {"Page-1": 5}}, "context.Page-1: must be text (got 5); write text"),
+        ({"trace_id": "abc"}, "trace_id: must match ^[0-9a-f]{32}$ (got 'abc'); use only what the pattern allows"),
+        ({"trace_id": 5}, "trace_id: must be text (got '5'); send it as W3C writes it or leave it out"),
+        ({"labels": [1]}, "labels: must be a mapping of short texts (got a list); mend the producer"),
+        (
+            {"labels": {"a": [1]}},
+            ("labels.a: must be text, a number or a truth value (got a list); mend the producer or map one value of it "
+             "by ingest.mapping"),
+        ),
+        (
+            {"labels": {str(number): "" for number in range(33)}},
+            "labels: labels must hold at most 32 entries, got 33 (got a mapping); drop some",
+        ),
+        ({"labels": {"x" * 65: ""}}, f"labels.{'x' * 65}: must have at most 64 characters (got '{'x' * 65}'); shorten it"),
+        (
+            {"occurred_at": "yesterday"},
+            ("occurred_at: must be a time as in RFC 3339 (got 'yesterday': Input should be a valid datetime or date, "
+             "input is too short); mend it or leave it out"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_bad_field_is_named_with_limit_value_and_remedy(fields: dict[str, Any], detail: str) -> None:
+    assert refusal(encode(**fields)).detail == detail
+
+
+def test_many_bad_fields_are_listed_and_cut() -> None:
+    detail = refusal(encode(context={f"Page-{number}": number for number in range(50)})).detail
+    assert detail.splitlines()[0] == "context.Page-0: must be text (got 0); write text"
+    assert detail.splitlines()[-1] == "and 45 more"
+
+
+def test_of_a_key_given_twice_the_last_counts() -> None:
+    assert INGEST.decode(b'{"event_id":"a","event_id":"b","question":"","answer":""}').event_id == "b"
+
+
+def test_nul_and_large_numbers_are_kept_out_of_the_way() -> None:
+    value = encode(answer="a\0b")[:-1] + b',"n":123456789012345678901234567890,"m":-1.5e300}'
+    assert INGEST.decode(value).answer == "a\0b"
+
+
+def test_a_time_that_utc_cannot_write_is_refused() -> None:
+    """Half a day before the year 1."""
+    detail = refusal(encode(occurred_at="0001-01-01T00:00:00+12:00")).detail
+    assert detail.startswith("occurred_at: must be a time as in RFC 3339 (got '0001-01-01T00:00:00+12:00'")
+
+
+def test_labels_become_short_texts() -> None:
+    """Numbers and truth values as JSON writes them, nulls absent, long values cut at 200 characters."""
+    labels = {"a": 1, "b": 1.5, "c": True, "d": None, "e": "x" * 300, "f": False, "g": ""}
+    assert INGEST.decode(encode(labels=labels)).labels == {
+        "a": "1",
+        "b": "1.5",
+        "c": "true",
+        "e": "x" * 200,
+        "f": "false",
+        "g": "",
+    }
+    assert INGEST.decode(encode(labels=None)).labels == {}
+
+
+@pytest.mark.parametrize(
+    ("given_time", "expected"),
+    [
+        ("2025-01-02T03:04:05Z", CE_TIME),
+        ("2025-01-02T03:04:05", CE_TIME),  # without an offset: UTC
+        ("2025-01-02T05:04:05+02:00", datetime(2025, 1, 2, 5, 4, 5, tzinfo=timezone(timedelta(hours=2)))),
+        (1735787045, CE_TIME),  # Unix time in seconds ...
+        (1735787045000, CE_TIME),  # ... and in milliseconds
+        (None, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),  # the record's timestamp
+        ("", datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),
+    ],
+)
+def test_times(given_time: Any, expected: datetime) -> None:
+    """Whatever the offset, the event has the moment in UTC."""
+    moment = INGEST.decode(encode(occurred_at=given_time), (), 1_700_000_000_000).occurred_at
+    assert moment == expected
+    assert moment is not None
+    assert moment.tzinfo is UTC
+
+
+@pytest.mark.parametrize("timestamp", [None, -1, 10**18])
+def test_no_time_anywhere(timestamp: int | None) -> None:
+    assert INGEST.decode(encode(), (), timestamp).occurred_at is None
+
+
+def test_trace_headers_count_before_the_body() -> None:
+    """The context is taken whole: a body's tracestate does not belong to a header's trace."""
+    value = encode(trace_id="1" * 32, span_id="2" * 16, tracestate="a=b")
+    event = INGEST.decode(value, [("traceparent", PARENT)])
+    assert (event.trace_id, event.span_id, event.tracestate) == (TRACE, SPAN, None)
+
+
+@pytest.mark.parametrize("header", [b"", b"00-zz", b"\xff", None])
+def test_a_malformed_trace_header_is_ignored(header: bytes | None) -> None:
+    event = INGEST.decode(encode(trace_id="1" * 32), [("traceparent", header), ("tracestate", b"x=y")])
+    assert (event.trace_id, event.span_id, event.tracestate) == ("1" * 32, None, None)
+
+
+def test_the_body_s_trace_is_put_in_its_one_form() -> None:
+    """Upper case is lowered; empty texts and ids of zeros are none; a tracestate too long is left behind."""
+    event = INGEST.decode(encode(trace_id=TRACE.upper(), span_id="", tracestate="x" * 513))
+    assert (event.trace_id, event.span_id, event.tracestate) == (TRACE, None, None)
+    assert INGEST.decode(encode(trace_id="0" * 32)).trace_id is None
+
+
+def test_confluents_wire_header_is_skipped() -> None:
+    assert INGEST.decode(b"\x00\x00\x00\x00\x07" + encode()).event_id == "e-1"
+
+
+class TestCloudEvents:
+    """Both modes, and what the envelope fills in."""
+
+    def test_binary(self) -> None:
+        """Id and time fill in what the body lacks."""
+        event = INGEST.decode(orjson.dumps({"question": "q", "answer": "a"}), BINARY)
+        assert (event.event_id, event.occurred_at) == ("ce-1", CE_TIME)
+        own = INGEST.decode(encode(occurred_at="2020-01-01T00:00:00Z"), BINARY)
+        assert own.event_id == "e-1"
+        assert own.occurred_at == datetime(2020, 1, 1, tzinfo=UTC)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            {"data": {"question": "q", "answer": "a"}},
+            {"data": '{"question": "q", "answer": "a"}'},
+            {"data_base64": base64.b64encode(b'{"question": "q", "answer": "a"}').decode()},
+        ],
+    )
+    @pytest.mark.parametrize(
+        "headers", [[], [("content-type", b"application/cloudevents+json; charset=UTF-8")]]
+    )
+    def test_structured(self, data: dict[str, Any], headers: list[tuple[str, bytes]]) -> None:
+        """By content type or by its attributes; data as an object, as text or in base64."""
+        event = INGEST.decode(orjson.dumps(STRUCTURED | data), headers)
+        assert (event.event_id, event.question, event.occurred_at) == ("ce-1", "q", CE_TIME)
+
+    def test_trace_attributes(self) -> None:
+        """Attributes of the envelope count before the data, headers before both."""
+        value = orjson.dumps(
+            STRUCTURED
+            | {"traceparent": PARENT.decode(), "tracestate": "a=b", "data": BODY | {"trace_id": "1" * 32}}
+        )
+        event = INGEST.decode(value)
+        assert (event.trace_id, event.span_id, event.tracestate) == (TRACE, SPAN, "a=b")
+        header = f"00-{'3' * 32}-{SPAN}-01".encode()
+        assert INGEST.decode(value, [("traceparent", header)]).trace_id == "3" * 32
+
+    def test_an_event_that_has_such_a_field_is_no_cloud_event(self) -> None:
+        assert INGEST.decode(encode(specversion="1.0", data={"a": 1})).event_id == "e-1"
+
+    @pytest.mark.parametrize(
+        ("envelope", "words"),
+        [
+            (STRUCTURED, "data: must be a JSON object in a structured CloudEvent (got nothing)"),
+            (STRUCTURED | {"data": [1]}, "data: must be a JSON object in a structured CloudEvent (got a list)"),
+            (STRUCTURED | {"data": "<xml/>"}, "data: is not valid JSON"),
+            (STRUCTURED | {"data_base64": "***"}, "data_base64: is not standard base64"),
+            (STRUCTURED | {"data_base64": "\u00e9"}, "data_base64: is not standard base64"),
+            (BODY, "specversion: is required in a structured CloudEvent"),
+        ],
+    )  # fmt: skip
+    def test_broken_envelopes(self, envelope: dict[str, Any], words: str) -> None:
+        error = refusal(orjson.dumps(envelope), [("content-type", b"application/cloudevents+json")])
+        assert error.detail.startswith(words)
+
+    def test_a_batch_is_refused(self) -> None:
+        error = refusal(b"[]", [("content-type", b"application/cloudevents-batch+json")])
+        assert error.detail.startswith("content-type: must not be a batch of CloudEvents")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+NAMES = [
+    *QAEvent.model_fields,
+    "specversion",
+    "type",
+    "source",
+    "id",
+    "data",
+    "data_base64",
+    "time",
+    "traceparent",
+]
+HEADERS = st.lists(
+    st.tuples(
+        st.sampled_from(["content-type", "ce_specversion", "ce_id", "ce_time", "traceparent", "tracestate", "x"]),
+        st.none() | st.binary(max_size=20) | st.sampled_from([b"application/cloudevents+json", b"1.0", PARENT]),
+    ),
+    max_size=4,
+)  # fmt: skip
+
+
+def accepted_or_refused(value: bytes | None, headers: Any, timestamp: int | None) -> None:
+    try:
+        event = INGEST.decode(value, headers, timestamp)
+    except DecodeError as error:
+        error.detail.encode()  # raises where the detail could not travel as JSON
+    else:
+        event.model_dump_json()
+
+
+@settings(deadline=None)
+@given(st.none() | st.binary(max_size=200), HEADERS, st.none() | st.integers())
+@example(b"\x00", [], None)
+@example(b"\x00\x00\x00\x00\x00", [], None)
+def test_any_bytes_are_accepted_or_refused(value: bytes | None, headers: Any, timestamp: int | None) -> None:
+    accepted_or_refused(value, headers, timestamp)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(NAMES), JSON | st.text(max_size=5)), HEADERS, st.none() | st.integers()
+)
+def test_any_json_is_accepted_or_refused(
+    document: dict[str, Any], headers: Any, timestamp: int | None
+) -> None:
+    try:
+        value = orjson.dumps(document)
+    except (TypeError, orjson.JSONEncodeError):
+        return  # a number that JSON readers may refuse
+    accepted_or_refused(value, headers, timestamp)
+
+
+@pytest.mark.parametrize("name", ["expertqa_events.jsonl", "nq_events.jsonl"])
+def test_real_events(name: str) -> None:
+    """Real answers in this form are all events."""
+    file = DATA / name
+    if not file.exists():
+        pytest.skip(f"{name} is not here")
+    lines = file.read_bytes().splitlines()
+    assert len([INGEST.decode(line) for line in lines]) == len(lines) > 100

@@ -1,0 +1,325 @@
+"""Push-down agrees with the full path: same events kept, same reasons for skipping."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.errors import DecodeError
+from streams.intake.conditions import LabelsCondition
+from streams.intake.pushdown import PushDown, push_down
+from streams.intake.reading import Ingest
+from streams.intake.sampling import Rule, SamplingKey, SamplingPolicy, SkipReason
+
+INGEST = Ingest(max_event_bytes=1_000)
+MAPPED = Ingest(
+    max_event_bytes=1_000,
+    mapping={"event_id": "id", "question": "q", "answer": "a", "labels.tenant": "who.tenant"},
+)
+SPAN = "b7ad6b7169203331"
+LOW = f"{'1' * 18}{'0' * 13}1"  # R = 1: kept by rate 1 alone
+HIGH = f"{'1' * 18}{'f' * 14}"  # R at the top: kept by any rate but 0
+GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold", "1", "true", "x" * 200]}), 1.0)
+NEVER = Rule("never", LabelsCondition.of({"tenant": ["none"], "app": ["a"]}), 0.0)
+
+
+@dataclass
+class Raw:
+    """What aiokafka hands over, as far as it is read."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Untouchable(Raw):
+    """A record whose body must not be read."""
+
+    def __init__(self, key: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> None:
+        self.key, self.headers = key, headers
+
+    @property
+    def value(self) -> bytes | None:  # type: ignore[override]  # the point of this class
+        raise AssertionError("the body was read")
+
+
+def body(**fields: Any) -> bytes:
+    return orjson.dumps({"event_id": "e", "question": "q", "answer": "a"} | fields)
+
+
+def traceparent(trace_id: str) -> tuple[str, bytes]:
+    return ("traceparent", f"00-{trace_id}-{SPAN}-01".encode())
+
+
+def full_path(policy: SamplingPolicy, ingest: Ingest, record: Raw) -> tuple[bool, SkipReason | None] | None:
+    """Decode and decide; None for a record that is no event."""
+    try:
+        event = ingest.decode(record.value, record.headers, 0)
+    except DecodeError:
+        return None
+    decision = policy.decide_event(event, record.key)
+    return decision.keep, decision.skip_reason
+
+
+def pushed(predicate: PushDown, record: Raw) -> tuple[bool, SkipReason | None]:
+    before = dict(predicate.skipped)
+    keep = predicate(record)
+    counted = [reason for reason, count in predicate.skipped.items() if count != before[reason]]
+    assert sum(predicate.skipped.values()) - sum(before.values()) == (not keep)
+    return keep, counted[0] if counted else None
+
+
+def test_nothing_to_decide_needs_no_predicate() -> None:
+    assert push_down(SamplingPolicy(), INGEST) is None
+    assert push_down(SamplingPolicy(rules=[GOLD]), INGEST) is None
+    assert push_down(SamplingPolicy(default_rate=0.5), INGEST) is not None
+
+
+def test_the_key_alone_decides_without_the_body() -> None:
+    """Both outcomes happen among a hundred keys at one half."""
+    policy = SamplingPolicy(default_rate=0.5, key="record_key")
+    predicate = PushDown(policy, INGEST)
+    kept = [predicate(Untouchable(str(number).encode())) for number in range(100)]
+    expected = [policy.decide(event_id="e", labels={}, record_key=str(n).encode()).keep for n in range(100)]
+    assert kept == expected
+    assert 0 < sum(kept) < 100
+    assert predicate.skipped == {"filtered": 0, "not_sampled": 100 - sum(kept)}
+
+
+@pytest.mark.parametrize(("trace_id", "keep"), [(LOW, False), (HIGH, True)])
+def test_a_trace_header_alone_decides_without_the_body(trace_id: str, keep: bool) -> None:
+    predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
+    assert predicate(Untouchable(b"k", [traceparent(trace_id)])) is keep
+
+
+def test_explicit_randomness_in_a_header_counts_before_the_trace_id() -> None:
+    predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
+    assert predicate(Untouchable(None, [traceparent(LOW), ("tracestate", b"ot=rv:ffffffffffffff")]))
+    assert not predicate(Untouchable(None, [traceparent(HIGH), ("tracestate", b"ot=rv:00000000000000")]))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, b"", b"not json", b"[]", b"\x00", b"\xff", body(event_id=5), body(trace_id=5), body(labels=[1]),
+     body(labels={"tenant": [1]}), b"[" * 500, b" " * 1_001, b'{"question":"q","answer":"a"}'],
+)  # fmt: skip
+def test_what_cannot_be_read_is_delivered(value: bytes | None) -> None:
+    """It becomes a dead letter; here even at rate 0, and with labels that matter."""
+    predicate = PushDown(SamplingPolicy(default_rate=0, rules=[NEVER]), INGEST)
+    assert predicate(Raw(value))
+    assert sum(predicate.skipped.values()) == 0
+
+
+def test_a_broken_event_whose_sampling_fields_say_skip_is_skipped() -> None:
+    """It lacks question and answer, which sampling does not look at."""
+    predicate = PushDown(SamplingPolicy(default_rate=0.01), INGEST)
+    assert not predicate(Raw(orjson.dumps({"event_id": "e", "trace_id": LOW})))
+
+
+@pytest.mark.parametrize("trace_id", [LOW, HIGH])
+@pytest.mark.parametrize("key", ["auto", "record_key"])
+@pytest.mark.parametrize(
+    ("label", "stratum"),
+    [
+        ("gold", "gold"),
+        (1, "gold"),
+        (1.0, "default"),
+        (True, "gold"),
+        (False, "default"),
+        (None, "default"),
+        ("x" * 300, "gold"),  # cut to 200
+        ("x" * 199, "default"),
+        (2**70, "default"),
+        ("none", "never"),
+    ],
+)
+def test_labels_of_every_kind(label: Any, stratum: str, key: SamplingKey, trace_id: str) -> None:
+    """The label is compared as the text that it becomes in the event."""
+    policy = SamplingPolicy(default_rate=0.01, rules=[GOLD, NEVER], key=key)
+    text = (
+        b'{"event_id":"e","question":"q","answer":"a","trace_id":"%s","labels":{"app":"a","tenant":%s}}'
+        % (
+            trace_id.encode(),
+            str(label).encode() if label == 2**70 else orjson.dumps(label),
+        )
+    )
+    record = Raw(text, key=b"k")
+    event = INGEST.decode(text)
+    assert policy.decide_event(event, b"k").stratum == stratum
+    assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
+
+
+@pytest.mark.parametrize(
+    ("fields", "keep"),
+    [
+        ({"trace_id": HIGH}, True),
+        ({"trace_id": HIGH.upper()}, True),
+        ({"trace_id": LOW}, False),
+        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff"}, True),
+        ({"trace_id": LOW, "tracestate": "ot=rv:ffffffffffffff," + "x" * 500}, False),  # too long to carry
+        ({"tracestate": "ot=rv:ffffffffffffff"}, False),  # means nothing without a trace
+        ({"trace_id": "0" * 32}, False),
+        ({"trace_id": ""}, False),
+    ],
+)
+def test_the_trace_context_of_the_body(fields: dict[str, Any], keep: bool) -> None:
+    """The first seven bytes of SHA-256 of "e" are 3f79bb7b435b05, a quarter of the range: below 0.99."""
+    policy = SamplingPolicy(default_rate=0.01)
+    record = Raw(body(**fields))
+    assert pushed(PushDown(policy, INGEST), record) == full_path(policy, INGEST, record)
+    assert PushDown(policy, INGEST)(record) is keep
+
+
+def test_a_label_name_that_no_struct_can_have() -> None:
+    """A quote in a name leaves the exact way only."""
+    policy = SamplingPolicy(default_rate=0, rules=[Rule("odd", LabelsCondition.of({'a"\n': ["x"]}), 1.0)])
+    predicate = PushDown(policy, INGEST)
+    assert predicate(Raw(body(labels={'a"\n': "x"})))
+    assert not predicate(Raw(body(labels={'a"\n': "y"})))
+
+
+def test_envelopes_and_mappings_go_the_exact_way() -> None:
+    """Where an envelope or a mapping says where the fields are, the trace id inside decides."""
+    policy = SamplingPolicy(default_rate=0.01, rules=[GOLD])
+    structured = {"specversion": "1.0", "type": "t", "source": "s", "id": "e", "trace_id": HIGH}
+    inner = {"question": "q", "answer": "a", "trace_id": LOW}
+    wrapped = Raw(orjson.dumps(structured | {"data": inner}))
+    binary = Raw(orjson.dumps(inner), headers=[("ce_specversion", b"1.0"), ("ce_id", b"e")])
+    confluent = Raw(b"\x00\x00\x00\x00\x01" + body(trace_id=LOW))
+    for record in (wrapped, binary, confluent):
+        assert pushed(PushDown(policy, INGEST), record) == (False, "not_sampled")
+    mapped = Raw(orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW, "who": {"tenant": "gold"}}))
+    assert pushed(PushDown(policy, MAPPED), mapped) == (True, None)
+    plain = Raw(orjson.dumps({"id": 7, "q": "q", "a": "a", "trace_id": LOW}))
+    assert pushed(PushDown(policy, MAPPED), plain) == (False, "not_sampled")
+
+
+def test_text_that_an_expression_makes_and_utf8_cannot_write_is_delivered() -> None:
+    ingest = Ingest(max_event_bytes=1_000, mapping={"event_id": '`"\\ud800"`'})
+    assert PushDown(SamplingPolicy(default_rate=0), ingest)(Raw(body()))
+
+
+TRACE_IDS = st.sampled_from([LOW, HIGH, HIGH.upper(), "0" * 32, "", None]) | st.text(
+    "0123456789abcdef", min_size=32, max_size=32
+)
+STATES = st.sampled_from(["ot=rv:ffffffffffffff", "ot=rv:00000000000000", "a=b", "x" * 600, "", None])
+LABELS = st.dictionaries(
+    st.sampled_from(["tenant", "app", "other"]),
+    st.sampled_from(["gold", "none", "a", "x" * 200, "x" * 201, 1, 1.0, -0.0, 10**20, 1e22, True, None, ""]),
+)
+# The names of both shapes, so that either way of reading finds an event.
+TEXTS = {"question": "q", "answer": "a", "q": "q", "a": "a"}
+EVENTS = st.fixed_dictionaries(
+    {name: st.just(text) for name, text in TEXTS.items()}
+    | {"event_id": st.text(min_size=1, max_size=3), "id": st.text(min_size=1, max_size=3) | st.integers()},
+    optional={
+        "trace_id": TRACE_IDS,
+        "tracestate": STATES,
+        "labels": LABELS | st.none(),
+        "who": LABELS,
+    },
+)
+ENVELOPES = st.fixed_dictionaries(
+    {
+        "specversion": st.just("1.0"),
+        "type": st.just("t"),
+        "source": st.just("s"),
+        "id": st.just("ce"),
+        "data": EVENTS,
+    },
+    optional={
+        "traceparent": st.sampled_from([f"00-{LOW}-{SPAN}-01", f"00-{HIGH}-{SPAN}-01", "bad"]),
+        "tracestate": STATES,
+        # What an event would have here must not be taken for the event's own.
+        "event_id": st.just("outer"),
+        "trace_id": TRACE_IDS,
+        "labels": LABELS,
+    },
+)
+ODDITIES: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(
+        ["event_id", "trace_id", "tracestate", "labels", "specversion", "question", "data", "id"]
+    ),
+    st.sampled_from(["", None, 5, "bad", [], {}, {"tenant": [1]}, {"app": [1]}]),
+    min_size=1,
+    max_size=2,
+)
+DOCUMENTS = st.one_of(
+    EVENTS,
+    EVENTS,
+    ENVELOPES,
+    st.builds(lambda document, odd: document | odd, EVENTS | ENVELOPES, ODDITIES),
+)
+TRACE_HEADERS: st.SearchStrategy[list[tuple[str, bytes | None]]] = st.sampled_from(
+    [
+        [],
+        [],
+        [traceparent(LOW)],
+        [traceparent(HIGH)],
+        [traceparent(HIGH), ("tracestate", b"ot=rv:00000000000000")],
+        [("tracestate", b"ot=rv:ffffffffffffff")],
+        [("traceparent", b"bad"), ("ce_traceparent", traceparent(HIGH)[1])],
+        [traceparent(LOW), traceparent(LOW)],
+    ]
+)
+OTHER_HEADERS: st.SearchStrategy[list[tuple[str, bytes | None]]] = st.sampled_from(
+    [
+        [],
+        [],
+        [("content-type", b"application/json"), ("x", None)],
+        [("content-type", b"application/cloudevents+json")],
+        [("ce_specversion", b"1.0"), ("ce_id", b"ce-1")],
+    ]
+)
+POLICIES = [
+    SamplingPolicy(default_rate=rate, rules=rules, key=key)
+    for rate in (0.0, 0.01, 0.5)
+    for rules in ((), (GOLD,), (NEVER, GOLD))
+    for key in ("auto", "record_key")
+]
+
+CASES = [(policy, ingest, PushDown(policy, ingest)) for policy in POLICIES for ingest in (INGEST, MAPPED)]
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    DOCUMENTS,
+    TRACE_HEADERS,
+    OTHER_HEADERS,
+    st.sampled_from([None, b"", b"k", b"key-2"]),
+    st.sampled_from([b"", b"", b"\x00\x00\x00\x00\x01"]),
+)
+def test_push_down_says_what_the_full_path_says(
+    document: dict[str, Any],
+    trace_headers: list[tuple[str, bytes | None]],
+    other_headers: list[tuple[str, bytes | None]],
+    key: bytes | None,
+    prefix: bytes,
+) -> None:
+    """For every record that is an event, under every policy: kept or not, and why not."""
+    # The standard library writes integers of any size, which orjson does not.
+    value = prefix + json.dumps(document, ensure_ascii=False).encode()
+    record = Raw(value, key=key, headers=[*other_headers, *trace_headers])
+    for policy, ingest, predicate in CASES:
+        expected = full_path(policy, ingest, record)
+        if expected is not None:
+            assert pushed(predicate, record) == expected
+
+
+@settings(deadline=None)
+@given(st.none() | st.binary(max_size=60), TRACE_HEADERS, OTHER_HEADERS)
+def test_any_bytes_get_an_answer(
+    value: bytes | None,
+    trace_headers: list[tuple[str, bytes | None]],
+    other_headers: list[tuple[str, bytes | None]],
+) -> None:
+    record = Raw(value, headers=[*other_headers, *trace_headers])
+    for _, _, predicate in CASES:
+        assert predicate(record) in {True, False}

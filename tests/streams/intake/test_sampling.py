@@ -1,0 +1,211 @@
+"""Consistent probability sampling: exact thresholds, the sources of randomness, strata."""
+
+from __future__ import annotations
+
+import hashlib
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas import QAEvent
+from streams.intake.conditions import LabelsCondition
+from streams.intake.sampling import (
+    DEFAULT_STRATUM,
+    RANGE,
+    Decision,
+    Rule,
+    SamplingPolicy,
+    event_randomness,
+    hashed_randomness,
+    probability,
+    random_value,
+    threshold,
+    trace_randomness,
+)
+
+RATES = st.floats(min_value=0, max_value=1)
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+GOLD = Rule("gold", LabelsCondition.of({"tenant": ["gold"]}), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        (0, RANGE),  # none: R never reaches 2^56
+        (1, 0),  # all
+        (0.5, 1 << 55),
+        (0.25, 3 << 54),
+        (Fraction(1, 3), RANGE - 24019198012642646),  # 2^56/3 = 24019198012642645.33, rounded up
+        (2.0**-56, RANGE - 1),  # one value of R
+        (5e-324, RANGE - 1),  # never rounded to none
+        (2.0**-57, RANGE - 1),
+    ],
+)
+def test_thresholds(rate: Fraction | float, expected: int) -> None:
+    assert threshold(rate) == expected
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, Fraction(-1, 10**30)])
+def test_a_rate_outside_is_refused(rate: Fraction | float) -> None:
+    with pytest.raises(ValueError, match="rate must be from 0 to 1, got"):
+        threshold(rate)
+
+
+@settings(deadline=None)
+@given(RATES)
+def test_the_probability_is_what_the_threshold_says(rate: float) -> None:
+    """P = (2^56 - T) / 2^56, never below the rate and less than 2^-56 above it."""
+    exact = probability(threshold(rate))
+    assert exact == Fraction(RANGE - threshold(rate), RANGE)
+    assert 0 <= exact - Fraction(rate) < Fraction(1, RANGE)
+
+
+@settings(deadline=None)
+@given(RATES, RATES, st.text(min_size=1, max_size=20))
+def test_raising_a_rate_never_drops_an_event(first: float, second: float, event_id: str) -> None:
+    low, high = sorted((first, second))
+    kept = [
+        SamplingPolicy(default_rate=rate).decide(event_id=event_id, labels={}).keep for rate in (low, high)
+    ]
+    assert kept != [True, False]
+
+
+@settings(deadline=None)
+@given(RATES, RATES, st.integers(0, RANGE - 1))
+def test_what_a_metric_keeps_is_part_of_what_sampling_keeps(
+    rate: float, share: float, randomness: int
+) -> None:
+    """The product of both rates is exact, and so is the probability that is made of it."""
+    event = Decision(
+        randomness=randomness, rate=Fraction(rate), threshold=threshold(rate), stratum="s", policy="p"
+    )
+    own = event.for_metric(share)
+    assert own.keep <= event.keep
+    assert own.threshold == threshold(Fraction(rate) * Fraction(share))
+    assert own.probability == probability(own.threshold)
+    assert (own.stratum, own.policy) == ("s", "p")
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.1, 0.01])
+def test_frequencies_are_near_the_rate(rate: float) -> None:
+    """Of 100,000 hashed ids within five standard deviations, sqrt(n p (1 - p))."""
+    limit, count = threshold(rate), 100_000
+    kept = sum(hashed_randomness(f"event-{number}".encode()) >= limit for number in range(count))
+    assert abs(kept - count * rate) < 5 * (count * rate * (1 - rate)) ** 0.5
+
+
+@pytest.mark.parametrize(("rate", "kept"), [(0, False), (1, True)])
+@pytest.mark.parametrize("tail", ["0" * 13 + "1", "0" * 14, "f" * 14])
+def test_none_and_all_hold_for_every_randomness(rate: float, kept: bool, tail: str) -> None:
+    decision = SamplingPolicy(default_rate=rate).decide(event_id="e", trace_id="1" * 18 + tail, labels={})
+    assert decision.keep is kept
+    assert decision.skip_reason == (None if kept else "filtered")
+
+
+def test_the_trace_id_gives_its_last_56_bits() -> None:
+    """14 digits from the right: 48 eb 21 1c 80 31 9c."""
+    assert trace_randomness(TRACE, None) == 0x48EB211C80319C
+    assert event_randomness("e", TRACE, None) == 0x48EB211C80319C
+
+
+@pytest.mark.parametrize("trace_id", [None, "", "0" * 32, "x" * 32, TRACE.upper(), TRACE[:-1], f"{TRACE}\n"])
+def test_without_a_valid_trace_id_the_event_id_decides(trace_id: str | None) -> None:
+    """An id of zeros is what uninstrumented services send: as randomness it would drop all of their events."""
+    digest = hashlib.sha256(b"e").hexdigest()
+    assert event_randomness("e", trace_id, "ot=rv:ffffffffffffff") == int(digest[:14], 16)
+
+
+@pytest.mark.parametrize(
+    ("tracestate", "expected"),
+    [
+        ("ot=rv:9b8233f7e3a151", 0x9B8233F7E3A151),
+        ("ot=th:8;rv:9b8233f7e3a151", 0x9B8233F7E3A151),
+        ("vendor=1, ot=rv:00000000000000;th:8", 0),
+        ("ot=rv:9B8233F7E3A151", None),
+        ("ot=rv:9b8233f7e3a15", None),
+        ("ot=rv:9b8233f7e3a151a", None),
+        ("ot=th:8", None),
+        ("ot=", None),
+        ("foot=rv:9b8233f7e3a151", None),
+        ("other=ot=rv:9b8233f7e3a151", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_explicit_randomness(tracestate: str | None, expected: int | None) -> None:
+    assert random_value(tracestate) == expected
+    assert trace_randomness(TRACE, tracestate) == (0x48EB211C80319C if expected is None else expected)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=100), st.text(max_size=40))
+def test_any_trace_context_is_read_without_an_error(tracestate: str, trace_id: str) -> None:
+    found = event_randomness("e", trace_id, tracestate)
+    assert 0 <= found < RANGE
+    assert random_value(tracestate) is None or "ot=" in tracestate
+
+
+def test_the_first_rule_that_fits_decides() -> None:
+    policy = SamplingPolicy(
+        default_rate=0.25,
+        rules=[GOLD, Rule("also", LabelsCondition.of({"tenant": ["gold", "x"]}), 0.0)],
+    )
+    gold, other, default = (
+        policy.decide(event_id="e", labels={"tenant": tenant}) for tenant in ("gold", "x", "y")
+    )
+    assert (gold.stratum, gold.probability, gold.keep) == ("gold", Fraction(1), True)
+    assert (other.stratum, other.probability, other.skip_reason) == ("also", Fraction(0), "filtered")
+    assert (default.stratum, default.probability) == (DEFAULT_STRATUM, Fraction(1, 4))
+    assert policy.label_names == ("tenant",)
+
+
+def test_reasons_for_skipping() -> None:
+    """A stratum with rate 0 is a filter; otherwise the event was just not drawn."""
+    trace_id = "1" * 18 + "0" * 13 + "1"  # R = 1
+    policy = SamplingPolicy(default_rate=0.5)
+    assert policy.decide(event_id="e", trace_id=trace_id, labels={}).skip_reason == "not_sampled"
+
+
+def test_the_record_key_can_decide() -> None:
+    """Events with one key stand or fall together; a record without a key falls back to its event."""
+    policy = SamplingPolicy(default_rate=0.5, key="record_key")
+    by_key = {
+        policy.decide(event_id=str(number), trace_id=TRACE, labels={}, record_key=b"k").randomness
+        for number in range(5)
+    }
+    assert by_key == {int(hashlib.sha256(b"k").hexdigest()[:14], 16)}
+    for no_key in (None, b""):
+        assert (
+            policy.decide(event_id="e", trace_id=TRACE, labels={}, record_key=no_key).randomness
+            == 0x48EB211C80319C
+        )
+    auto = SamplingPolicy(default_rate=0.5).decide(event_id="e", labels={}, record_key=b"k")
+    assert auto.randomness == hashed_randomness(b"e")
+
+
+def test_a_redelivered_event_meets_the_same_decision() -> None:
+    event = QAEvent(event_id="e", question="q", answer="a", trace_id=TRACE, labels={"tenant": "gold"})
+    first, second = (SamplingPolicy(rules=[GOLD]).decide_event(event, b"k") for _ in range(2))
+    assert first == second
+
+
+def test_policies_are_named_by_what_they_say() -> None:
+    """Same content, same name; any other rate, rule or key, another name."""
+    policies = [
+        SamplingPolicy(),
+        SamplingPolicy(default_rate=0.5),
+        SamplingPolicy(key="record_key"),
+        SamplingPolicy(rules=[GOLD]),
+        SamplingPolicy(rules=[Rule("gold", LabelsCondition.of({"tenant": ["gold", "x"]}), 1.0)]),
+    ]
+    assert len({policy.name for policy in policies}) == len(policies)
+    assert SamplingPolicy(rules=[GOLD]).name == SamplingPolicy(rules=[GOLD]).name
+
+
+def test_policies_that_leave_nothing_to_decide() -> None:
+    assert SamplingPolicy().keeps_all
+    assert SamplingPolicy(rules=[GOLD]).keeps_all
+    assert not SamplingPolicy(default_rate=0.999).keeps_all
+    assert not SamplingPolicy(default_rate=0, rules=[GOLD]).keeps_all

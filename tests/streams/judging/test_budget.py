@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.judging.budget import LOWEST_FACTOR, Budget, BudgetLimits
+
+NOON = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
+ONE = datetime(2026, 11, 21, 13, 0, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def spend(budget: Budget, now: datetime, *, usd: float | None = 0.0, calls: int = 1) -> None:
+    assert budget.admit(now) is None
+    budget.settle(now, usd=usd, calls=calls)
+
+
+def test_without_limits_everything_is_admitted() -> None:
+    """And nothing is spent of nothing."""
+    budget = Budget(BudgetLimits())
+    for _ in range(100):
+        spend(budget, NOON, usd=1e9)
+    assert not BudgetLimits().any
+    assert (budget.spent_ratio(NOON, "day"), float(budget.rate_factor(NOON))) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "until"),
+    [
+        (BudgetLimits(calls_per_hour=3), ONE),
+        (BudgetLimits(calls_per_day=3), MIDNIGHT),
+        (BudgetLimits(usd_per_hour=0.3), ONE),
+        (BudgetLimits(usd_per_day=0.3), MIDNIGHT),
+        # Both are spent: the later end counts.
+        (BudgetLimits(calls_per_hour=3, usd_per_day=0.3), MIDNIGHT),
+    ],
+)
+def test_a_spent_budget_admits_again_when_its_period_ends(limits: BudgetLimits, until: datetime) -> None:
+    """Three verdicts of ten cents (and a hair, for tenths are no binary fractions), and then no more."""
+    budget = Budget(limits)
+    for _ in range(3):
+        spend(budget, NOON, usd=0.1000001)
+    assert budget.admit(NOON + timedelta(minutes=1)) == until
+    assert budget.admit(until - timedelta(microseconds=1)) == until
+    assert budget.admit(until) is None
+
+
+def test_verdicts_under_way_count_before_they_end() -> None:
+    """Calls as one each; money by the mean of what ended."""
+    budget = Budget(BudgetLimits(calls_per_hour=3))
+    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
+    # One needed no call after all.
+    budget.settle(NOON, usd=0.0, calls=0)
+    assert budget.admit(NOON) is None
+    budget = Budget(BudgetLimits(usd_per_hour=1.0))
+    spend(budget, NOON, usd=0.25)
+    # 0.25 spent, and 0.25 for each: with the third under way all is promised.
+    assert [budget.admit(NOON) for _ in range(4)] == [None, None, None, ONE]
+
+
+def test_a_verdict_dearer_than_the_budget_is_admitted_once_a_period() -> None:
+    """Else it would wait for ever."""
+    budget = Budget(BudgetLimits(usd_per_hour=0.01))
+    spend(budget, NOON, usd=5.0)
+    assert budget.admit(NOON) == ONE
+    spend(budget, ONE, usd=5.0)
+
+
+def test_repair_turns_count_as_calls() -> None:
+    """They are paid for like others."""
+    budget = Budget(BudgetLimits(calls_per_hour=4))
+    spend(budget, NOON, calls=3)
+    assert budget.spent_ratio(NOON, "hour") == 0.75
+    assert budget.spent_ratio(NOON, "day") == 0.0
+
+
+def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
+    """Nor does it lengthen the wait for ever."""
+    budget = Budget(BudgetLimits(calls_per_hour=1))
+    spend(budget, NOON)
+    assert budget.admit(NOON - timedelta(hours=3)) == ONE
+    assert budget.admit(ONE) is None
+
+
+@pytest.mark.parametrize(
+    ("spent", "factor"),
+    [(0, Fraction(1)), (79, Fraction(1)), (81, Fraction(1, 2)), (89, Fraction(1, 2)), (91, Fraction(1, 4)), (96, Fraction(1, 8)), (100, LOWEST_FACTOR), (120, LOWEST_FACTOR)],
+)  # fmt: skip
+def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Fraction) -> None:
+    """Below 20% left by half, below 10% by a quarter, below 5% by an eighth."""
+    budget = Budget(BudgetLimits(calls_per_hour=100, calls_per_day=10_000))
+    if spent:
+        spend(budget, NOON, calls=spent)
+    assert budget.rate_factor(NOON) == factor
+    assert budget.rate_factor(ONE) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4000), st.floats(0, 0.2), st.booleans()), max_size=60),
+    st.integers(1, 20),
+)
+def test_limits_hold_whatever_happens(steps: list[tuple[int, float, bool]], calls_per_hour: int) -> None:
+    """Calls never pass the limit; money by one verdict for each that was under way at most."""
+    budget = Budget(BudgetLimits(calls_per_hour=calls_per_hour, usd_per_hour=1.0))
+    now = NOON
+    under_way = 0
+    calls = 0
+    hour = NOON.hour
+    for seconds, usd, settles in steps:
+        now += timedelta(seconds=seconds)
+        if now.hour != hour:
+            hour, calls = now.hour, 0
+        if settles and under_way:
+            budget.settle(now, usd=usd, calls=1)
+            under_way -= 1
+            calls += 1
+        elif budget.admit(now) is None:
+            under_way += 1
+            assert calls + under_way <= calls_per_hour
+    assert budget.spent_ratio(now, "hour") >= 0

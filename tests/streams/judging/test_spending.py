@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from schemas import JudgeCall
+from streams.judging.budget import BudgetLimits
+from streams.judging.spending import Spending
+from tests.integration.deadlines import until
+from tests.streams.results import scored
+
+NOON = datetime(2026, 11, 21, 12, 59, 59, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def result(*, cost_usd: float | None = 0.1, tries: int = 1, cached: bool = False) -> Any:
+    call = JudgeCall(endpoint="e", model_asked="m", model_answered="m", tries=tries, cached=cached)
+    return scored(1, 3).model_copy(update={"judge": call, "cost_usd": cost_usd})
+
+
+async def one_verdict(spending: Spending, **values: Any) -> None:
+    async with spending.admitted() as settle:
+        settle(result(**values))
+
+
+def told(spending: Spending) -> str:
+    return spending.deferring or ""
+
+
+async def test_without_limits_nothing_waits() -> None:
+    """And nothing is said."""
+    spending = Spending(BudgetLimits())
+    await one_verdict(spending)
+    assert not told(spending)
+
+
+async def test_verdicts_wait_while_the_budget_is_spent_and_go_on_in_the_next_period() -> None:
+    """The worker says so meanwhile; the log has a line for the beginning and one for the end."""
+    clock = Clock()
+    spending = Spending(BudgetLimits(calls_per_hour=2), now=clock)
+    with capture_logs() as lines:
+        await one_verdict(spending)
+        await one_verdict(spending)
+        assert not told(spending)
+        waiting = [asyncio.create_task(one_verdict(spending)) for _ in range(2)]
+        await until(lambda: "until 2026-11-21 13:00 UTC" in told(spending), "the wait is told")
+        assert spending.spent_ratio("hour") == 1.0
+        assert not any(task.done() for task in waiting)
+        clock.now += timedelta(seconds=2)
+        # The wait was for the one second that was left of the hour.
+        await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    assert not told(spending)
+    assert [line["event"].split(",")[0] for line in lines] == [
+        "judging budget spent",
+        "judging budget available again",
+    ]
+
+
+async def test_what_is_promised_and_not_spent_is_free_for_others_at_once() -> None:
+    """A verdict from the cache, without a call, or that ended in an error costs nothing."""
+    spending = Spending(BudgetLimits(calls_per_hour=1), now=Clock())
+    await one_verdict(spending, cached=True)
+    with pytest.raises(RuntimeError):
+        async with spending.admitted():
+            raise RuntimeError
+    async with spending.admitted() as settle:
+        waiting = asyncio.create_task(one_verdict(spending))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert not told(spending)
+        settle(scored(1, 3).model_copy(update={"judge": None}))
+    await asyncio.wait_for(waiting, 5)
+    assert spending.spent_ratio("hour") == 1.0
+
+
+async def test_a_cancelled_wait_leaves_no_trace() -> None:
+    """A worker that stops gives its tasks back."""
+    clock = Clock()
+    clock.now = NOON - timedelta(minutes=30)
+    spending = Spending(BudgetLimits(usd_per_hour=0.05), now=clock)
+    await one_verdict(spending)
+    waiting = asyncio.create_task(one_verdict(spending))
+    await until(lambda: told(spending) != "", "the wait is told")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not told(spending)
+    clock.now += timedelta(hours=1)
+    await one_verdict(spending)
+
+
+async def test_calls_for_no_verdict_are_booked_too() -> None:
+    """Two checks of 0.02 USD each are 0.04 of 0.05, and two of four calls; one of unknown cost is a call."""
+    spending = Spending(BudgetLimits(usd_per_hour=0.05, calls_per_day=4), now=Clock())
+    spending.book(0.02)
+    spending.book(0.02)
+    assert spending.spent_ratio("hour") == pytest.approx(0.8)
+    spending.book(None)
+    assert spending.spent_ratio("hour") == pytest.approx(0.8)
+    assert spending.spent_ratio("day") == pytest.approx(0.75)
+    Spending(BudgetLimits()).book(0.02)

@@ -1,0 +1,220 @@
+"""What becomes of connections, and what their clients are given."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiokafka.client
+import pytest
+import uvloop
+from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
+from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
+
+from streams.embedded.threaded import broker_in_thread
+from streams.errors import SettingsError
+from streams.kafka.access import connections as kafka_connections
+from streams.kafka.access.access import Access, client_options
+from streams.kafka.access.connections import REFUSED_SECONDS, Admission, Connection, Password, open_connection
+from streams.kafka.access.errors import KafkaAccessError, TokenError, explain
+from streams.settings import KafkaSettings
+from tests.streams.certificates import Authority
+
+SCRAM = {"protocol": "SASL_PLAINTEXT", "mechanism": "SCRAM-SHA-512", "username": "u"}
+
+
+def kafka_of(**security: object) -> KafkaSettings:
+    return KafkaSettings.model_validate({"security": security})
+
+
+def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
+    """60 s without one that is let in; one that is starts the count anew, and what may pass does not count."""
+    now = 0.0
+    admission = Admission(kafka_of(**SCRAM, password_env="P"), now=lambda: now)
+    given_up: list[KafkaAccessError] = []
+    admission.on_refused = given_up.append
+    refusal = SaslAuthenticationFailed("no")
+    admission.failed(refusal)
+    now = REFUSED_SECONDS - 1
+    admission.failed(refusal)
+    assert "check kafka.security.username" in str(admission.trouble)
+    admission.succeeded()
+    assert admission.trouble is None
+    now += 1
+    admission.failed(refusal)
+    now += REFUSED_SECONDS
+    admission.failed(ConnectionRefusedError())
+    assert given_up == []
+    admission.failed(refusal)
+    assert "refuses the user 'u'" in str(given_up[0])
+
+
+def test_a_password_is_read_anew_and_never_shown(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    kafka = kafka_of(**SCRAM, password_file=file)
+    with pytest.raises(SettingsError, match=r"kafka\.security\.password_file"):
+        client_options(kafka)
+    file.write_text("one\n")
+    password = Password(kafka)
+    file.write_text("two")
+    assert password.read() == "two"
+    file.unlink()
+    assert password.read() == "two"
+    assert "two" not in repr(password)
+
+
+def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
+    """Password, token or certificates alone: what Faust hands to aiokafka is what aiokafka's own clients get."""
+    token = tmp_path / "token"
+    for security in (
+        {**SCRAM, "password_env": "P"},
+        {"protocol": "SASL_PLAINTEXT", "mechanism": "OAUTHBEARER", "token_file": token},
+        {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "token_file": token},
+        {"protocol": "SSL"},
+        {},
+    ):
+        access = Access(kafka_of(**security), {"P": "x"})
+        given = credentials_to_aiokafka_auth(access.faust_credentials())
+        own = {
+            name: value
+            for name, value in access.client_options().items()
+            if name != "bootstrap_servers" and value is not None
+        }
+        assert {name: value for name, value in given.items() if value is not None} == own
+
+
+def test_aiokafka_opens_its_connections_here() -> None:
+    """Its own function is the only place that it opens any from; a version that does otherwise must be looked at."""
+    assert aiokafka.client.create_conn is open_connection
+
+
+async def test_a_missing_token_is_a_failed_connection(tmp_path: Path) -> None:
+    """Clients try again only after errors of their own library; the reason stays attached."""
+    kafka = kafka_of(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", token_file=tmp_path / "none")
+    error = KafkaConnectionError("no login")
+    error.__cause__ = TokenError("there is none", "write one", lasting=True)
+    explanation = explain(error, kafka)
+    assert explanation is not None
+    assert (explanation.kind, str(explanation)) == ("token", "there is none; write one")
+
+
+def test_logins_are_kept_out_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """On the level debug aiokafka writes whole requests."""
+    request = SaslAuthenticateRequest(b"\0user\0hidden").prepare({36: (0, 0)})
+    with caplog.at_level(logging.DEBUG, "aiokafka.conn"):
+        logging.getLogger("aiokafka.conn").debug("Request to %s:%d %d: %s", "h", 1, 2, request)
+        logging.getLogger("aiokafka.conn").debug("Closing %s", "h")
+    assert [record.getMessage() for record in caplog.records if record.name == "aiokafka.conn"] == [
+        "Closing h"
+    ]
+
+
+def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
+    """Nobody is asked at the terminal."""
+    import trustme
+    from cryptography.hazmat.primitives import serialization
+
+    made = trustme.CA().issue_cert("a.test")
+    certificate, key = tmp_path / "c.pem", tmp_path / "c.key"
+    certificate.write_bytes(made.cert_chain_pems[0].bytes())
+    private = serialization.load_pem_private_key(made.private_key_pem.bytes(), None)
+    key.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"kp"),
+        )
+    )
+    files = {"protocol": "SSL", "certificate_file": certificate, "key_file": key}
+    with pytest.raises(SettingsError, match=r"c\.key is encrypted; set key_password_env"):
+        client_options(kafka_of(**files))
+    with pytest.raises(SettingsError, match=r"cannot be decrypted with the password given"):
+        client_options(kafka_of(**files, key_password_env="P"), {"P": "other"})
+    assert client_options(kafka_of(**files, key_password_env="P"), {"P": "kp"})["ssl_context"] is not None
+
+
+@contextlib.contextmanager
+def _refusing(context: ssl.SSLContext) -> Iterator[int]:
+    """A listener that offers another way to log in, and keeps the line open for as long as it likes."""
+    # Understands ApiVersions (18) and SaslHandshake (17); then error 33 and the one mechanism that it offers.
+    answers = (
+        struct.pack(">hi6h", 0, 2, 18, 0, 0, 17, 0, 1),
+        struct.pack(">hih11s", 33, 1, 11, b"OAUTHBEARER"),
+    )
+    over = threading.Event()
+
+    def serve() -> None:
+        raw, _ = server.accept()
+        with context.wrap_socket(raw, server_side=True) as line, line.makefile("rb") as asked:
+            for number, answer in enumerate(answers, 1):
+                asked.read(int.from_bytes(asked.read(4)))
+                body = number.to_bytes(4) + answer
+                line.sendall(len(body).to_bytes(4) + body)
+            over.wait(30)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            over.set()
+            thread.join()
+
+
+async def test_a_refused_login_leaves_no_open_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever hears of the refusal may end at once: nothing waits for a broker that takes its time to hang up."""
+    authority = Authority(tmp_path)
+    own = authority.issue("broker", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.certificate, own.key)
+    made: list[Connection] = []
+
+    class Noted(Connection):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    monkeypatch.setattr(kafka_connections, "Connection", Noted)
+    kafka = kafka_of(**{**SCRAM, "protocol": "SASL_SSL"}, password_env="P", ca_file=authority.file)
+    options = client_options(kafka, {"P": "x"})
+    del options["bootstrap_servers"]
+    with _refusing(context) as port:
+        with pytest.raises(UnsupportedSaslMechanismError):
+            await open_connection("127.0.0.1", port, **options)
+        (connection,) = made
+        assert connection.close().done()
+
+
+@pytest.mark.parametrize("rounds", range(4))
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
+    loop: Callable[[], asyncio.AbstractEventLoop], rounds: int
+) -> None:
+    """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one kind of error.
+
+    It is the one that is tried again. Any other ends the task that meets it, and with it heartbeats, metadata or commits.
+    """
+
+    async def send_after_the_end(port: int) -> None:
+        connection = await open_connection("127.0.0.1", port)
+        connection._writer.transport.abort()
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        with pytest.raises(KafkaConnectionError):
+            await connection.send(ApiVersionRequest())
+        await connection.end()
+
+    with broker_in_thread() as address, asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(send_after_the_end(int(address.rpartition(":")[2])))

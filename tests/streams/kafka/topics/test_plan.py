@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.kafka.topics.plan import FoundTopic, WantedTopic, differences, plan_topics
+from streams.settings import KafkaSettings, SecuritySettings, Settings
+
+
+def _plan(**topics: Any) -> dict[str, WantedTopic]:
+    settings = Settings.model_validate({"topics": topics})
+    return {topic.name: topic for topic in plan_topics(settings)}
+
+
+def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
+    """Hours of the settings in milliseconds: 168 h are 604,800,000 ms, 720 h are 2,592,000,000, 2160 h are 7,776,000,000."""
+    assert {name: topic.config["retention.ms"] for name, topic in _plan().items()} == {
+        "qa.events": "604800000",
+        "judge.tasks.coverage": "604800000",
+        "judge.tasks.relevance": "604800000",
+        "qa.dead-letters": "2592000000",
+        "qa.scores": "2592000000",
+        "qa.alerts": "7776000000",
+    }
+
+
+def test_what_the_settings_say_counts() -> None:
+    plan = _plan(
+        events="answers",
+        tasks_prefix="t-",
+        create_partitions=24,
+        create_replication_factor=3,
+        create_retention_hours={"tasks": 48},
+    )
+    assert plan["t-coverage"] == WantedTopic(
+        "t-coverage",
+        24,
+        3,
+        {"cleanup.policy": "delete", "retention.ms": "172800000", "min.insync.replicas": "2"},
+    )
+    assert plan["answers"].config["retention.ms"] == "604800000"
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_few_copies_demand_no_second_one_in_sync(copies: int) -> None:
+    """With two copies, each of which must be there, one broker that restarts would stop all writing."""
+    assert "min.insync.replicas" not in _plan(create_replication_factor=copies)["qa.scores"].config
+
+
+def test_no_topic_is_compacted() -> None:
+    """Results of several metrics share the event's id as their key."""
+    assert {topic.config["cleanup.policy"] for topic in _plan().values()} == {"delete"}
+
+
+def test_the_topics_of_some_agents_are_planned_alone() -> None:
+    assert [topic.name for topic in plan_topics(Settings(), ["monitor"])] == ["qa.scores", "qa.alerts"]
+
+
+def test_the_command_creates_the_same() -> None:
+    wanted = WantedTopic("qa.scores", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
+    kafka = KafkaSettings(bootstrap_servers="a:9092,b:9092")
+    rest = (
+        "--create --topic qa.scores --partitions 8 --replication-factor 3 --config cleanup.policy=delete "
+        "--config retention.ms=1000"
+    )
+    assert wanted.command(kafka) == f"kafka-topics.sh --bootstrap-server a:9092,b:9092 {rest}"
+    guarded = kafka.model_copy(update={"security": SecuritySettings(protocol="SSL")})
+    assert wanted.command(guarded) == (
+        f"kafka-topics.sh --bootstrap-server a:9092,b:9092 --command-config admin.properties {rest}"
+    )
+
+
+def test_what_differs_is_told_apart_from_what_is_not_shown() -> None:
+    wanted = WantedTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})
+    assert (
+        differences(wanted, FoundTopic("t", 8, 3, {"cleanup.policy": "delete", "retention.ms": "1000"})) == []
+    )
+    assert differences(wanted, FoundTopic("t", 8, 3, {"retention.ms": ""})) == []
+    assert differences(wanted, FoundTopic("t", 4, 1, {"cleanup.policy": "delete", "retention.ms": "9"})) == [
+        "partitions 4, not 8",
+        "copies 1, not 3",
+        "retention.ms 9, not 1000",
+    ]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.kafka.transport.offsets import OffsetBook
+
+
+def test_nothing_is_committable_before_anything_is_known() -> None:
+    """A new group has no position, and an empty book must not invent one."""
+    assert OffsetBook().committable is None
+
+
+def test_a_start_position_alone_is_committable() -> None:
+    """What was committed before may be committed again."""
+    assert OffsetBook(7).committable == 7
+
+
+def test_the_head_holds_back_what_finished_behind_it() -> None:
+    """Offsets 3, 4 and 5 finish as 5, 4, 3: the committable offset stays at 3 until the last of them."""
+    book = OffsetBook(3)
+    for offset in (3, 4, 5):
+        book.deliver(offset)
+    assert book.finish(5)
+    assert book.committable == 3
+    assert book.finish(4)
+    assert book.committable == 3
+    assert book.finish(3)
+    assert book.committable == 6
+
+
+def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
+    """With 10 unfinished and everything to 500 passed over, 10 stays the first that may come again."""
+    book = OffsetBook(10)
+    book.deliver(10, timestamp=1.5)
+    book.advance(500)
+    assert (book.committable, book.position, book.oldest_timestamp) == (10, 500, 1.5)
+    book.finish(10)
+    assert (book.committable, book.unfinished, book.oldest_timestamp) == (500, 0, None)
+
+
+def test_gaps_between_offsets_are_stepped_over() -> None:
+    """Compaction and transactions leave holes; 0 and 9 delivered and finished make 10 committable."""
+    book = OffsetBook()
+    book.deliver(0)
+    book.deliver(9)
+    book.finish(0)
+    assert book.committable == 9
+    book.finish(9)
+    assert book.committable == 10
+
+
+@pytest.mark.parametrize("offset", [2, 4, 6, 99], ids=["below", "finished", "hole", "beyond"])
+def test_finishing_what_is_not_open_changes_nothing(offset: int) -> None:
+    """Only a delivered, unfinished offset can be finished."""
+    book = OffsetBook(3)
+    for delivered in (3, 4, 5, 7):
+        book.deliver(delivered)
+    book.finish(4)
+    assert not book.finish(offset)
+    assert (book.committable, book.unfinished) == (3, 3)
+
+
+def test_reading_backwards_needs_a_new_book() -> None:
+    """An offset below the position would be committed past; the book refuses it."""
+    book = OffsetBook(5)
+    with pytest.raises(ValueError, match="at least the position 5, got 4"):
+        book.deliver(4)
+
+
+@given(st.data())
+def test_agrees_with_the_obvious_model(data: st.DataObject) -> None:
+    """Whatever happens in whatever order, the committable offset is the lowest unfinished one, else the position."""
+    book = OffsetBook()
+    position: int | None = None
+    unfinished: list[int] = []
+    for _ in range(data.draw(st.integers(0, 60))):
+        action = data.draw(st.sampled_from(["deliver", "advance", "finish", "finish_any"]))
+        if action == "deliver":
+            offset = (position or 0) + data.draw(st.integers(0, 3))
+            book.deliver(offset)
+            unfinished.append(offset)
+            position = offset + 1
+        elif action == "advance":
+            target = data.draw(st.integers(0, 200))
+            book.advance(target)
+            position = target if position is None else max(position, target)
+        elif action == "finish" and unfinished:
+            offset = data.draw(st.sampled_from(unfinished))
+            unfinished.remove(offset)
+            assert book.finish(offset)
+        else:
+            offset = data.draw(st.integers(0, 200))
+            known = offset in unfinished
+            assert book.finish(offset) is known
+            if known:
+                unfinished.remove(offset)
+        assert book.position == position
+        assert book.unfinished == len(unfinished)
+        assert book.committable == (min(unfinished) if unfinished else position)

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from math import isfinite
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.monitoring.statistics.detectors import BETS, Detector, ShiryaevRobertsEDetector
+from tests.streams.randomness import seeded
+
+# A population: value, inclusion probability, share.
+Population = list[tuple[float, float, float]]
+
+
+def alarms(
+    population: Population, *, tolerated_mean: float, threshold: float, samples: int, seed: int
+) -> int:
+    """Count the alarms over judged samples of a population, each followed by a reset."""
+    random = seeded(seed)
+    detector = ShiryaevRobertsEDetector(tolerated_mean=tolerated_mean, threshold=threshold)
+    # The next judged answer comes from a stratum with a chance of share times inclusion probability.
+    chances = [share * probability for _, probability, share in population]
+    count = 0
+    for value, probability, _ in random.choices(population, chances, k=samples):
+        if detector.update(value, 1 / probability).alarm:
+            count += 1
+            detector.reset()
+    return count
+
+
+@pytest.mark.parametrize(
+    "population",
+    [
+        pytest.param([(1.0, 1.0, 0.8), (0.0, 1.0, 0.2)], id="all or nothing"),
+        pytest.param([(1.0, 1.0, 0.6), (0.75, 1.0, 0.2), (0.25, 1.0, 0.2)], id="scores of 1 to 5"),
+        pytest.param([(1.0, 0.05, 0.8), (0.0, 1.0, 0.2)], id="bad answers sampled twenty times as often"),
+        pytest.param([(1.0, 1.0, 0.8), (0.0, 0.05, 0.2)], id="good answers sampled twenty times as often"),
+    ],
+)
+@pytest.mark.parametrize("threshold", [50.0, 400.0])
+def test_false_alarms_stay_within_the_bound(population: Population, threshold: float) -> None:
+    """With the mean exactly at the tolerated one, the worst case, there is at most one alarm in T samples."""
+    # Each population has mean 0.8: 0.8; 0.6 + 0.15 + 0.05; 0.8; 0.8.
+    samples = 12_000
+    count = alarms(population, tolerated_mean=0.8, threshold=threshold, samples=samples, seed=5)
+    allowed = samples / threshold
+    # Three standard deviations of a Poisson count above the bound (240 and 30 alarms).
+    assert count <= allowed + 3 * allowed**0.5
+
+
+def test_unweighted_the_same_sampling_would_alarm_all_the_time() -> None:
+    """The weights are what keeps the bound: bad answers that are sampled more often look like a drop without them."""
+    random = seeded(5)
+    detector = ShiryaevRobertsEDetector(tolerated_mean=0.8, threshold=400)
+    # Judged: 0.8 * 0.05 = 0.04 good to 0.2 bad ones, a plain mean of 1/6.
+    steps = [detector.update(value) for value in random.choices([1.0, 0.0], [0.04, 0.2], k=20)]
+    assert steps[-1].alarm
+
+
+def test_a_mean_above_the_tolerated_one_stays_calm() -> None:
+    """Nine tenths of a margin for the tolerated mean: no alarm in 20,000 samples."""
+    assert (
+        alarms([(1.0, 1.0, 0.9), (0.0, 1.0, 0.1)], tolerated_mean=0.8, threshold=1000, samples=20_000, seed=1)
+        == 0
+    )
+
+
+@pytest.mark.parametrize(("drop", "at_most"), [(0.2, 200), (0.4, 60), (0.8, 14)])
+def test_a_drop_is_called_soon(drop: float, at_most: int) -> None:
+    """The larger the drop below the tolerated 0.8, the sooner; also after a long calm time."""
+    random = seeded(11)
+    detector = ShiryaevRobertsEDetector(tolerated_mean=0.8, threshold=20_000)
+    for _ in range(1000):
+        detector.update(1.0 if random.random() < 0.9 else 0.0)
+    needed = 0
+    while not detector.update(1.0 if random.random() < 0.8 - drop else 0.0).alarm:
+        needed += 1
+    assert needed < at_most
+
+
+def test_one_step_by_hand() -> None:
+    """All bets start from M = 0, so after one sample M = 1 + λ u (m - x)."""
+    detector: Detector = ShiryaevRobertsEDetector(tolerated_mean=0.5, threshold=100, largest_weight=10)
+    state = detector.update(0.25, 5)
+    # λ runs from 0.01 to 0.9 of 1 / (1 - 0.5) = 2, geometrically; u = 0.5, m - x = 0.25.
+    bets = [0.02 * 90 ** (k / (BETS - 1)) for k in range(BETS)]
+    assert state.statistic == pytest.approx(sum(1 + bet * 0.125 for bet in bets) / BETS)
+    assert state.samples == 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(1, 1e6)), max_size=50),
+    st.floats(0.001, 0.999),
+    st.floats(1, 1e12),
+)
+def test_the_statistic_is_finite_and_never_negative(
+    samples: list[tuple[float, float]], tolerated_mean: float, threshold: float
+) -> None:
+    """Whatever comes; and a reset forgets all evidence."""
+    detector = ShiryaevRobertsEDetector(tolerated_mean=tolerated_mean, threshold=threshold)
+    for value, weight in samples:
+        state = detector.update(value, weight)
+        assert isfinite(state.statistic)
+        assert state.statistic > 0
+        assert state == detector.state
+    detector.reset()
+    assert (detector.state.statistic, detector.state.samples) == (0, 0)
+
+
+def test_nobody_has_to_reset_it() -> None:
+    """5,000 samples of the worst, and the statistic stops growing before it overflows."""
+    detector = ShiryaevRobertsEDetector(tolerated_mean=0.9, threshold=100)
+    for _ in range(5000):
+        state = detector.update(0.0)
+    assert isfinite(state.statistic)
+    assert state.samples == 5000
+    assert detector.update(1.0).alarm
+
+
+def test_nonsense_is_refused() -> None:
+    detector = ShiryaevRobertsEDetector(tolerated_mean=0.5, threshold=100)
+    for value in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="value must be between 0 and 1"):
+            detector.update(value)
+    for weight in (0.0, 0.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="weight must be at least 1"):
+            detector.update(0.5, weight)
+    for mean in (0.0, 1.0, float("nan")):
+        with pytest.raises(ValueError, match="tolerated_mean must be above 0 and below 1"):
+            ShiryaevRobertsEDetector(tolerated_mean=mean, threshold=100)
+    with pytest.raises(ValueError, match="threshold must be at least 1"):
+        ShiryaevRobertsEDetector(tolerated_mean=0.5, threshold=0.5)
+    with pytest.raises(ValueError, match="largest_weight must be at least 1"):
+        ShiryaevRobertsEDetector(tolerated_mean=0.5, threshold=100, largest_weight=0.5)

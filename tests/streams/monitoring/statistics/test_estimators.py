@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from math import sqrt
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.monitoring.statistics.estimators import WeightedSums, student_quantile
+from tests.streams.randomness import seeded
+
+SAMPLES = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from([1.0, 0.5, 0.2, 0.05])), min_size=0, max_size=40
+)
+FIELDS = tuple(WeightedSums.__dataclass_fields__)
+
+
+def close(one: WeightedSums, other: WeightedSums) -> bool:
+    """Rounding aside, the sums are the same."""
+    return all(
+        getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-6) for name in FIELDS
+    )
+
+
+def test_sums_by_hand() -> None:
+    """A score of 5 that was sure to be sampled and a 2 that was sampled with probability 1/4."""
+    sums = WeightedSums.of([(5, 1.0), (2, 0.25)])
+    # w = 1 and 4: sum w = 5, wx = 5 + 8, wx² = 25 + 16, w² = 1 + 16, w²x = 5 + 32, w²x² = 25 + 64.
+    assert sums == WeightedSums(
+        count=2,
+        weight=5,
+        weighted=13,
+        weighted_square=41,
+        weight_square=17,
+        weight_square_score=37,
+        weight_square_score_square=89,
+    )
+    assert sums.mean == pytest.approx(13 / 5)
+    assert sums.standard_deviation == pytest.approx(sqrt(41 / 5 - (13 / 5) ** 2))
+    assert sums.effective_count == pytest.approx(25 / 17)
+    # Residuals: 1² (5 - 2.6)² + 4² (2 - 2.6)² = 5.76 + 5.76; n/(n-1) = (25/17) / (8/17) = 25/8.
+    assert sums.standard_error == pytest.approx(sqrt(11.52 * 25 / 8) / 5)
+
+
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=60), st.sampled_from([1.0, 0.3, 0.01]))
+def test_equal_weights_give_the_textbook_numbers(scores: list[int], probability: float) -> None:
+    """Whatever the common probability: the plain mean, s / sqrt(n), and every answer counts."""
+    sums = WeightedSums.of((score, probability) for score in scores)
+    assert sums.mean == pytest.approx(fmean(scores))
+    assert sums.standard_error == pytest.approx(stdev(scores) / sqrt(len(scores)), abs=1e-6)
+    assert sums.effective_count == pytest.approx(len(scores))
+
+
+@given(SAMPLES, SAMPLES, SAMPLES)
+def test_merging_is_associative_and_order_does_not_matter(
+    a: list[tuple[int, float]], b: list[tuple[int, float]], c: list[tuple[int, float]]
+) -> None:
+    """However workers share the answers, the sums are the same."""
+    one, two, three = WeightedSums.of(a), WeightedSums.of(b), WeightedSums.of(c)
+    assert close(one.merge(two).merge(three), one.merge(two.merge(three)))
+    assert close(one.merge(two), two.merge(one))
+    assert close(one.merge(two), WeightedSums.of([*a, *b]))
+    assert close(WeightedSums.merged([one, two, three]), one.merge(two).merge(three))
+
+
+@given(SAMPLES, SAMPLES)
+def test_subtracting_an_earlier_state_leaves_what_came_after(
+    a: list[tuple[int, float]], b: list[tuple[int, float]]
+) -> None:
+    """This is how a window is cut out of running counters."""
+    earlier = WeightedSums.of(a)
+    later = earlier
+    for score, probability in b:
+        later = later.add(score, probability)
+    assert close(later.subtract(earlier), WeightedSums.of(b))
+
+
+@given(SAMPLES)
+def test_the_interval_holds_the_mean_and_stays_on_the_scale(samples: list[tuple[int, float]]) -> None:
+    """Without scores there is no interval; with any, it is never NaN and never leaves the scale."""
+    sums = WeightedSums.of(samples)
+    ends = sums.interval(lowest=0, highest=5)
+    if ends is None or sums.mean is None:
+        assert not samples
+        return
+    assert 0 <= ends[0] <= sums.mean + 1e-9
+    assert sums.mean - 1e-9 <= ends[1] <= 5
+
+
+def test_no_scores_no_numbers() -> None:
+    """Nothing is not zero."""
+    sums = WeightedSums()
+    assert (sums.mean, sums.standard_deviation, sums.standard_error) == (None, None, None)
+    assert sums.interval(lowest=1, highest=5) is None
+    assert sums.effective_count == 0
+    assert WeightedSums.merged([]) == sums
+
+
+def test_two_answers_say_next_to_nothing() -> None:
+    """With fewer than three answers' worth the interval is the whole scale."""
+    assert WeightedSums.of([(5, 1.0), (5, 1.0)]).interval(lowest=1, highest=5) == (1, 5)
+    assert WeightedSums.of([(5, 1.0)]).standard_error is None
+    # Ten answers, one of which stands for a thousand: the effective sample size is about 1.
+    assert WeightedSums.of([(5, 1.0)] * 9 + [(4, 0.001)]).interval(lowest=1, highest=5) == (1, 5)
+
+
+def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
+    """Ten times 5: the spread is 0, the interval is not."""
+    sums = WeightedSums.of([(5, 1.0)] * 10)
+    assert sums.standard_error == 0
+    ends = sums.interval(lowest=1, highest=5)
+    # One imagined answer 0.5 * 4 = 2 away: error = sqrt(4 * 10/9) / 10 = 0.2108; t(9) = 2.2622; 5 - 0.4769.
+    assert ends is not None
+    assert ends[0] == pytest.approx(4.523, abs=0.001)
+    assert ends[1] == 5
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "expected"),
+    [(0.975, 2, 4.3027), (0.975, 5, 2.5706), (0.975, 10, 2.2281), (0.975, 60, 2.0003), (0.95, 30, 1.6973)],
+)
+def test_student_quantile_against_the_printed_tables(
+    probability: float, degrees: float, expected: float
+) -> None:
+    assert student_quantile(probability, degrees) == pytest.approx(expected, rel=0.01)
+
+
+def test_student_quantile_of_the_normal_limit() -> None:
+    assert student_quantile(0.975, float("inf")) == pytest.approx(1.959964, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "probabilities", "size", "least"),
+    [
+        ([5, 4, 3, 2, 1], [70, 17, 8, 3, 2], [1.0], 10, 0.95),
+        ([5, 4, 3, 2, 1], [70, 17, 8, 3, 2], [1.0], 60, 0.92),
+        ([5, 4, 3, 2, 1], [20, 25, 25, 20, 10], [1.0], 20, 0.93),
+        ([5, 4, 3, 2, 1], [20, 25, 25, 20, 10], [1.0, 0.2, 0.05], 60, 0.93),
+        # Good scores, very unequal weights: the normal approximation is late here, and the docs say so.
+        ([5, 4, 3, 2, 1], [70, 17, 8, 3, 2], [1.0, 0.2, 0.05], 60, 0.88),
+    ],
+)
+def test_coverage_is_near_nominal(
+    scores: list[int], weights: list[int], probabilities: list[float], size: int, least: float
+) -> None:
+    """Of 1,000 intervals of 95%, about so many hold the true mean (fixed seed)."""
+    random = seeded(7)
+    truth = sum(s * w for s, w in zip(scores, weights, strict=True)) / sum(weights)
+    held = 0
+    for _ in range(1000):
+        drawn = random.choices(scores, weights, k=size)
+        ends = WeightedSums.of((s, random.choice(probabilities)) for s in drawn).interval(lowest=1, highest=5)
+        assert ends is not None
+        held += ends[0] <= truth <= ends[1]
+    assert held / 1000 >= least
+
+
+def test_weighting_takes_away_what_the_sampling_added() -> None:
+    """Bad answers are sampled ten times as often; the mean is that of the traffic all the same."""
+    random = seeded(3)
+    # 80% of the answers score 5 and are judged with probability 0.1; 20% score 1 and are all judged: mean 4.2.
+    samples: list[tuple[float, float]] = []
+    for _ in range(20_000):
+        score, probability = (5, 0.1) if random.random() < 0.8 else (1, 1.0)
+        if random.random() < probability:
+            samples.append((score, probability))
+    sums = WeightedSums.of(samples)
+    assert sums.mean == pytest.approx(4.2, abs=0.1)
+    assert fmean(score for score, _ in samples) < 2.5
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 1.1, float("nan")])
+def test_a_probability_out_of_range_is_refused(probability: float) -> None:
+    with pytest.raises(ValueError, match="probability must be above 0 and at most 1"):
+        WeightedSums().add(4, probability)
+
+
+def test_other_nonsense_is_refused() -> None:
+    sums = WeightedSums.of([(4, 1.0)])
+    with pytest.raises(ValueError, match="score must be a finite number"):
+        sums.add(float("nan"))
+    with pytest.raises(ValueError, match="at most 0 scores, got 1"):
+        WeightedSums().subtract(sums)
+    with pytest.raises(ValueError, match="highest must be above lowest"):
+        sums.interval(lowest=5, highest=5)
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1"):
+        sums.interval(lowest=1, highest=5, confidence=1)
+    with pytest.raises(ValueError, match="degrees must be at least 1"):
+        student_quantile(0.9, 0.5)

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from schemas import RESULT, Alert, Failed, Scored, Unscored
+from streams.monitoring.monitor import SILENT_SECONDS, Monitor, MonitorConfig
+from streams.monitoring.snapshot import SeriesSnapshot
+from tests.streams.randomness import seeded
+from tests.streams.results import START, at, failed, scored, unscored
+
+PLAIN = MonitorConfig(labels=(), baseline_samples=20)
+
+
+def feed(monitor: Monitor, results: Iterable[Scored | Unscored | Failed]) -> list[Alert]:
+    """Let the monitor see each result when its answer was given."""
+    return [alert for result in results for alert in monitor.observe(result, result.times.occurred_at)]
+
+
+def only(monitor: Monitor, now: datetime | None = None, **labels: str) -> SeriesSnapshot:
+    """Pick the one series of this part of the traffic."""
+    wanted = tuple(labels.items())
+    (series,) = (s for s in monitor.snapshot(now or at(0)).series if s.labels == wanted)
+    return series
+
+
+def calm(count: int, *, first: int = 0, **common: Any) -> list[Scored]:
+    """Make good results: 5, 5, 4, over and over."""
+    return [scored(n, 4 if n % 3 == 2 else 5, **common) for n in range(first, first + count)]
+
+
+def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
+    """A baseline of 4.67, then threes and twos: one alert, with its numbers, start and worst answers."""
+    monitor = Monitor(PLAIN)
+    assert feed(monitor, calm(90)) == []
+    # From second 90, that is 14:01:30 UTC, the scores are 3, 2, 1, 3, 2, 1, ...
+    alerts = feed(monitor, [scored(n, 3 - n % 3) for n in range(90, 150)])
+    (alert,) = alerts
+    assert (alert.kind, alert.metric, alert.labels, alert.model) == ("drop", "relevance", {}, "judge-1")
+    # The first 20 hold 14 fives and 6 fours: 94 / 20.
+    assert alert.baseline.mean == pytest.approx(4.7)
+    assert alert.baseline.count == 20
+    # The 4 of second 89 is below what is tolerated too, so it may be taken for the first of the bad ones.
+    assert at(85) <= alert.started_at <= at(90)
+    assert alert.raised_at < at(105)
+    assert alert.current.count == (alert.raised_at - alert.started_at).seconds + 1
+    assert 1.5 < alert.current.mean < 3
+    assert alert.current.low < alert.current.mean < alert.current.high
+    assert alert.statistic >= alert.threshold == 20_000
+    assert alert.detector == "shiryaev-roberts-e/1"
+    current = alert.current
+    assert alert.summary == (
+        f"relevance of all answers fell from 4.70 to {current.mean:.2f} (95% interval {current.low:.2f}-"
+        f"{current.high:.2f}, {current.count} judged answers) since about 14:01 UTC; judge model judge-1"
+    )
+    # The ones since are the events 92, 95, 98, ..., the twos 91, 94, 97, ...: the lowest first, then the latest.
+    last = (alert.raised_at - START).seconds
+    ones, twos = range(92, last + 1, 3), range(91, last + 1, 3)
+    assert alert.example_event_ids == tuple(f"e{n}" for n in [*ones[::-1], *twos[::-1]][:5])
+
+
+def test_the_same_drop_has_the_same_id() -> None:
+    """A monitor that sees the same results again calls the same alert, and a drop and its recovery are two."""
+    results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
+    first, second = feed(Monitor(PLAIN), results), feed(Monitor(PLAIN), results)
+    assert [alert.kind for alert in first] == ["drop", "recovered"]
+    assert first == second
+    assert len({alert.alert_id for alert in first}) == 2
+
+
+def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -> None:
+    """Good scores for long enough; the alert still tells when the drop had begun."""
+    monitor = Monitor(PLAIN)
+    feed(monitor, calm(40))
+    (drop,) = feed(monitor, [scored(n, 1) for n in range(40, 70)])
+    assert only(monitor).state == "dropped"
+    assert only(monitor).dropped_at == drop.started_at == at(40)
+    assert feed(monitor, calm(10, first=70)) == []
+    (recovered,) = feed(monitor, calm(300, first=80))
+    assert (recovered.kind, recovered.started_at) == ("recovered", at(40))
+    assert recovered.summary.startswith("relevance of all answers is back from its drop: 4.6")
+    assert "since about 14:01 UTC, 4.70 before the drop; judge model judge-1" in recovered.summary
+    assert (only(monitor).state, only(monitor).dropped_at) == ("watching", None)
+    (again,) = feed(monitor, [scored(n, 1) for n in range(380, 410)])
+    assert (again.kind, again.started_at) == ("drop", at(380))
+
+
+def test_scores_around_the_limit_do_not_flap() -> None:
+    """After a drop the mean hovers at the tolerated one, 5,000 answers long: few changes, each 500 answers apart."""
+    random = seeded(4)
+    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
+    feed(monitor, [scored(n, 1) for n in range(50)])
+    assert only(monitor).state == "dropped"
+    kinds = [
+        alert.kind for alert in feed(monitor, (scored(n, random.choice([3, 5])) for n in range(50, 5050)))
+    ]
+    assert len(kinds) <= 10
+
+
+def test_a_target_takes_the_place_of_a_baseline() -> None:
+    """Nothing is learned: what is bad from the start is called, and the alert names the target."""
+    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
+    (alert,) = feed(monitor, [scored(n, 2) for n in range(40)])
+    assert (alert.baseline.mean, alert.baseline.count) == (4.0, 0)
+    assert alert.summary.startswith("relevance of all answers fell below its target 4.00 to 2.00 (95% ")
+    assert feed(monitor, [scored(n, 5) for n in range(40, 50)]) == []
+    (back,) = feed(monitor, [scored(n, 5) for n in range(50, 200)])
+    assert ", target 4.00; judge model" in back.summary
+
+
+def test_each_label_value_is_watched_and_named() -> None:
+    """One app of three gets worse, the model stays: its series is called, and the other apps' are not."""
+    monitor = Monitor(MonitorConfig(labels=("app", "model")))
+    apps = ("support", "search", "docs")
+
+    def result(number: int, *, bad: bool) -> Scored:
+        app = apps[number % 3]
+        labels = {"app": app, "model": "m", "tenant": "t"}
+        return scored(number, 1 if bad and app == "support" else 5 - number % 2, labels=labels)
+
+    assert feed(monitor, [result(n, bad=False) for n in range(300)]) == []
+    alerts = feed(monitor, [result(n, bad=True) for n in range(300, 420)])
+    labels = [alert.labels for alert in alerts]
+    assert {"app": "support"} in labels
+    assert {"app": "search"} not in labels
+    assert {"app": "docs"} not in labels
+    support = alerts[labels.index({"app": "support"})]
+    assert support.summary.startswith("relevance of app=support fell from 4.5")
+    # The allowed rate is shared by the whole traffic and the two label names.
+    assert support.threshold == 60_000
+    assert {series.labels for series in monitor.snapshot(at(0)).series} == {
+        (),
+        *((("app", app),) for app in apps),
+        (("model", "m"),),
+    }
+
+
+def test_two_evaluators_are_never_blended() -> None:
+    """A new fingerprint, whose scores are lower by two points, is no drop: it starts a series of its own."""
+    monitor = Monitor(PLAIN)
+    assert feed(monitor, calm(100)) == []
+    assert feed(monitor, [scored(n, 3, fingerprint="f2") for n in range(100, 200)]) == []
+    series = {s.fingerprint: s for s in monitor.snapshot(at(200)).series}
+    assert series["f1"].overall is not None
+    assert series["f2"].overall is not None
+    assert (series["f1"].overall.count, series["f2"].overall.count) == (100, 100)
+    assert series["f2"].overall.mean == 3
+
+
+def test_what_has_no_score_is_counted_and_not_averaged() -> None:
+    monitor = Monitor(PLAIN)
+    feed(monitor, [scored(0, 5), unscored(1), failed(2), failed(3), scored(4, 4)])
+    series = only(monitor)
+    assert (series.scored, series.unscored, series.failed) == (2, 1, 2)
+    assert series.overall is not None
+    assert (series.overall.mean, series.overall.count) == (4.5, 2)
+
+
+def test_no_data_is_no_number() -> None:
+    """A series with failures only has no estimates, and after a quiet hour the window has none."""
+    monitor = Monitor(PLAIN)
+    feed(monitor, [failed(0)])
+    series = only(monitor)
+    assert (series.overall, series.window, series.recent, series.baseline) == (None, None, None, None)
+    assert (series.state, series.statistic) == ("learning", 0)
+    feed(monitor, [scored(1, 4)])
+    assert only(monitor, at(1)).window is not None
+    assert only(monitor, at(3700)).window is None
+    assert only(monitor, at(3700)).overall is not None
+
+
+def test_the_window_goes_by_the_answers_own_time() -> None:
+    """Late results count where their answers were given; older than the window, not at all; from the future, as now."""
+    monitor = Monitor(PLAIN)
+    for number, (score, seconds) in enumerate([(1, 0), (5, 7000), (3, 5000), (4, 9000)]):
+        monitor.observe(scored(number, score, seconds=seconds), at(7200))
+    # The window reaches back from 7200 to 3600 (in steps of a minute): 5, 3 and the 4 from the future.
+    window = only(monitor, at(7200)).window
+    assert window is not None
+    assert (window.count, window.mean) == (3, 4)
+    overall = only(monitor, at(7200)).overall
+    assert overall is not None
+    assert overall.count == 4
+    # An hour after 5000, the 3 has left.
+    window = only(monitor, at(8660)).window
+    assert window is not None
+    assert (window.count, window.mean) == (2, 4.5)
+
+
+def test_recent_is_the_last_fifty() -> None:
+    monitor = Monitor(PLAIN)
+    feed(monitor, [*[scored(n, 5) for n in range(60)], *[scored(n, 4) for n in range(60, 85)]])
+    recent = only(monitor).recent
+    assert recent is not None
+    assert (recent.count, recent.mean) == (50, 4.5)
+
+
+def test_weights_reach_every_estimate() -> None:
+    """A 1 that was sampled with probability 1/4 stands for four: (5 + 4 * 1) / 5."""
+    monitor = Monitor(PLAIN)
+    feed(monitor, [scored(0, 5), scored(1, 1, probability=0.25)])
+    series = only(monitor, at(1))
+    for estimate in (series.overall, series.window, series.recent):
+        assert estimate is not None
+        assert estimate.mean == pytest.approx(9 / 5)
+
+
+def test_a_redelivered_result_counts_once() -> None:
+    monitor = Monitor(PLAIN)
+    feed(monitor, [scored(1, 5), scored(1, 5), scored(1, 2), scored(1, 5, metric="coverage")])
+    assert monitor.snapshot(at(0)).ignored == {"duplicate": 2}
+    assert sum(series.scored for series in monitor.snapshot(at(0)).series) == 2
+
+
+def test_remembered_ids_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The id that was not seen for longest is forgotten first."""
+    monkeypatch.setattr("streams.monitoring.monitor.RECENT_RESULT_IDS", 2)
+    monitor = Monitor(PLAIN)
+    feed(monitor, [scored(1, 5), scored(2, 5), scored(1, 5), scored(3, 5), scored(1, 5), scored(2, 5)])
+    # The third renews 1, the fourth pushes 2 out; 1 is still known, 2 no more.
+    assert monitor.snapshot(at(0)).ignored == {"duplicate": 2}
+    assert only(monitor).scored == 4
+
+
+def test_what_is_not_live_or_not_known_is_ignored_and_counted() -> None:
+    monitor = Monitor(PLAIN)
+    feed(
+        monitor,
+        [
+            scored(1, 5, replay_id="last-week"),
+            scored(2, 5, metric="tone"),
+            scored(3, 0),  # relevance begins at 1
+            scored(4, 0, metric="coverage"),
+        ],
+    )
+    snapshot = monitor.snapshot(at(0))
+    assert snapshot.ignored == {"replay": 1, "unknown_metric": 1, "out_of_range": 1}
+    assert [series.metric for series in snapshot.series] == ["coverage"]
+
+
+def test_label_values_without_bound_do_not_fill_the_memory() -> None:
+    """Beyond `max_series` a new label value has no series; the whole traffic still has every answer."""
+    monitor = Monitor(MonitorConfig(labels=("app",), max_series=4))
+    feed(monitor, [scored(n, 5, labels={"app": f"a{n}"}) for n in range(10)])
+    snapshot = monitor.snapshot(at(10))
+    assert [series.labels for series in snapshot.series] == [(), *((("app", f"a{n}"),) for n in range(3))]
+    assert snapshot.ignored == {"series_limit": 7}
+    assert snapshot.series[0].scored == 10
+
+
+def test_a_silent_series_makes_room() -> None:
+    """After a day without a word a label value gives its place away; the whole traffic always gets one."""
+    monitor = Monitor(MonitorConfig(labels=("app",), max_series=3))
+    feed(monitor, [scored(1, 5, labels={"app": "old"}), scored(2, 5, labels={"app": "kept"})])
+    later = SILENT_SECONDS + 1.5
+    feed(
+        monitor,
+        [
+            scored(3, 5, labels={"app": "new"}, seconds=later),
+            scored(4, 5, metric="coverage", seconds=later),
+        ],
+    )
+    series = [(s.metric, s.labels) for s in monitor.snapshot(at(later)).series]
+    assert series == [("coverage", ()), ("relevance", ()), ("relevance", (("app", "new"),))]
+
+
+def test_last_verdicts_are_bounded_and_safe_to_show() -> None:
+    """The latest first; a judge's text cannot move the cursor."""
+    monitor = Monitor(PLAIN)
+    feed(monitor, [scored(n, 5) for n in range(60)])
+    feed(monitor, [scored(60, 2, labels={"app": "a"}, justification="Bad\x1b[2J\nnews"), unscored(61)])
+    verdicts = monitor.snapshot(at(99)).last_verdicts
+    assert len(verdicts) == 50
+    assert (verdicts[0].event_id, verdicts[0].status, verdicts[0].score) == ("e61", "unscored", None)
+    assert verdicts[0].reason == "no_claims"
+    assert (verdicts[1].score, verdicts[1].reason) == (2, "Bad\\x1b[2J news")
+    assert verdicts[1].labels == {"app": "a"}
+
+
+def test_hostile_labels_stay_on_the_summary_s_line() -> None:
+    monitor = Monitor(MonitorConfig(labels=("app",), targets={"relevance": 4.0}))
+    alerts = feed(monitor, [scored(n, 1, labels={"app": "x\ny\x1b[31m" + "z" * 90}) for n in range(30)])
+    summary = next(alert.summary for alert in alerts if alert.labels)
+    assert "app=x y\\x1b[31mzzz" in summary
+    assert "z" * 50 not in summary
+    assert summary.isprintable()
+
+
+def test_a_start_before_what_is_remembered_is_dated_or_earlier() -> None:
+    """A small drop needs more answers than are remembered one by one: the alert admits it."""
+    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
+    # Fours, and every 50th a 3: mean 3.98, to be shown with bets that gain little from so small a difference.
+    alert = feed(monitor, [scored(n, 3 if n % 50 == 0 else 4) for n in range(2000)])[0]
+    assert "or earlier" in alert.summary
+    assert alert.current.count == 500
+
+
+def test_yesterdays_start_has_its_date() -> None:
+    """Just after midnight a bare clock time would mislead."""
+    monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
+    results = [scored(n, 1, seconds=36_000 - 300 + n * 60) for n in range(20)]  # 10 hours on it is midnight
+    (alert,) = feed(monitor, results)
+    assert alert.raised_at.date() > START.date()
+    assert "since about 2025-03-14 23:55 UTC" in alert.summary
+
+
+def test_a_series_at_the_bottom_has_nothing_to_fall_to() -> None:
+    """All ones from the start: learned as normal, watched, never called."""
+    monitor = Monitor(PLAIN)
+    assert feed(monitor, [scored(n, 1) for n in range(300)]) == []
+    assert (only(monitor).state, only(monitor).statistic, only(monitor).tolerated_mean) == ("watching", 0, 1)
+
+
+def test_an_uncertain_baseline_tolerates_more() -> None:
+    """Ones and fives in turn: the mean of 3 is known to about a point, and so much is tolerated, not 0.25."""
+    monitor = Monitor(PLAIN)
+    feed(monitor, [scored(n, 1 + 4 * (n % 2)) for n in range(20)])
+    tolerated = only(monitor).tolerated_mean
+    assert tolerated is not None
+    assert tolerated < 2
+    sure = Monitor(MonitorConfig(labels=(), baseline_samples=1000))
+    feed(sure, [scored(n, 5) for n in range(1000)])
+    assert only(sure).tolerated_mean == pytest.approx(4.75)
+
+
+def test_an_alert_and_a_snapshot_hold_what_the_schema_demands() -> None:
+    """What is called can be written and read again."""
+    monitor = Monitor(PLAIN)
+    (alert,) = feed(monitor, [*calm(40), *[scored(n, 1) for n in range(40, 70)]])
+    assert Alert.model_validate_json(alert.model_dump_json()) == alert
+    assert RESULT.validate_json(scored(1, 5).model_dump_json()) == scored(1, 5)
+
+
+def test_a_time_without_offset_is_refused() -> None:
+    with pytest.raises(ValueError, match="now must carry its offset from UTC"):
+        Monitor().observe(scored(1, 5), START.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"labels": ("app", "app")}, "labels must be different"),
+        ({"max_series": 0}, "max_series must be at least 1"),
+        ({"baseline_samples": 9}, "baseline_samples must be at least 10"),
+        ({"expected_samples_per_false_alarm": 99}, "expected_samples_per_false_alarm must be at least 100"),
+        ({"min_drop": 0.0}, "min_drop must be above 0"),
+        ({"window_seconds": float("nan")}, "window_seconds must be above 0"),
+        ({"score_ranges": {"tone": (5, 1)}}, "score_ranges.tone must rise"),
+        ({"targets": {"tone": 3.0}}, "targets.tone needs a range"),
+        ({"targets": {"relevance": 5.0}}, "targets.relevance must be inside the scale 1 to 5"),
+        ({"smallest_probability": 0.0}, "smallest_probability must be above 0"),
+    ],
+)
+def test_a_configuration_out_of_range_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MonitorConfig(**values)

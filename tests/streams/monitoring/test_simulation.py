@@ -1,0 +1,130 @@
+"""What the monitor promises, over many made-up streams; deterministic, since every seed is fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from schemas import Alert
+from streams.monitoring.monitor import Monitor, MonitorConfig
+from streams.monitoring.series import Change, Sample, Series
+from tests.streams.randomness import seeded
+from tests.streams.results import START, scored
+
+# Lists of scores to draw from, with their means.
+GOOD_RELEVANCE = [5] * 15 + [4] * 4 + [3]  # 4.7
+BAD_RELEVANCE = [1] * 4 + [2] * 9 + [3] * 6 + [4]  # 2.2
+GOOD_COVERAGE = [5] * 9 + [4] * 7 + [3] * 3 + [2]  # 4.2
+BAD_COVERAGE = [0] * 4 + [1] * 7 + [2] * 5 + [3] * 3 + [4]  # 1.5
+
+APPS = ("support", "search", "docs")
+LONGEST_DELAY = 25
+
+
+def run_series(
+    good: list[int], bad: list[int], *, metric: str, length: int, random: Random
+) -> tuple[Change | None, int]:
+    """Run the overall series with the default rules; give the first change and the number of its sample."""
+    series = Series(MonitorConfig().rules(metric))
+    for n in range(length):
+        score = random.choice(good if n < length // 2 else bad)
+        change = series.add(Sample(f"e{n}", score, 1.0, START), START)
+        if change is not None:
+            return change, n
+    return None, length
+
+
+@pytest.mark.parametrize(
+    ("metric", "good", "bad"),
+    [("relevance", GOOD_RELEVANCE, BAD_RELEVANCE), ("coverage", GOOD_COVERAGE, BAD_COVERAGE)],
+)
+@pytest.mark.parametrize("length", [200, 400])
+def test_a_drop_half_way_is_called_soon_and_never_before(
+    metric: str, good: list[int], bad: list[int], length: int
+) -> None:
+    """Of 300 runs, at least 99% call it within 25 judged answers, and at most 1% call anything earlier."""
+    delays = []
+    early = 0
+    for seed in range(300):
+        change, last = run_series(good, bad, metric=metric, length=length, random=seeded(seed))
+        early += last < length // 2
+        if change is not None and last >= length // 2:
+            delays.append(last - length // 2 + 1)
+    assert early <= 3
+    assert sum(delay <= LONGEST_DELAY for delay in delays) >= 297
+    assert sorted(delays)[len(delays) // 2] <= 20
+
+
+def test_a_run_as_in_the_demo_through_the_whole_monitor() -> None:
+    """400 events, both metrics, three apps and two models: both overall series are called after the half, only."""
+    for seed in range(8):
+        random = seeded(seed)
+        monitor = Monitor()
+        alerts: list[tuple[int, Alert]] = []
+        for n in range(400):
+            labels = {"app": random.choice(APPS), "model": random.choice(("m1", "m2"))}
+            bad = n >= 200
+            for metric, scores in (
+                ("relevance", BAD_RELEVANCE if bad else GOOD_RELEVANCE),
+                ("coverage", BAD_COVERAGE if bad else GOOD_COVERAGE),
+            ):
+                result = scored(n, random.choice(scores), metric=metric, labels=labels)
+                alerts += [(n, alert) for alert in monitor.observe(result, result.times.occurred_at)]
+        assert all(n >= 200 for n, _ in alerts)
+        assert all(alert.kind == "drop" for _, alert in alerts)
+        overall = {alert.metric: (n, alert) for n, alert in alerts if not alert.labels}
+        assert set(overall) == {"relevance", "coverage"}
+        for n, alert in overall.values():
+            assert n < 200 + LONGEST_DELAY
+            # It began at 200, and a few scores before may look like its begin.
+            assert abs(alert.started_at - (START + timedelta(seconds=200))) <= timedelta(seconds=6)
+
+
+def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
+    """Answers of three apps, that come in bursts of about five of one app; two apps are less good."""
+    scores = {
+        "support": [5] * 12 + [4] * 5 + [3] * 2 + [2],  # 4.4
+        "search": [5] * 10 + [4] * 6 + [3] * 3 + [1],  # 4.2
+        "docs": [5] * 15 + [4] * 4 + [3],  # 4.7
+    }
+    app = APPS[0]
+    for _ in range(count):
+        if random.random() < 0.2:
+            app = random.choice(APPS)
+        yield app, random.choice(scores[app])
+
+
+def test_a_long_calm_run_stays_within_the_bound() -> None:
+    """50,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in 20,000."""
+    random = seeded(1)
+    monitor = Monitor(MonitorConfig(labels=("app",), smallest_probability=0.25))
+    probabilities = {"support": 1.0, "search": 0.5, "docs": 0.25}
+    drops = 0
+    for n, (app, score) in enumerate(bursts(50_000, random)):
+        if random.random() < probabilities[app]:
+            result = scored(n, score, labels={"app": app}, probability=probabilities[app])
+            alerts = monitor.observe(result, result.times.occurred_at)
+            drops += sum(alert.kind == "drop" for alert in alerts)
+    judged = next(s.scored for s in monitor.snapshot(START).series if not s.labels)
+    assert judged > 25_000
+    assert drops <= judged / 20_000
+
+
+def test_learned_baselines_rarely_break_the_bound() -> None:
+    """100 series, each with a baseline of its own and 500 calm answers after it, with a bound of one in 1,000.
+
+    Without any room for the baseline's error the true mean would be below the learned one half of the time.
+    """
+    config = MonitorConfig(labels=(), expected_samples_per_false_alarm=1000)
+    drops = 0
+    for seed in range(100):
+        random = seeded(seed)
+        series = Series(config.rules("coverage"))
+        for n in range(560):
+            change = series.add(Sample(f"e{n}", random.choice(GOOD_COVERAGE), 1.0, START), START)
+            drops += change is not None and change.kind == "drop"
+    # 100 * 500 / 1000 = 50 would be allowed.
+    assert drops <= 5

@@ -1,0 +1,178 @@
+"""Secrets that show up all the same are blotted out, in every form."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.text.secrets import MIN_CHARS, Masker
+from streams.settings import Settings, TelemetrySettings
+from streams.telemetry.logs import set_up_logs
+from streams.telemetry.masking import settings_masker, short_secrets
+
+SECRET = 'pa+ss/wörd "7"\\x'
+
+
+@pytest.fixture
+def _as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def fail(what: object, held: str = "") -> None:
+    assert held is not None
+    raise ValueError(what)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        SECRET,
+        quote(SECRET, safe=""),
+        quote_plus(SECRET),
+        json.dumps(SECRET),
+        repr(SECRET),
+        repr(SECRET.encode()),
+        str({"key": SECRET}),
+        json.dumps({"key": SECRET}, ensure_ascii=False).encode().decode(),
+    ],
+)
+def test_every_way_to_write_it(form: str) -> None:
+    masked = Masker([SECRET]).mask(f"before {form} after")
+    assert "rd" not in masked
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+
+
+@given(secret=st.text(min_size=9, max_size=40), before=st.binary(max_size=7), after=st.binary(max_size=7))
+def test_base64_whatever_stands_around_it(secret: str, before: bytes, after: bytes) -> None:
+    """As in SASL PLAIN and basic auth: no four characters in a row of the secret's own stay."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = encode(before + raw + after).decode()
+        masked = Masker([secret]).mask(text)
+        assert "***" in masked
+        # What is left stands for the neighbours and for the bits that are shared with them.
+        assert len(masked.replace("***", "")) <= 4 * (len(before) + len(after)) / 3 + 8
+
+
+def test_a_text_without_secrets_stays() -> None:
+    assert Masker([]).mask("all of it") == "all of it"
+    assert Masker([SECRET]).mask("all of it") == "all of it"
+    assert Masker(["a" * (MIN_CHARS - 1), ""]).mask("aaaaa bbb") == "aaaaa bbb"
+
+
+def test_the_longer_secret_goes_first() -> None:
+    assert Masker(["secret-1", "secret-12"]).mask("secret-12") == "***"
+
+
+def test_all_that_the_settings_name(tmp_path: Path) -> None:
+    """By value, by variable, by file; found by the names of the fields."""
+    file = tmp_path / "file"
+    file.write_text("kafka-by-file\n")
+    settings = Settings.model_validate(
+        {
+            "kafka": {
+                "security": {
+                    "protocol": "SASL_PLAINTEXT",
+                    "mechanism": "PLAIN",
+                    "username": "somebody",
+                    "password_file": file,
+                }
+            },
+            "judge": {
+                "endpoints": [
+                    {"name": "a", "model": "m", "api_key": "judge-by-value"},
+                    {"name": "b", "model": "m", "api_key_env": "KEY"},
+                    {"name": "c", "model": "m", "api_key_file": tmp_path / "none"},
+                ]
+            },
+            "telemetry": {"basic_auth": {"username": "somebody", "password_env": "PAGE"}},
+        }
+    )
+    env = {
+        "KEY": "judge-by-env",
+        "PAGE": "page-by-env",
+        "OPENAI_API_KEY": "sk-well-known",
+        "OTHER": "other-value",
+    }
+    mask = settings_masker(settings, env).mask
+    for secret in ("kafka-by-file", "judge-by-value", "judge-by-env", "page-by-env", "sk-well-known"):
+        assert mask(f"<{secret}>") == "<***>"
+    for word in ("somebody", "other-value", "127.0.0.1:9092"):
+        assert mask(word) == word
+    assert short_secrets(settings, env) == []
+
+
+def test_what_is_too_short_to_be_blotted_out_is_named() -> None:
+    """Five characters are too short, six are not; what is not there is somebody else's to tell."""
+    endpoints = [
+        {"name": "a", "model": "m", "api_key_env": "FIVE"},
+        {"name": "b", "model": "m", "api_key_env": "SIX"},
+        {"name": "c", "model": "m", "api_key_env": "NONE"},
+    ]
+    settings = Settings.model_validate({"judge": {"endpoints": endpoints}})
+    env = {"FIVE": "EMPTY", "SIX": "abcdef"}
+    assert short_secrets(settings, env) == ["judge.endpoints.0.api_key_env"]
+    assert settings_masker(settings, env).mask("EMPTY abcdef") == "EMPTY ***"
+
+
+@pytest.mark.usefixtures("_as_before")
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_log_lines(form: str) -> None:
+    """Whoever writes it and wherever it stands in the line: event, value, traceback, a library's arguments."""
+    stream = io.StringIO()
+    telemetry = TelemetrySettings.model_validate({"log_format": form, "log_level": "debug"})
+    set_up_logs(telemetry, stream, masker=Masker([SECRET]))
+    log = structlog.stdlib.get_logger("ours")
+    log.info(SECRET, detail=SECRET, raw=SECRET.encode(), deep={"a": [SECRET]})
+    logging.getLogger("theirs").warning("with %s", SECRET)
+    try:
+        fail(SECRET)
+    except ValueError:
+        log.exception("failed")
+    written = stream.getvalue()
+    assert written.count("***") >= 5
+    for part in ("wörd", "w\\xf6rd", "w\\xc3", "w\\\\xc3", "w\\u00f6rd"):
+        assert part not in written
+    assert "ValueError" in written
+
+
+@pytest.mark.usefixtures("_as_before")
+def test_tracebacks_show_no_variables() -> None:
+    """Where nothing is known to be secret: code and message, not what the variables hold."""
+    stream = io.StringIO()
+    set_up_logs(TelemetrySettings(log_format="text"), stream)
+    try:
+        fail(7, held="held-" + "in-a-variable")
+    except ValueError:
+        structlog.stdlib.get_logger("ours").exception("failed")
+    assert "ValueError: 7" in stream.getvalue()
+    assert "held-in-a-variable" not in stream.getvalue()
+
+
+@pytest.mark.usefixtures("_as_before")
+def test_whole_requests_are_never_written() -> None:
+    """Not even on the level debug: aiokafka's are logins and the texts of events."""
+    stream = io.StringIO()
+    set_up_logs(TelemetrySettings(log_level="debug"), stream)
+    logging.getLogger("aiokafka.conn").debug("Request %s", b"\\0user\\0password")
+    logging.getLogger("aiokafka.producer.producer").debug("Sending (key=%s value=%s) to %s", 1, 2, 3)
+    logging.getLogger("aiokafka.consumer").debug("joined")
+    assert "joined" in stream.getvalue()
+    assert "Request" not in stream.getvalue()
+    assert "Sending" not in stream.getvalue()

@@ -1,0 +1,61 @@
+"""The page behind a password and TLS, in a real browser: it and all that it loads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from streams.settings import BasicAuthSettings, TlsSettings
+from streams.worker.health import Health
+from streams.worker.port.access import BasicAuth, server_tls
+from streams.worker.port.server import WebServer
+from tests.streams.certificates import Authority
+from tests.toolbox import python_with, run, tool
+
+pytestmark = [pytest.mark.tools, pytest.mark.timeout(120)]
+
+_LOOK = """
+import json, sys
+from playwright.sync_api import sync_playwright
+address, chromium, user, password = sys.argv[1:]
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+    context = browser.new_context(ignore_https_errors=True, http_credentials={"username": user, "password": password})
+    page, seen = context.new_page(), {}
+    page.on("response", lambda answer: seen.setdefault(answer.url.removeprefix(address), answer.status))
+    with page.expect_response("**/status.json") as polled:
+        page.goto(address + "/")
+    seen["/status.json"] = polled.value.status
+    print(json.dumps(seen))
+    browser.close()
+"""
+
+
+async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:
+    """The browser is asked for the password once, and loads the page, its script, its style and its data."""
+    password = "pässwörd:1"
+    python, chromium = python_with("playwright"), tool("chromium")
+    files = Authority(tmp_path).issue("server")
+    auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": password}), {})
+    server = WebServer(
+        host="127.0.0.1",
+        port=0,
+        registry=CollectorRegistry(),
+        health=Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple),
+        status=dict,
+        auth=auth,
+        tls=server_tls(TlsSettings(certificate_file=files.certificate, key_file=files.key)),
+    )
+    await server.start()
+    try:
+        script = tmp_path / "look.py"
+        script.write_text(_LOOK)
+        said = await asyncio.to_thread(run, python, script, server.url, chromium, "ops", password)
+    finally:
+        await server.stop()
+    seen = json.loads(said)
+    assert [seen[path] for path in ("/status.js", "/status.css", "/status.json")] == [200, 200, 200]

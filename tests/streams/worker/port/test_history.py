@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.worker.port.history import LONGEST_STEP_SECONDS, MAX_POINTS, STEP_SECONDS, History, Point
+
+
+def _point(at: float) -> Point:
+    return Point(at=at, events={"sampled": int(at)}, lag=1, lines={"relevance f": (4.0, 3.0, 5.0)})
+
+
+def test_points_come_at_even_distances() -> None:
+    """What comes too early is left out."""
+    history = History()
+    for at in (100.0, 100.5, 102.0, 103.0, 104.0):
+        history.add(_point(at))
+    assert history.as_values() == {
+        "at": [100.0, 102.0, 104.0],
+        "lag": [1, 1, 1],
+        "events": {"sampled": [100, 102, 104]},
+        "lines": {"relevance f": [(4.0, 3.0, 5.0)] * 3},
+    }
+
+
+def test_a_line_that_begins_late_has_gaps_before() -> None:
+    """No data is None, never 0."""
+    history = History()
+    history.add(Point(at=0.0, events={}, lag=0))
+    history.add(_point(2.0))
+    assert history.as_values()["lines"] == {"relevance f": [None, (4.0, 3.0, 5.0)]}
+
+
+@given(st.integers(min_value=1, max_value=6 * MAX_POINTS))
+def test_it_stays_small_and_keeps_the_newest(count: int) -> None:
+    """Never more points than allowed, the last one always there, distances even."""
+    history = History()
+    for number in range(count):
+        history.add(_point(number * STEP_SECONDS))
+    at = history.as_values()["at"]
+    assert len(at) <= MAX_POINTS
+    assert (count - 1) * STEP_SECONDS - at[-1] < history.step_seconds
+    assert len({b - a for a, b in pairwise(at)}) <= 1
+    assert history.step_seconds <= LONGEST_STEP_SECONDS
+
+
+def test_a_long_run_covers_more_than_an_hour() -> None:
+    """256 points, 16 seconds apart: 68 minutes."""
+    history = History()
+    for number in range(10_000):
+        history.add(_point(number * STEP_SECONDS))
+    at = history.as_values()["at"]
+    assert at[-1] - at[0] == (MAX_POINTS - 1) * LONGEST_STEP_SECONDS > 3600

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, Health
+
+
+@dataclass
+class _Loop:
+    last_turn: float | None = 0.0
+    assigned: bool = True
+
+
+@dataclass
+class _Agent:
+    name: str = "judge-tone"
+    in_hand: int = 1
+    last_finished: float = 0.0
+
+
+def _health(
+    *,
+    now: float,
+    loop: _Loop | None = None,
+    agent: _Agent | None = None,
+    judge: str | None = None,
+    broker: Sequence[str] = (),
+    deferred: str | None = None,
+) -> Health:
+    return Health(
+        loop=lambda: loop,
+        agents=[] if agent is None else [agent],
+        judge_trouble=lambda: judge,
+        broker_trouble=lambda: broker,
+        deferred=lambda: deferred,
+        now=lambda: now,
+    )
+
+
+def test_a_loop_that_turns_is_alive() -> None:
+    """Up to the bound all is well; past it the report says for how long nothing moved."""
+    assert _health(now=STUCK_LOOP_SECONDS, loop=_Loop()).alive().ok
+    report = _health(now=STUCK_LOOP_SECONDS + 5, loop=_Loop()).alive()
+    assert report.reasons == ("the delivery loop has not turned for 65 s",)
+
+
+@pytest.mark.parametrize("loop", [None, _Loop(last_turn=None)])
+def test_a_worker_that_waits_for_its_group_is_alive(loop: _Loop | None) -> None:
+    """Before the first assignment nothing can move, and a restart would not help."""
+    assert _health(now=10_000, loop=loop).alive().ok
+
+
+@pytest.mark.parametrize(
+    ("agent", "judge", "alive"),
+    [
+        (_Agent(), None, False),
+        (_Agent(in_hand=0), None, True),
+        (_Agent(), "connection refused", True),
+        (_Agent(last_finished=STUCK_AGENT_SECONDS), None, True),
+    ],
+    ids=["stuck", "idle", "waiting for the judge", "at work"],
+)
+def test_an_agent_that_finishes_nothing_is_stuck(agent: _Agent, judge: str | None, alive: bool) -> None:
+    """Only records in hand that nobody else holds up count against it."""
+    now = STUCK_AGENT_SECONDS + 1
+    assert _health(now=now, loop=_Loop(last_turn=now), agent=agent, judge=judge).alive().ok is alive
+
+
+def test_an_agent_that_waits_for_the_broker_is_not_stuck() -> None:
+    """What it has in hand cannot be written: a restart would not help."""
+    now = STUCK_AGENT_SECONDS + 1
+    loop = _Loop(last_turn=now)
+    assert not _health(now=now, loop=loop, agent=_Agent()).alive().ok
+    assert _health(now=now, loop=loop, agent=_Agent(), broker=["writing fails"]).alive().ok
+
+
+def test_readiness_names_every_reason() -> None:
+    """Not assigned, judge away, writing fails, stopping: all are told at once."""
+    health = _health(now=1, loop=_Loop(assigned=False), judge="connection refused", broker=["writing fails"])
+    health.stopping = True
+    report = health.ready()
+    assert not report.ok
+    text = "; ".join(report.reasons)
+    for part in ("stopping", "assigned nothing", "judge unavailable: connection refused", "writing fails"):
+        assert part in text
+
+
+def test_a_worker_at_work_is_ready() -> None:
+    """Assigned, judge there, writing works."""
+    assert _health(now=1, loop=_Loop()).ready().ok
+
+
+def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
+    """The worker waits as it was told to: it is alive and ready, and says why it does nothing."""
+    now = STUCK_AGENT_SECONDS + 1
+    health = _health(now=now, loop=_Loop(last_turn=now), agent=_Agent(), deferred="the budget is spent")
+    assert health.alive().ok
+    report = health.ready()
+    assert report.ok
+    assert (report.reasons, report.notes) == ((), ("the budget is spent",))

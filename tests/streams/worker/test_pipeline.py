@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from judge.errors import JudgeConfigurationError
+from streams.worker.pipeline import Pipeline
+
+
+@dataclass
+class _Record:
+    offset: int
+    topic: str = "t"
+    partition: int = 0
+
+
+@dataclass
+class _Event:
+    message: _Record
+
+
+class _Stream:
+    """A stream of some records that then stays open."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.acked: list[int] = []
+
+    def noack(self) -> _Stream:
+        return self
+
+    async def events(self) -> AsyncIterator[_Event]:
+        for offset in range(self._count):
+            yield _Event(_Record(offset))
+        await asyncio.Event().wait()
+
+    async def ack(self, event: _Event) -> None:
+        self.acked.append(event.message.offset)
+
+
+class _Log:
+    def __init__(self) -> None:
+        self.surprises: list[tuple[int, str]] = []
+        self.crashes: list[BaseException] = []
+
+    async def on_surprise(self, record: Any, error: Exception) -> None:
+        if str(error) == "hopeless":
+            raise RuntimeError("cannot be set aside")
+        self.surprises.append((record.offset, str(error)))
+
+    async def crash(self, error: BaseException) -> None:
+        self.crashes.append(error)
+
+
+async def _settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def log() -> _Log:
+    return _Log()
+
+
+async def _run(pipeline: Pipeline, stream: _Stream) -> asyncio.Task[None]:
+    task = asyncio.create_task(pipeline.run(stream))
+    await _settle()
+    return task
+
+
+async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _Log) -> None:
+    """All three are in hand at once; the last one ends first."""
+    gates = [asyncio.Event() for _ in range(3)]
+
+    async def handle(record: _Record) -> None:
+        await gates[record.offset].wait()
+
+    stream = _Stream(3)
+    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    task = await _run(pipeline, stream)
+    assert pipeline.in_hand == 3
+    for offset in (2, 0, 1):
+        gates[offset].set()
+        await _settle()
+    assert stream.acked == [2, 0, 1]
+    assert pipeline.in_hand == 0
+    task.cancel()
+
+
+async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
+    """One bad record neither stops the others nor comes back for ever."""
+
+    async def handle(record: _Record) -> None:
+        if record.offset == 1:
+            raise ZeroDivisionError("odd")
+
+    stream = _Stream(3)
+    task = await _run(Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash), stream)
+    assert sorted(stream.acked) == [0, 1, 2]
+    assert log.surprises == [(1, "odd")]
+    assert log.crashes == []
+    task.cancel()
+
+
+@pytest.mark.parametrize("error", [JudgeConfigurationError("no key"), ValueError("hopeless")])
+async def test_what_every_record_would_meet_stops_the_worker(log: _Log, error: Exception) -> None:
+    """Neither a wrong configuration nor a failing dead letter acknowledges anything."""
+
+    async def handle(_: _Record) -> None:
+        raise error
+
+    stream = _Stream(1)
+    task = await _run(Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash), stream)
+    assert stream.acked == []
+    assert len(log.crashes) == 1
+    task.cancel()
+
+
+async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
+    """What ends within the bound is acknowledged; the rest is cancelled and is not."""
+    never = asyncio.Event()
+
+    async def handle(record: _Record) -> None:
+        if record.offset == 1:
+            await never.wait()
+
+    stream = _Stream(2)
+    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    task = await _run(pipeline, stream)
+    await pipeline.finish(0.01)
+    assert stream.acked == [0]
+    assert pipeline.in_hand == 0
+    assert (log.surprises, log.crashes) == ([], [])
+    task.cancel()
+
+
+async def test_a_closed_pipeline_begins_nothing_and_acknowledges_nothing(log: _Log) -> None:
+    """What the stream still holds at a stop is left for the next reader: neither handled nor acknowledged."""
+    handled: list[int] = []
+
+    async def handle(record: _Record) -> None:
+        handled.append(record.offset)
+
+    stream = _Stream(3)
+    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    pipeline.close()
+    task = await _run(pipeline, stream)
+    await pipeline.finish(1)
+    assert handled == []
+    assert stream.acked == []
+    task.cancel()
