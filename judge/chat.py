@@ -4,12 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
-from judge.pool.quota import RateLimits
 from schemas import Usage
 
 Role = Literal["system", "user", "assistant"]
+
+OFFLINE_MODEL: Final = "offline-rules-1"
+"""The name that every result of the offline judge carries, so that nobody takes it for a language model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReport:
+    """What an endpoint says about one of its limits; None where it does not say.
+
+    Args:
+        limit: Requests or tokens a minute.
+        remaining: What is left of them.
+        reset_seconds: Until all of them are there again.
+    """
+
+    limit: float | None = None
+    remaining: float | None = None
+    reset_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """What an endpoint says about its limits."""
+
+    requests: QuotaReport = QuotaReport()
+    tokens: QuotaReport = QuotaReport()
 
 
 @dataclass(frozen=True, slots=True)

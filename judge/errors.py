@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from judge.chat import ChatReply
-from judge.pool.quota import RateLimits
+from judge.chat import ChatReply, RateLimits
 from schemas import FailedType
 
 UnavailableKind = Literal["rate_limited", "overloaded", "timeout", "unavailable"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, StringConstraints
 
@@ -17,6 +17,12 @@ LabelName = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_
 LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARS)]
 MetricName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """A metric's name is also the end of its task topic's name, hence the narrow alphabet."""
+EventField = Literal["question", "answer", "reference", "context"]
+"""Fields of an event that a condition may ask for."""
+SamplingKey = Literal["auto", "record_key"]
+"""Where the randomness of sampling comes from: trace context, else event id; or the record's key."""
+DEFAULT_STRATUM: Final = "default"
+"""Stratum of the events that no sampling rule matches."""
 
 
 def _bounded(labels: dict[str, str]) -> dict[str, str]:

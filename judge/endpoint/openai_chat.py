@@ -9,7 +9,6 @@ is asked for, a call goes on at once with the next weaker way, and what the endp
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import time
@@ -25,6 +24,7 @@ import orjson
 from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
 from judge.endpoint.completion import NoCompletionError, read_completion
 from judge.endpoint.connection import Connection, HttpReply, TooLargeReplyError
+from judge.endpoint.hosts import is_loopback
 from judge.endpoint.rate_headers import rate_limits
 from judge.endpoint.refusals import error_for_status
 from judge.endpoint.response_formats import AskedForm, ResponseFormat, asked_form
@@ -112,7 +112,7 @@ class OpenAIChat:
             max_connections=max_connections,
             max_reply_bytes=max_reply_bytes,
             # No proxy of the environment leads to this machine itself.
-            trust_env=not _is_loopback(host),
+            trust_env=not is_loopback(host),
         )
 
     @property
@@ -330,15 +330,6 @@ def _host(endpoint: str, base_url: str) -> str:
             f"base_url of judge endpoint {endpoint} must be an http:// or https:// address, got {base_url!r}"
         )
     return host
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _length_parameter(host: str) -> str:

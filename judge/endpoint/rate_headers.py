@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from judge.pool.quota import QuotaReport, RateLimits
+from judge.chat import QuotaReport, RateLimits
 
 _PREFIX = b"x-ratelimit-"
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|us|µs|d|h|m|s)")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import OFFLINE_MODEL, ChatReply, ChatRequest
 from judge.errors import EventError
-from judge.offline import OFFLINE_MODEL
 from judge.offline.scorer import judge_messages
 from schemas import Usage
 

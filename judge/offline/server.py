@@ -11,8 +11,8 @@ from typing import Any, Self
 import orjson
 from aiohttp import web
 
+from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
-from judge.offline import OFFLINE_MODEL
 from judge.offline.request import Asked, BadRequestError, read_request
 from judge.offline.scorer import Said, judge_messages
 

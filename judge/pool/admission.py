@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import ChatReply, ChatRequest, RateLimits
 from judge.errors import EndpointDownError
 from judge.pool.breaker import Breaker
 from judge.pool.concurrency import AdaptiveLimit, GentleStart
 from judge.pool.observer import PoolObserver
-from judge.pool.quota import Quota, RateLimits
+from judge.pool.quota import Quota
 from judge.verdict.turns import Turns
 
 _CHARS_A_TOKEN: Final = 4

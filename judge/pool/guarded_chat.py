@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
+from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest, RateLimits
 from judge.endpoint.tally import VERDICT, Tally, Verdict
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.pool.admission import Admission, Marks
 from judge.pool.breaker import Breaker
 from judge.pool.observer import PoolObserver
-from judge.pool.quota import RateLimits
 from judge.verdict.turns import Turns
 
 FIRST_PAUSE_SECONDS: Final = 0.5

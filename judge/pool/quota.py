@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from judge.chat import QuotaReport
+
 MARGIN: Final = 0.97
 """Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were sent."""
 BURST_SECONDS: Final = 1.0
@@ -23,29 +25,6 @@ RARE_SHARE: Final = 0.015
 LEAST_LESSON_SECONDS: Final = 1.0
 """A shorter `Retry-After` speaks of calls at the same time, not of calls a minute."""
 _ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaReport:
-    """What an endpoint says about one of its limits; None where it does not say.
-
-    Args:
-        limit: Requests or tokens a minute.
-        remaining: What is left of them.
-        reset_seconds: Until all of them are there again.
-    """
-
-    limit: float | None = None
-    remaining: float | None = None
-    reset_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimits:
-    """What an endpoint says about its limits."""
-
-    requests: QuotaReport = QuotaReport()
-    tokens: QuotaReport = QuotaReport()
 
 
 @dataclass(slots=True)

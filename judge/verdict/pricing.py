@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from judge.offline import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL
 from schemas import Usage
 
 _MILLION = 1_000_000

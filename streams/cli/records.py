@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
 from streams.settings import TopicSettings
-from streams.text.printable import printable
-from streams.text.reasons import reason_of
+from streams.text import printable, reason_of
 
 MAX_TEXT_CHARS = 80
 

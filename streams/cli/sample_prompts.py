@@ -13,7 +13,7 @@ from judge.task import build_task
 from judge.verdict.fitting import estimated_tokens, request_tokens
 from schemas import QAEvent, Sampling, Source
 from streams.judging.build import build_metrics
-from streams.text.printable import printable
+from streams.text import printable
 
 if TYPE_CHECKING:
     from streams.settings import Settings

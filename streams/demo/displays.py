@@ -12,8 +12,7 @@ from rich.live import Live
 from schemas import Failed, Scored
 from streams.demo.board import Board
 from streams.demo.view import Flow, Heading, LiveView
-from streams.text.printable import printable
-from streams.text.reasons import reason_of
+from streams.text import printable, reason_of
 
 LINE_SECONDS = 2.0
 

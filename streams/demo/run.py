@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from prometheus_client import CollectorRegistry
 
-from judge.offline import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.demo.accounting import Accounts
 from streams.demo.board import Board, Rate

@@ -12,7 +12,7 @@ from rich.text import Text
 from streams.demo.accounting import Balance
 from streams.demo.board import Board
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.text.printable import printable
+from streams.text import printable
 
 
 def summary(

@@ -13,8 +13,7 @@ from rich.text import Text
 from schemas import Alert, Failed, Scored, Unscored
 from streams.demo.board import Board, LabelRow, Series
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.text.printable import printable
-from streams.text.reasons import reason_of
+from streams.text import printable, reason_of
 
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_ALERTS = 3

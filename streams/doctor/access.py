@@ -14,7 +14,7 @@ from streams.doctor.topics import acl_command
 from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.grants import Operation
 from streams.settings import KafkaSettings
-from streams.text.printable import printable
+from streams.text import printable
 
 OUR_PROTOCOL: Final = "roundrobin"
 """How workers share partitions; a group in which others share them in another way would refuse them."""

@@ -21,7 +21,7 @@ from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
 from streams.kafka.topics.flow import AgentName, group_of
 from streams.settings import KafkaSettings, Settings
-from streams.text.printable import printable
+from streams.text import printable
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
 _TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)

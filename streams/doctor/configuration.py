@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from judge.chat import OFFLINE_MODEL
+from judge.endpoint.hosts import is_loopback
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
-from judge.offline import OFFLINE_MODEL
 from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
 from streams.judging.build import build_metric, check_prices, judge_endpoints, price_of
+from streams.judging.from_settings import budget_limits
 from streams.kafka.access.access import client_options
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.telemetry.masking import SHORT_SECRET, short_secrets
-from streams.text.printable import printable
-from streams.worker.port.access import is_loopback, open_access
+from streams.text import printable
+from streams.worker.port.access import open_access
 
 
 def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:
@@ -119,7 +121,7 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
         )
         for one in unpriced
     ]
-    limits = settings.judge.budget_limits()
+    limits = budget_limits(settings.judge)
     if limits.any:
         return [*found, ok("budget", "limit", _limits(settings))]
     if _costs(endpoints):
@@ -135,7 +137,7 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
 
 
 def _limits(settings: Settings) -> str:
-    limits = settings.judge.budget_limits()
+    limits = budget_limits(settings.judge)
     named = {
         "USD an hour": limits.usd_per_hour,
         "USD a day": limits.usd_per_day,

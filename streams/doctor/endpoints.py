@@ -17,6 +17,7 @@ import aiohttp
 import orjson
 
 from judge.chat import ChatRequest
+from judge.endpoint.hosts import is_loopback
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.task import build_task
@@ -33,8 +34,7 @@ from streams.judging.build import (
     smallest_window,
 )
 from streams.settings import EndpointSettings, Settings, resolve_api_key
-from streams.text.printable import printable
-from streams.worker.port.access import is_loopback
+from streams.text import printable
 
 CLOCK_WARNING_SECONDS: Final = 5.0
 MAX_LIST_BYTES: Final = 4 * 1024 * 1024

@@ -14,9 +14,9 @@ import aiohttp
 import faust.streams
 import orjson
 
+from judge.endpoint.hosts import is_loopback
 from streams.doctor.finding import Finding, failed, ok, warning
 from streams.settings import Settings, TelemetrySettings
-from streams.worker.port.access import is_loopback
 
 SPARE_DESCRIPTORS: Final = 128
 """For the broker's connections, the port's visitors, files and the event loop."""

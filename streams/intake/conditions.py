@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from schemas import QAEvent
-
-EventField = Literal["question", "answer", "reference", "context"]
-"""Fields that a condition may ask for."""
+from schemas.base import EventField
 
 
 @dataclass(frozen=True, slots=True)

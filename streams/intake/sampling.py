@@ -28,15 +28,12 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from schemas import QAEvent
+from schemas.base import DEFAULT_STRATUM, SamplingKey
 from streams.intake.conditions import LabelsCondition
 
 RANDOM_BITS: Final = 56
 RANGE: Final = 1 << RANDOM_BITS
 """Number of values that R can have."""
-DEFAULT_STRATUM: Final = "default"
-"""Stratum of the events that no rule fits."""
-
-SamplingKey = Literal["auto", "record_key"]
 SkipReason = Literal["filtered", "not_sampled"]
 """filtered: the stratum's rate is 0; not_sampled: the event's randomness is below the threshold."""
 

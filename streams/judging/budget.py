@@ -17,10 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import Final, Literal, get_args
+from typing import Final
 
-Period = Literal["hour", "day"]
-PERIODS: Final[tuple[Period, ...]] = get_args(Period)
+from streams.settings.base import PERIODS, Period
 
 LOWER_FROM: Final = Fraction(4, 5)
 LOWEST_FACTOR: Final = Fraction(1, 1024)

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
-from judge.chat import ChatClient
+from judge.chat import OFFLINE_MODEL, ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import PromptPackError
 from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.packs.pack import PromptPack, load_pack
-from judge.offline import OFFLINE_MODEL
 from judge.pool.guarded_chat import GuardedChat
 from judge.pool.hedging import HedgedChat
 from judge.pool.observer import PoolObserver
@@ -26,6 +25,7 @@ from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from judge.verdict.price_list import listed_price
 from judge.verdict.pricing import ModelPrice, Price, PriceTable
 from streams.errors import SettingsError
+from streams.judging.from_settings import budget_limits
 from streams.settings import (
     CacheSettings,
     EndpointSettings,
@@ -256,7 +256,7 @@ def check_prices(judge: JudgeSettings, endpoints: Iterable[EndpointSettings]) ->
     Raises:
         SettingsError: An endpoint's price is not known, so that nobody could tell what is spent.
     """
-    if not judge.budget_limits().in_usd:
+    if not budget_limits(judge).in_usd:
         return
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
     if unknown:

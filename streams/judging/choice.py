@@ -12,7 +12,7 @@ import orjson
 from judge.errors import JudgeUnavailableError
 from streams.errors import SettingsError
 from streams.settings import EndpointSettings, default_endpoints
-from streams.text.printable import printable
+from streams.text import printable
 
 MODELS_TIMEOUT_SECONDS = 15.0
 MAX_MODELS_BYTES = 1024 * 1024

@@ -25,7 +25,7 @@ from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscor
 from streams.judging.agent import PatientJudge
 from streams.judging.build import build_pooled_judges, build_prices, open_cache, open_chat, open_pool
 from streams.settings import EndpointSettings, JudgeSettings
-from streams.text.printable import printable
+from streams.text import printable
 
 OUTAGE_SECONDS = 5.0
 """With all endpoints down for so long, the file is given up."""

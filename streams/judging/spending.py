@@ -13,7 +13,8 @@ import structlog
 
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.judging.agent import PatientJudge
-from streams.judging.budget import PERIODS, Budget, BudgetLimits, Period
+from streams.judging.budget import Budget, BudgetLimits
+from streams.settings.base import PERIODS, Period
 
 _log = structlog.stdlib.get_logger(__name__)
 

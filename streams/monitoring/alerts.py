@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from schemas import Alert, Scored
 from streams.monitoring.series import Change
-from streams.text.printable import printable
+from streams.text import printable
 
 
 @dataclass(frozen=True, slots=True)

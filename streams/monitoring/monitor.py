@@ -13,7 +13,7 @@ from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.series import Sample, Series
 from streams.monitoring.snapshot import IgnoredReason, Labels, LastVerdict, MonitorSnapshot, SeriesSnapshot
-from streams.text.reasons import reason_of
+from streams.text import reason_of
 
 __all__ = ["Monitor", "MonitorConfig"]
 

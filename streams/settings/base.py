@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -42,6 +42,10 @@ FilePath = Annotated[Path, AfterValidator(_against_base)]
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 """Name of an environment variable (not its value)."""
+
+Period = Literal["hour", "day"]
+"""A period of the budget."""
+PERIODS: Final[tuple[Period, ...]] = get_args(Period)
 
 Rate = Annotated[float, Field(ge=0, le=1)]
 """A share, from 0 (none) to 1 (all)."""

@@ -7,12 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from schemas.base import LabelName, MetricName
-from streams.intake.conditions import EventCondition, EventField, LabelsCondition
-from streams.intake.reading.mapping import mapping_problems
-from streams.intake.routing import Route
-from streams.intake.sampling import DEFAULT_STRATUM, Rule, SamplingKey, SamplingPolicy
+from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey
 from streams.settings.base import FilePath, Rate, Section, refuse
+from streams.settings.mapping import mapping_problems
 
 
 def _as_texts(value: object) -> object:
@@ -91,13 +88,6 @@ class SamplingSettings(Section):
         refuse(problems)
         return self
 
-    def policy(self) -> SamplingPolicy:
-        """Build the policy that decides."""
-        rules = [
-            Rule(name=rule.name, when=LabelsCondition.of(rule.when), rate=rule.rate) for rule in self.rules
-        ]
-        return SamplingPolicy(default_rate=self.default_rate, rules=rules, key=self.key)
-
 
 class MetricConditions(Section):
     """Which events a metric judges; all conditions must hold."""
@@ -135,11 +125,6 @@ class MetricSettings(Section):
             )
         refuse(problems)
         return self
-
-    def route(self, name: str) -> Route:
-        """Build the route that leads events to the metric of this name."""
-        when = EventCondition(has=self.when.has, labels=LabelsCondition.of(self.when.labels))
-        return Route(metric=name, when=when, rate=self.rate)
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:

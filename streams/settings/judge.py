@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstrai
 
 from judge.text.redaction import Kind
 from streams.errors import SettingsError
-from streams.judging.budget import BudgetLimits
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
@@ -211,16 +210,6 @@ class JudgeSettings(Section):
     budget_usd_per_day: float | None = Field(
         default=None, gt=0, le=1_000_000, description="The same as budget.usd_per_day, in one line."
     )
-
-    def budget_limits(self) -> BudgetLimits:
-        """Give what may be spent."""
-        budget = self.budget
-        return BudgetLimits(
-            usd_per_hour=budget.usd_per_hour,
-            usd_per_day=budget.usd_per_day if self.budget_usd_per_day is None else self.budget_usd_per_day,
-            calls_per_hour=budget.calls_per_hour,
-            calls_per_day=budget.calls_per_day,
-        )
 
     @model_validator(mode="after")
     def _one_budget_a_day(self) -> Self:

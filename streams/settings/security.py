@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from judge.endpoint.hosts import is_loopback
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -30,17 +30,10 @@ def _token_url(url: str) -> str:
         problem = "must be a URL; write for example https://login.example.com/oauth2/token"
     elif parts.username is not None or parts.password is not None:
         problem = "must not hold a user or password; use client_id and client_secret_env"
-    elif parts.scheme == "http" and not _is_this_machine(parts.hostname):
+    elif parts.scheme == "http" and not is_loopback(parts.hostname):
         problem = "must be https, for the secret would be sent in the clear; use https"
     refuse([] if problem is None else [("", problem)])
     return url
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class OAuthSettings(Section):

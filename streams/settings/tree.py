@@ -7,7 +7,6 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from schemas.base import LabelName, MetricName
-from streams.intake.routing import Route
 from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
 from streams.settings.judge import JudgeSettings
@@ -76,10 +75,6 @@ class Settings(Section):
             ]
         )
         return self
-
-    def routes(self) -> tuple[Route, ...]:
-        """Build the routes of all metrics."""
-        return tuple(metric.route(name) for name, metric in self.metrics.items())
 
 
 def _time_problems(settings: Settings) -> list[tuple[str, str]]:

@@ -19,8 +19,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
 
 from schemas import Failed, Scored, Unscored, Usage
-from streams.judging.budget import PERIODS, Period
-from streams.kafka.transport.offsets import PartitionState
+from streams.settings.base import PERIODS, Period
+from streams.telemetry.partitions import PartitionState
 
 OTHER: Final = "other"
 """Stands for all values of a label beyond its bound."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from streams.telemetry.instruments import CATALOGUE, LABELS, MAX_COMBINATIONS, OTHER, Spec
 
-FILE: Final = Path(__file__).parent.parent / "docs" / "metrics.md"
+FILE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a call: `scored`, `unscored`, "

@@ -20,6 +20,7 @@ from judge.verdict.cache import VerdictCache
 from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
+from streams.intake.from_settings import metric_routes, sampling_policy
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
 from streams.judging.agent import JudgeAgent
@@ -33,6 +34,7 @@ from streams.judging.build import (
     open_chat,
     open_pool,
 )
+from streams.judging.from_settings import budget_limits
 from streams.judging.spending import BudgetedJudge, Spending
 from streams.judging.watch import JudgeWatch
 from streams.kafka.access.errors import explain
@@ -40,14 +42,14 @@ from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.output import Incoming, Output
 from streams.kafka.topics.flow import AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
-from streams.kafka.transport.offsets import PartitionState
 from streams.monitoring.agent import MonitorAgent
 from streams.monitoring.monitor import Monitor, MonitorConfig
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.masking import settings_masker
-from streams.text.printable import printable
+from streams.telemetry.partitions import PartitionState
+from streams.text import printable
 from streams.worker.health import Health
 from streams.worker.pipeline import Pipeline
 from streams.worker.port.history import History, Point, lines_of
@@ -91,7 +93,7 @@ class Wiring:
         self._given_chat = chat
         self._own_chats: tuple[ChatClient, ...] = ()
         self._cache: VerdictCache | None = None
-        self._spending = Spending(settings.judge.budget_limits())
+        self._spending = Spending(budget_limits(settings.judge))
         self._env = os.environ if env is None else env
         telemetry = settings.telemetry
         self.metrics = Metrics(
@@ -186,7 +188,7 @@ class Wiring:
     def _add_intake(self) -> None:
         settings = self._settings
         ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
-        policy = settings.sampling.policy()
+        policy = sampling_policy(settings.sampling)
         predicate: PushDown | None = push_down(policy, ingest)
         if predicate is not None:
             self._plan.predicates = {settings.topics.events: predicate}
@@ -196,7 +198,7 @@ class Wiring:
         intake = Intake(
             decode=partial(_decode, ingest),
             policy=policy,
-            routes=settings.routes(),
+            routes=metric_routes(settings),
             metrics=self._judged_by,
             output=self._output,
             counts=self.metrics,

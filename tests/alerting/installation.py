@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from aiokafka import AIOKafkaProducer
 from prometheus_client import CollectorRegistry
 
-from judge.offline import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.demo.events import EVERY, UNDECODABLE_AT, UNROUTABLE_AT, load_questions, make_record
 from streams.demo.stage import demo_settings, demo_topics

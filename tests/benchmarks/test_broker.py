@@ -9,13 +9,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.integration.deadlines import until
+from tests.places import ROOT
 
-_ROOT = Path(__file__).parents[2]
 # What runs in the background of a script has SIGINT ignored, and so has what it starts: here it is as at a terminal.
 _AT_A_TERMINAL = """
 import signal
@@ -41,7 +40,7 @@ with running_broker() as broker:
 def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a program; gives it and the first line that it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _AT_A_TERMINAL + program], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _AT_A_TERMINAL + program], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

@@ -14,8 +14,8 @@ from typing import Any, Final
 import aiohttp
 
 from tests.integration.deadlines import until
+from tests.places import ROOT
 
-ROOT: Final = Path(__file__).parents[2]
 END_SECONDS: Final = 120.0
 """A worker that was asked ends within 35 s; a busy machine may make more of it, and one that hangs hangs for ever."""
 START_SECONDS: Final = 180.0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-FILES = Path(__file__).parents[2] / "helm" / "files"
+from tests.places import ROOT
+
+FILES = ROOT / "helm" / "files"
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"[a-zA-Z_][\w:]*judgestream[\w:]*|judgestream_\w+|\b\w+(?=\{)")

@@ -21,8 +21,8 @@ from schemas import (
     Unscored,
     Usage,
 )
-from streams.kafka.transport.offsets import PartitionState
 from streams.telemetry.instruments import Metrics
+from streams.telemetry.partitions import PartitionState
 
 MINUTES = 10 * 60
 """Long enough for a baseline, which leaves out the last six hours."""

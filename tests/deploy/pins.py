@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 from packaging.markers import Marker
 from packaging.utils import canonicalize_name
 
-_RUNTIME = Path(__file__).parents[2] / "requirements" / "runtime.txt"
+from tests.places import ROOT
+
+_RUNTIME = ROOT / "requirements" / "runtime.txt"
 
 
 def pinned(python: tuple[int, int] = sys.version_info[:2]) -> dict[str, str]:

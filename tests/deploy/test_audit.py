@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / ".ci" / "audit.py"
+from tests.places import ROOT
+
+SCRIPT = ROOT / ".ci" / "audit.py"
 FINE: dict[str, Any] = {"name": "aiohttp", "version": "3.14.5", "vulns": []}
 BAD: dict[str, Any] = {
     "name": "orjson",

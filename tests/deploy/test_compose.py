@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from streams.settings import default_endpoints, load_settings
+from tests.places import ROOT
 from tests.toolbox import run, tool
 
-_ROOT = Path(__file__).parents[2]
-_COMPOSE = _ROOT / "compose.yaml"
-_FOLDER = _ROOT / "deploy" / "compose"
+_COMPOSE = ROOT / "compose.yaml"
+_FOLDER = ROOT / "deploy" / "compose"
 
 
 def _yaml(path: Path) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_what_is_mounted_is_there(services: dict[str, dict[str, Any]]) -> None:
     mounts = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
     sources = [parts[0] for parts in mounts if parts[0].startswith("./")]
     assert sources
-    assert [source for source in sources if not (_ROOT / source).exists()] == []
+    assert [source for source in sources if not (ROOT / source).exists()] == []
     assert all(parts[-1] == "ro" for parts in mounts if parts[0].startswith("./"))
 
 
@@ -95,7 +95,7 @@ def test_the_home_dashboard_and_the_data_source_exist(services: dict[str, dict[s
     (provider,) = _yaml(_FOLDER / "grafana" / "dashboards" / "judgestream.yaml")["providers"]
     folder = provider["options"]["path"]
     assert f"./helm/files/dashboards:{folder}:ro" in services["grafana"]["volumes"]
-    assert (_ROOT / "helm" / "files" / "dashboards" / Path(home).relative_to(folder)).is_file()
+    assert (ROOT / "helm" / "files" / "dashboards" / Path(home).relative_to(folder)).is_file()
     (source,) = _yaml(_FOLDER / "grafana" / "datasources" / "prometheus.yaml")["datasources"]
     assert (source["type"], source["url"], source["isDefault"]) == (
         "prometheus",
@@ -130,7 +130,7 @@ def test_compose_refuses_a_broken_file(tmp_path: Path) -> None:
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
     """With rules and alerts where compose.yaml mounts them."""
     shutil.copy(_FOLDER / "prometheus.yml", tmp_path)
-    (tmp_path / "judgestream").symlink_to(_ROOT / "helm" / "files")
+    (tmp_path / "judgestream").symlink_to(ROOT / "helm" / "files")
     said = run(tool("promtool"), "check", "config", tmp_path / "prometheus.yml")
     assert "is valid prometheus config file syntax" in said
     assert said.count("rules found") == 2, said

@@ -12,9 +12,9 @@ import yaml
 from streams.cli.main import run as judgestream
 from streams.settings import Settings, load_settings
 from streams.worker.run import STOP_SECONDS
+from tests.places import ROOT
 from tests.toolbox import run, tool
 
-ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "docs" / "deploy.md"
 PAGES = (DEPLOY, ROOT / "docs" / "scaling.md", ROOT / "UPGRADING.md")
 UNIT = ROOT / "deploy" / "systemd" / "judgestream.service"

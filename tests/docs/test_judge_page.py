@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import yaml
 
@@ -13,8 +12,9 @@ from judge.pool.reliable import TRIES_BEFORE_NEXT
 from judge.pool.suspicion import ODDS
 from judge.verdict.fitting import CUT_KIND
 from streams.settings import JudgeSettings
+from tests.places import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "judge.md"
+PAGE = ROOT / "docs" / "judge.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

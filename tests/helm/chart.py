@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from tests.places import ROOT
 from tests.toolbox import run, tool
 
-ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm"
 FILES = CHART / "files"
 CI_VALUES = tuple(sorted((CHART / "ci").glob("*-values.yaml")))

@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from streams.settings import Settings
-from tests.helm.chart import CHART, CI_VALUES, ROOT, load, name_of, schema
+from tests.helm.chart import CHART, CI_VALUES, load, name_of, schema
+from tests.places import ROOT
 
 # Where keys are not ours: labels and their like, Kubernetes' and KEDA's own objects, judgestream's settings.
 _OPEN = [

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.places import ROOT
 from tests.toolbox import image_base, run, tool
 
 BASE_IMAGE = "docker.io/library/python:3.13-slim"
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from packaging.utils import canonicalize_name
 
 from streams.embedded.broker import EmbeddedBroker
 from tests.deploy.pins import pinned
-from tests.image.builder import ROOT, Builder, Built, copy_of_the_project
+from tests.image.builder import Builder, Built, copy_of_the_project
 from tests.image.sandbox import command, inside, run_inside
+from tests.places import ROOT
 from tests.streams.cli.processes import running
 from tests.toolbox import image_base, run, tool
 

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 
 from streams.embedded.protocol.codes import ErrorCode
 from tests.integration.wire_client import WireClient, init_producer_id
+from tests.places import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ _TOOLS = {
     "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
     "kafka-topics.sh": "TopicCommand",
 }
-_CACHE = Path(__file__).parents[2] / ".cache" / "kafka"
+_CACHE = ROOT / ".cache" / "kafka"
 _RESOLVE_SECONDS = 600.0
 _FORMAT_SECONDS = 60.0
 _START_SECONDS = 60.0

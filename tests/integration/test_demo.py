@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.places import SHARED_DATA
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import judgestream, running
 
-SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 SAMPLED_TRACE_ID = "0" * 18 + "f" * 14
 """The last 14 digits decide: all ones are above any threshold, so that such an event is always sampled."""
 KEYS = {

@@ -15,8 +15,8 @@ import yaml
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from judge.chat import OFFLINE_MODEL
 from judge.endpoint.scripted import ScriptedChat
-from judge.offline import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.doctor.examination import Examination
 from streams.doctor.finding import Diagnosis, Finding

@@ -20,12 +20,12 @@ from streams.settings import Settings
 from tests.integration.kafka import write_tools
 from tests.integration.secure_kafka import ADMIN, PASSWORD, SecureKafka
 from tests.integration.ways_in import ENVIRONMENT, scram
+from tests.places import ROOT
 from tests.toolbox import run
 
 # Each command starts a virtual machine, two dozen in all.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
-ROOT = Path(__file__).parents[2]
 BROKER = "kafka:9092"
 """What the pages write in the place of a broker's address."""
 

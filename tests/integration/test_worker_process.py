@@ -18,6 +18,7 @@ from aiohttp import web
 from schemas import JudgeTask
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
+from tests.places import ROOT
 
 
 class Endpoint:
@@ -86,7 +87,7 @@ async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
             "-m",
             "tests.integration.worker_process",
             str(settings),
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
         )

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from judge.chat import OFFLINE_MODEL
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.metric import Mode
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from judge.offline import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from judge.verdict.evaluator import Judge
 from schemas import Failed, Scored, Unscored

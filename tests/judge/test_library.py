@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import judge
+from judge.chat import OFFLINE_MODEL
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError
 from judge.library import Judge
 from judge.metrics.coverage.metric import Coverage
-from judge.offline import OFFLINE_MODEL
 from schemas import Failed, QAEvent, Scored, Unscored
+from tests.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 EVENT: dict[str, Any] = {
     "event_id": "1",
     "question": "Where is it?",

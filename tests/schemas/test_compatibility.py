@@ -26,7 +26,7 @@ def test_released_messages_can_still_be_read(name: str) -> None:
     assert unreadable(writer=_released(name), reader=accepted_schema(name)) == []
 
 
-@pytest.mark.parametrize("name", MESSAGES.keys() - {"qa_event"})
+@pytest.mark.parametrize("name", sorted(MESSAGES.keys() - {"qa_event"}))
 def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> None:
     """No field vanished, none changed its kind, none has values that the released schema refuses."""
     assert unreadable(writer=json_schema(name), reader=_released(name)) == []

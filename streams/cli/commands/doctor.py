@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.errors import BadUsageError
-from streams.text.printable import printable
+from streams.text import printable
 
 if TYPE_CHECKING:
     from streams.doctor.finding import CheckName, Diagnosis, Finding

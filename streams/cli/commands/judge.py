@@ -17,7 +17,7 @@ import typer
 
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.lines import opened, progress
-from streams.text.printable import printable
+from streams.text import printable
 
 if TYPE_CHECKING:
     from judge.metric import Metric
@@ -280,8 +280,8 @@ async def _endpoints(call: _Call, settings: JudgeSettings) -> AsyncIterator[tupl
 
 @contextlib.asynccontextmanager
 async def _endpoint(call: _Call) -> AsyncIterator[EndpointSettings]:
+    from judge.chat import OFFLINE_MODEL
     from judge.errors import JudgeUnavailableError
-    from judge.offline import OFFLINE_MODEL
     from judge.offline.server import OfflineJudge
     from streams.errors import SettingsError
     from streams.judging.choice import chosen_endpoint

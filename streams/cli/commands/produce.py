@@ -15,7 +15,7 @@ import typer
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
 from streams.cli.lines import opened, progress
-from streams.text.printable import printable
+from streams.text import printable
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Larger than any broker takes by default: the broker's own limit is the one that speaks."""

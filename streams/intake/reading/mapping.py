@@ -7,41 +7,14 @@ from typing import Any
 
 import jmespath
 import orjson
-from jmespath.exceptions import JMESPathError
 
-from schemas import QAEvent
-from schemas.base import MAX_LABEL_NAME_CHARS
 from streams.errors import DecodeError, SettingsError
-from streams.settings.problems import suggest
+from streams.settings.mapping import LABEL, MAX_EXPRESSION_CHARS, mapping_problems
 
-MAX_EXPRESSION_CHARS = 200
-"""How much of an expression a message shows."""
-
-_LABEL = "labels."
 _TEXTS = frozenset({"event_id"})
 """Fields whose numbers become text: ids are numbers in many a database."""
 
 _Compiled = tuple[str, Callable[[Any], Any]]
-
-
-def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Find what is wrong with a mapping: pairs of a target and what to say about it.
-
-    Args:
-        expressions: Event field, or `labels.<name>`, to JMESPath expression.
-    """
-    problems = []
-    for target, expression in expressions.items():
-        what = _target_problem(target)
-        if what is not None:
-            problems.append((target, what))
-        try:
-            jmespath.compile(expression)
-        except (JMESPathError, ValueError, RecursionError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            shown = expression[:MAX_EXPRESSION_CHARS]
-            problems.append((target, f"is not JMESPath, {why} (got {shown!r}); mend the expression"))
-    return problems
 
 
 class Mapper:
@@ -65,8 +38,8 @@ class Mapper:
         self._labels: dict[str, _Compiled] = {}
         for target, expression in expressions.items():
             compiled = (expression, jmespath.compile(expression).search)
-            if target.startswith(_LABEL):
-                self._labels[target.removeprefix(_LABEL)] = compiled
+            if target.startswith(LABEL):
+                self._labels[target.removeprefix(LABEL)] = compiled
             else:
                 self._fields[target] = compiled
 
@@ -96,7 +69,7 @@ class Mapper:
             merged = dict(base) if isinstance(base, dict) else {}
             for name, (expression, search) in self._labels.items():
                 if labels is None or name in labels:
-                    merged[name] = _search(f"{_LABEL}{name}", expression, search, document)
+                    merged[name] = _search(f"{LABEL}{name}", expression, search, document)
             found["labels"] = merged
         return found
 
@@ -121,14 +94,3 @@ def _text_of(name: str, value: Any) -> Any:
         if name in _TEXTS and isinstance(value, int | float) and not isinstance(value, bool)
         else value
     )
-
-
-def _target_problem(target: str) -> str | None:
-    if target in QAEvent.model_fields:
-        return None
-    if target.startswith(_LABEL):
-        length = len(target) - len(_LABEL)
-        if 1 <= length <= MAX_LABEL_NAME_CHARS:
-            return None
-        return f"a label's name must have 1 to {MAX_LABEL_NAME_CHARS} characters (got {length}); rename it"
-    return f"is not a field of an event; {suggest(target, [*QAEvent.model_fields, 'labels.<name>'])}"

@@ -10,11 +10,11 @@ from typing import Any, Final
 from aiokafka.helpers import create_ssl_context
 from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
-from streams.certificates import RotatingContext
 from streams.errors import SettingsError
 from streams.kafka.access.connections import Admission, Password, install
 from streams.kafka.access.tokens import open_tokens
 from streams.settings import KafkaSettings, SecuritySettings, resolve_key_password
+from streams.settings.certificates import RotatingContext
 
 install()
 

@@ -27,10 +27,10 @@ import structlog
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from streams.certificates import validity_of
 from streams.errors import SettingsError
 from streams.kafka.access.errors import Explanation, KafkaAccessError, TokenError, explain
 from streams.settings import KafkaSettings, resolve_password
+from streams.settings.certificates import validity_of
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from aiokafka.errors import (
 
 from streams.errors import StreamsError
 from streams.settings import KafkaSettings
-from streams.text.printable import printable
+from streams.text import printable
 
 Kind = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
 """unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses one; login:

@@ -26,7 +26,7 @@ from aiokafka.abc import AbstractTokenProvider
 from streams.errors import SettingsError
 from streams.kafka.access.errors import TokenError
 from streams.settings import OAuthSettings, SecuritySettings, resolve_client_secret, resolve_secret
-from streams.text.printable import printable
+from streams.text import printable
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -16,8 +16,9 @@ from mode.utils.futures import notify
 from streams.kafka.access.errors import DENIED
 from streams.kafka.transport.consumer_thread import ConsumerThread
 from streams.kafka.transport.delivery import deliver
-from streams.kafka.transport.offsets import OffsetBook, PartitionState
+from streams.kafka.transport.offsets import OffsetBook
 from streams.kafka.transport.room import Loads
+from streams.telemetry.partitions import PartitionState
 
 if TYPE_CHECKING:
     from streams.kafka.transport.driver import Transport

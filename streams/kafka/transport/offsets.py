@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 
 class OffsetBook:
@@ -85,16 +84,3 @@ class OffsetBook:
         while pending and pending[0][0] not in unfinished:
             pending.popleft()
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """One assigned partition as it stands."""
-
-    topic: str
-    partition: int
-    lag_records: int | None
-    """Records between the committable offset and the end; None before the first fetch."""
-    oldest_timestamp: float | None
-    """Timestamp of the first unfinished record, in seconds since the epoch."""
-    unfinished: int

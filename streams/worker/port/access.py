@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 import os
 import ssl
 from collections.abc import Mapping
@@ -15,9 +14,9 @@ from typing import Final
 import structlog
 from pydantic import SecretStr
 
-from streams.certificates import RotatingContext
 from streams.errors import SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings, resolve_secret
+from streams.settings.certificates import RotatingContext
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -170,11 +169,3 @@ def open_access(
         None if auth is None else BasicAuth(auth, env),
         None if tls is None else server_tls(tls),
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine gets at an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -13,10 +13,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
+from judge.endpoint.hosts import is_loopback
 from streams.errors import StreamsError
 from streams.telemetry.exposition import content_type, expose
 from streams.worker.health import Health, Report
-from streams.worker.port.access import BasicAuth, is_loopback
+from streams.worker.port.access import BasicAuth
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schemas import Alert
-from streams.kafka.transport.offsets import PartitionState
 from streams.monitoring.snapshot import LastVerdict, MonitorSnapshot, SeriesSnapshot
+from streams.telemetry.partitions import PartitionState
 from streams.worker.health import Report
 from streams.worker.port.history import History, line_name
 

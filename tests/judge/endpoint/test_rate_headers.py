@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.chat import QuotaReport, RateLimits
 from judge.endpoint.rate_headers import duration_seconds, rate_limits
-from judge.pool.quota import QuotaReport, RateLimits
 
 
 def test_what_openai_sends() -> None:

@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
+from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
 from judge.metrics.prompting import fence
 from judge.metrics.response_schemas import COVERAGE_SCHEMA
-from judge.offline import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 
 USER = {

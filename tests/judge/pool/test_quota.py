@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from judge.pool.quota import Quota, QuotaReport
+from judge.chat import QuotaReport
+from judge.pool.quota import Quota
 
 NEVER = 10_000.0
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from judge.chat import ChatReply, ChatRequest
+from judge.chat import ChatReply, ChatRequest, QuotaReport, RateLimits
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
 from judge.pool.observer import Unobserved
 from judge.pool.pool import Endpoint, EndpointPool, Patience
-from judge.pool.quota import QuotaReport, RateLimits
 from judge.pool.reliable import ReliableJudge, Result
 from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import ModelPrice, PriceTable

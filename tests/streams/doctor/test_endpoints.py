@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from judge.offline import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL
 from judge.offline.server import OfflineJudge
 from streams.doctor.endpoints import EndpointExaminer
 from streams.doctor.finding import CheckName, Finding

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schemas import QAEvent
-from streams.intake.conditions import EventCondition, EventField, LabelsCondition
+from schemas.base import EventField
+from streams.intake.conditions import EventCondition, LabelsCondition
 
 
 def event(**fields: Any) -> QAEvent:

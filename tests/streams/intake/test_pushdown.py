@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.base import SamplingKey
 from streams.errors import DecodeError
 from streams.intake.conditions import LabelsCondition
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
-from streams.intake.sampling import Rule, SamplingKey, SamplingPolicy, SkipReason
+from streams.intake.sampling import Rule, SamplingPolicy, SkipReason
 
 INGEST = Ingest(max_event_bytes=1_000)
 MAPPED = Ingest(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import QAEvent
+from schemas.base import DEFAULT_STRATUM
 from streams.intake.conditions import LabelsCondition
 from streams.intake.sampling import (
-    DEFAULT_STRATUM,
     RANGE,
     Decision,
     Rule,

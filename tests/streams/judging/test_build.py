@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
-from judge.offline import OFFLINE_MODEL
+from judge.chat import OFFLINE_MODEL
 from judge.verdict.cache import MemoryCache
 from judge.verdict.cache_file import FileCache
 from schemas import Usage
@@ -25,6 +25,7 @@ from streams.judging.build import (
     price_of,
     smallest_window,
 )
+from streams.judging.from_settings import budget_limits
 from streams.settings import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings, MetricSettings
 from tests.integration.deadlines import until
 from tests.judge.built_tasks import task_for
@@ -94,7 +95,7 @@ def test_a_budget_in_dollars_needs_known_prices() -> None:
 def test_both_forms_of_the_daily_budget_mean_the_same() -> None:
     """The one line of the reference, and the section."""
     short, long = JudgeSettings(budget_usd_per_day=25), JudgeSettings(budget=BudgetSettings(usd_per_day=25))
-    assert short.budget_limits() == long.budget_limits() == BudgetLimits(usd_per_day=25)
+    assert budget_limits(short) == budget_limits(long) == BudgetLimits(usd_per_day=25)
 
 
 def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:

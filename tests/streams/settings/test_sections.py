@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from streams.errors import SettingsError
+from streams.intake.from_settings import metric_routes, sampling_policy
 from streams.settings import Settings, TopicSettings, default_endpoints
 from streams.settings.problems import explain
 
@@ -180,12 +181,12 @@ def test_policy_and_routes_are_built_from_plain_values() -> None:
             "metrics": {"coverage": {"when": {"has": ["reference"], "labels": {"app": "a"}}, "rate": 0.25}},
         }
     )
-    policy = settings.sampling.policy()
+    policy = sampling_policy(settings.sampling)
     assert policy.label_names == ("tenant",)
     assert policy.key == "record_key"
     assert policy.stratum({"tenant": "gold"}).name == "gold"
     assert policy.stratum({}).rate == 0.5
-    (route,) = settings.routes()
+    (route,) = metric_routes(settings)
     assert (route.metric, route.rate, route.when.has) == ("coverage", 0.25, ("reference",))
     assert route.when.labels.names == ("app",)
 

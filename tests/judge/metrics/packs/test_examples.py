@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ import yaml
 from judge.errors import PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.pack import PromptPack, parse_pack
+from tests.places import ROOT
 
-MANUAL = Path(__file__).parents[2] / "docs" / "prompt-packs.md"
+MANUAL = ROOT / "docs" / "prompt-packs.md"
 INPUTS = Inputs("why?", "because", "reason", {"Page-1": "one"})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,12 +14,12 @@ from hypothesis import strategies as st
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reading import Ingest
+from tests.places import SHARED_DATA
 
 INGEST = Ingest(max_event_bytes=4_194_304)
 BODY: dict[str, Any] = {"event_id": "e-1", "question": "Q?", "answer": "A."}
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01".encode()
-DATA = Path(__file__).parents[4] / "shared" / "data"
 BINARY = [("ce_specversion", b"1.0"), ("ce_id", b"ce-1"), ("ce_time", b"2025-01-02T03:04:05Z")]
 STRUCTURED = {"specversion": "1.0", "type": "t", "source": "s", "id": "ce-1", "time": "2025-01-02T03:04:05Z"}
 CE_TIME = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -347,7 +346,7 @@ def test_any_json_is_accepted_or_refused(
 @pytest.mark.parametrize("name", ["expertqa_events.jsonl", "nq_events.jsonl"])
 def test_real_events(name: str) -> None:
     """Real answers in this form are all events."""
-    file = DATA / name
+    file = SHARED_DATA / name
     if not file.exists():
         pytest.skip(f"{name} is not here")
     lines = file.read_bytes().splitlines()

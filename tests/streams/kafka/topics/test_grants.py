@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,9 @@ from streams.kafka.topics.grants import (
     worker_grants,
 )
 from streams.settings import Settings
+from tests.places import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+DOCUMENT = ROOT / "docs" / "security.md"
 SETTINGS = Settings.model_validate({"metrics": {"coverage": {}, "relevance": {}}})
 
 

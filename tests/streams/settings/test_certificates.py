@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from streams.certificates import RotatingContext, validity_of
 from streams.errors import SettingsError
+from streams.settings.certificates import RotatingContext, validity_of
 
 
 @pytest.mark.parametrize(

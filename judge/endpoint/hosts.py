@@ -1,0 +1,13 @@
+"""Hosts in addresses: which of them are this machine."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address; a name other than localhost is never taken for one."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

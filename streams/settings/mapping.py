@@ -1,0 +1,49 @@
+"""What may stand in `ingest.mapping`: event fields and JMESPath expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+from schemas import QAEvent
+from schemas.base import MAX_LABEL_NAME_CHARS
+from streams.settings.problems import suggest
+
+MAX_EXPRESSION_CHARS: Final = 200
+"""How much of an expression a message shows."""
+LABEL: Final = "labels."
+"""Begin of a target that is one label."""
+
+
+def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Find what is wrong with a mapping: pairs of a target and what to say about it.
+
+    Args:
+        expressions: Event field, or `labels.<name>`, to JMESPath expression.
+    """
+    problems = []
+    for target, expression in expressions.items():
+        what = _target_problem(target)
+        if what is not None:
+            problems.append((target, what))
+        try:
+            jmespath.compile(expression)
+        except (JMESPathError, ValueError, RecursionError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            shown = expression[:MAX_EXPRESSION_CHARS]
+            problems.append((target, f"is not JMESPath, {why} (got {shown!r}); mend the expression"))
+    return problems
+
+
+def _target_problem(target: str) -> str | None:
+    if target in QAEvent.model_fields:
+        return None
+    if target.startswith(LABEL):
+        length = len(target) - len(LABEL)
+        if 1 <= length <= MAX_LABEL_NAME_CHARS:
+            return None
+        return f"a label's name must have 1 to {MAX_LABEL_NAME_CHARS} characters (got {length}); rename it"
+    return f"is not a field of an event; {suggest(target, [*QAEvent.model_fields, 'labels.<name>'])}"

@@ -1,0 +1,63 @@
+"""Words for people: text from events made safe for a terminal, and a result's reason in one line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the command line prints its help without importing the models
+    from schemas import Failed, Scored, Unscored
+
+_COUNTS = re.compile(r"\d+ of \d+")
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    r"""Make a text safe to print on one line.
+
+    White space becomes single spaces; every other character that does not print (control characters, direction
+    overrides, lone surrogates) is shown as its escape, such as `\x1b`.
+
+    Args:
+        text: Anything.
+        limit: Most characters to keep; a longer text ends with an ellipsis.
+    """
+    if limit is not None and len(text) > 4 * limit + 64:
+        # Cut before the work: an answer may be megabytes long.
+        text = text[: 4 * limit + 64]
+    words = " ".join(text.split())
+    if not words.isprintable():
+        words = "".join(char if char.isprintable() else _escape(char) for char in words)
+    if limit is not None and len(words) > limit:
+        return words[: max(limit - 1, 0)].rstrip() + "…"
+    return words
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
+    """Give the first words of a result's reason, safe to print.
+
+    Args:
+        result: The result.
+        limit: Most characters.
+    """
+    if result.status == "failed":
+        return printable(f"{result.error_type}: {result.detail}", limit)
+    if result.status == "unscored":
+        return printable(result.reason, limit)
+    justification = result.verdict.get("justification")
+    if isinstance(justification, str):
+        return printable(justification, limit)
+    rationale = result.verdict.get("rationale")
+    if isinstance(rationale, list):
+        return printable(", ".join(_short(str(line)) for line in rationale[:-1]) or str(rationale), limit)
+    return ""
+
+
+def _short(line: str) -> str:
+    """Cut "Fact: 2 of 3 facts correctly matched." to "fact 2 of 3"; the last line, the formula, is left to the verdict."""
+    name, _, text = line.partition(": ")
+    counts = _COUNTS.match(text)
+    return f"{name.lower()} {counts[0] if counts else text}"

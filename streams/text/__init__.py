@@ -1,1 +1,0 @@
-"""Words for people and terminals: printable text and reasons."""
