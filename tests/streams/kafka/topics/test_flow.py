@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.json_schema import MESSAGES
+from generate.message_schemas import MESSAGES
 from streams.kafka.topics.flow import AGENTS, TOPICS, group_of, message_of, topic_uses
 from streams.settings import RetentionSettings, Settings, TopicSettings
 

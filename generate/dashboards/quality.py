@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dashboards import common
-from dashboards.common import ALERTS, EVENTS
-from dashboards.grafana import Dashboard, Json, Line, Panel, Query, Section
+from generate.dashboards import common
+from generate.dashboards.common import ALERTS, EVENTS
+from generate.dashboards.grafana import Dashboard, Json, Line, Panel, Query, Section
 
 _SLICES: Final = 'job=~"$job", metric=~"$metric"'
 _ALL: Final = f'{_SLICES}, slice="all"'

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from chart_docs.__main__ import README, VALUES, current, main, table
-from chart_docs.values import UndescribedError, Value, read_values
+from generate.chart_page import current, table
+from generate.chart_values import UndescribedError, Value, read_values
 
 _TEXT = """\
 # For readers of the file.
@@ -60,11 +60,3 @@ def test_cells_of_the_table_cannot_break_it() -> None:
 def test_a_readme_without_marks_is_an_error() -> None:
     with pytest.raises(ValueError, match="end of values"):
         current("# judgestream\n", _TEXT)
-
-
-def test_the_committed_readme_is_current() -> None:
-    """`python -m chart_docs --write` changes nothing."""
-    assert current(
-        README.read_text(encoding="utf-8"), VALUES.read_text(encoding="utf-8")
-    ) == README.read_text(encoding="utf-8")
-    assert main(["--check"]) == 0

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from schemas.compatibility import unreadable, vanished
-from schemas.json_schema import MESSAGES, RELEASED, accepted_schema, json_schema, path
+from generate.compatibility import unreadable, vanished
+from generate.message_schemas import MESSAGES, RELEASED, accepted_schema, json_schema, path
 
 Document = dict[str, Any]
 

@@ -6,28 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.telemetry import reference as metrics_reference
+from generate.metrics_page import EXAMPLES, LABEL_MEANINGS, reference
 from streams.telemetry.instruments import CATALOGUE, LABELS, SUMS
-from streams.telemetry.reference import EXAMPLES, LABEL_MEANINGS, main, reference
 from tests.toolbox import run, tool
-
-
-def test_the_committed_page_is_current() -> None:
-    """`--check` is content."""
-    assert main(["--check"]) == 0
-
-
-def test_an_outdated_page_is_found_and_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`--check` fails with what to run; `--write` mends it."""
-    page = tmp_path / "metrics.md"
-    page.write_text("old", encoding="utf-8")
-    monkeypatch.setattr(metrics_reference, "FILE", page)
-    assert main(["--check"]) == 1
-    assert "--write" in capsys.readouterr().err
-    assert main(["--write"]) == 0
-    assert page.read_text(encoding="utf-8") == reference()
 
 
 def test_every_metric_and_label_is_explained() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.__main__ import FOLDER
-from tests.dashboards.roundtrip import differences
+from generate.dashboards.files import FOLDER
+from tests.generate.dashboards.roundtrip import differences
 from tests.toolbox import node_modules, python_with, run
 
 _TYPES = Path(__file__).parent / "types"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboards.__main__ import FOLDER
-from tests.dashboards.promql import FILES, plain, rules
-from tests.dashboards.traffic import JOB, MINUTES, PLAIN_JOB, input_series
+from generate.dashboards.files import FOLDER
+from tests.generate.dashboards.promql import FILES, plain, rules
+from tests.generate.dashboards.traffic import JOB, MINUTES, PLAIN_JOB, input_series
 from tests.toolbox import run, tool
 
 _WINDOWS = ("5m", "1h", "1d")

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from dashboards.common import RUNBOOKS
-from dashboards.grafana import Dashboard, Panel
+from generate.dashboards.common import RUNBOOKS
+from generate.dashboards.grafana import Dashboard, Panel
 
 _INTRODUCTION: Final = f"""\
 # Dashboards
 
-<!-- Made by `python -m dashboards --write`; changes here are lost. -->
+<!-- Made by `python -m generate --write`; changes here are lost. -->
 
 Three dashboards for Grafana 11 and newer, in `helm/files/dashboards/`. Start with *Quality*; it links to the other two, with
 the same time range and choices.

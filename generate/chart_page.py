@@ -1,20 +1,19 @@
-"""Write or check the table of values in the chart's README: `python -m chart_docs --write`, `--check`."""
+"""The table of values in the chart's README, from the comments in its values.yaml."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from chart_docs.values import Value, read_values
+from generate.chart_values import Value, read_values
+from generate.places import ROOT
 
-_CHART: Final = Path(__file__).parent.parent / "helm"
+_CHART: Final = ROOT / "helm"
 VALUES: Final = _CHART / "values.yaml"
 README: Final = _CHART / "README.md"
-_BEGIN: Final = "<!-- values: from values.yaml by python -m chart_docs --write -->"
+_BEGIN: Final = "<!-- values: from values.yaml by python -m generate --write -->"
 _END: Final = "<!-- end of values -->"
 
 
@@ -48,22 +47,11 @@ def current(readme: str, values: str) -> str:
     return f"{before}{begin}\n\n{table(read_values(values))}\n{end}{after}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write or check it; 0 when it is current."""
-    parser = argparse.ArgumentParser(prog="python -m chart_docs", description=__doc__)
-    action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--write", action="store_true", help="write the table anew")
-    action.add_argument("--check", action="store_true", help="fail where it is not current")
-    write = parser.parse_args(arguments).write
-    readme = README.read_text(encoding="utf-8")
-    wanted = current(readme, VALUES.read_text(encoding="utf-8"))
-    if write:
-        README.write_text(wanted, encoding="utf-8")
-    elif readme != wanted:
-        sys.stderr.write("helm/README.md is not current; run python -m chart_docs --write\n")
-        return 1
-    return 0
+def files() -> Mapping[Path, str]:
+    """What is committed, by its path.
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    Raises:
+        ValueError: The marks are missing.
+        UndescribedError: A value has no description.
+    """
+    return {README: current(README.read_text(encoding="utf-8"), VALUES.read_text(encoding="utf-8"))}

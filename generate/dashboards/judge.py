@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dashboards import common
-from dashboards.common import ENDPOINT, METRIC, WINDOW, WORKER, rate
-from dashboards.grafana import TABLE_LEGEND, Dashboard, Line, Panel, Query, Section
+from generate.dashboards import common
+from generate.dashboards.common import ENDPOINT, METRIC, WINDOW, WORKER, rate
+from generate.dashboards.grafana import TABLE_LEGEND, Dashboard, Line, Panel, Query, Section
 
 _CALLS: Final = "judgestream_judge_call_seconds_count"
 _NO_CALLS: Final = "No judge call ended in this time"

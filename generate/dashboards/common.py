@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dashboards.grafana import DATASOURCE, Json
+from generate.dashboards.grafana import DATASOURCE, Json
 
 QUALITY_UID: Final = "judgestream-quality"
 PIPELINE_UID: Final = "judgestream-pipeline"

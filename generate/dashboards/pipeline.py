@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dashboards import common
-from dashboards.common import METRIC, WINDOW, WORKER, rate
-from dashboards.grafana import TABLE_LEGEND, Dashboard, Line, Panel, Query, Section
+from generate.dashboards import common
+from generate.dashboards.common import METRIC, WINDOW, WORKER, rate
+from generate.dashboards.grafana import TABLE_LEGEND, Dashboard, Line, Panel, Query, Section
 
 _EVENTS: Final = f"rate(judgestream_events_total{{{WORKER}}}[{WINDOW}])"
 _NO_WORKER: Final = "No worker is scraped under this job"

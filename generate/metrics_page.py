@@ -1,16 +1,13 @@
-"""The reference of all metrics, generated from the catalogue: `python -m streams.telemetry.reference --write`, `--check`."""
+"""The reference of all Prometheus metrics, from the catalogue."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from generate.places import DOCS
 from streams.telemetry.instruments import CATALOGUE, LABELS, MAX_COMBINATIONS, OTHER, Spec
-
-FILE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a call: `scored`, `unscored`, "
@@ -86,7 +83,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
 _INTRODUCTION: Final = """\
 # Metrics
 
-<!-- Made by `python -m streams.telemetry.reference --write` from streams/telemetry/instruments.py; changes here are lost. -->
+<!-- Made by `python -m generate --write` from streams/telemetry/instruments.py; changes here are lost. -->
 
 A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics,
 where `judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. Beside them stand the
@@ -162,19 +159,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write or check the page; 0 when it is current."""
-    parser = argparse.ArgumentParser(prog="python -m streams.telemetry.reference", description=__doc__)
-    action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--write", action="store_true", help="write the page anew")
-    action.add_argument("--check", action="store_true", help="fail where the page is not current")
-    if parser.parse_args(arguments).write:
-        FILE.write_text(reference(), encoding="utf-8")
-    if not FILE.is_file() or FILE.read_text(encoding="utf-8") != reference():
-        sys.stderr.write(f"{FILE} is not current; run python -m streams.telemetry.reference --write\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def files() -> Mapping[Path, str]:
+    """What is committed, by its path."""
+    return {DOCS / "metrics.md": reference()}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dashboards.__main__ import FOLDER, all_dashboards, main, stale
+from generate.dashboards.files import FOLDER, all_dashboards
 from streams.telemetry.instruments import CATALOGUE, LABELS, label_names
-from tests.dashboards.promql import names, plain, rules, selectors
+from tests.generate.dashboards.promql import names, plain, rules, selectors
 
 _FILES = sorted(FOLDER.glob("*.json"))
 _BUILT_IN = {"__interval", "__rate_interval", "__range"}
@@ -55,20 +55,6 @@ def _ready(document: dict[str, Any]) -> Iterator[str]:
 
 def _base(name: str) -> str:
     return name if name in _SPECS else re.sub(r"_(bucket|count|sum)$", "", name)
-
-
-def test_the_committed_files_are_what_the_code_makes() -> None:
-    """`python -m dashboards --check` is content; there are the three dashboards and no other."""
-    assert [path.stem for path in _FILES] == ["judge", "pipeline", "quality"]
-    assert stale() == []
-    assert main(["--check"]) == 0
-
-
-def test_a_changed_a_missing_and_a_foreign_file_are_stale(tmp_path: Path) -> None:
-    """The check sees all three."""
-    (tmp_path / "quality.json").write_text("{}", encoding="utf-8")
-    (tmp_path / "foreign.json").write_text("{}", encoding="utf-8")
-    assert stale(tmp_path) == ["foreign.json", "judge.json", "pipeline.json", "quality.json"]
 
 
 def test_uids_stay_as_bookmarks_know_them() -> None:
