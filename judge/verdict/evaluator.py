@@ -159,34 +159,47 @@ class Judge:
         return fit(task, request, prepare, limit_tokens=limit)
 
     async def _ask(self, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]) -> Outcome:
-        """Ask until the reply holds, or the judge has had its chances to mend it.
+        """Ask until the reply holds, or the judge has had its chances to repair it.
+
+        An outcome with an objection is sent back once and stands where the next reply is no better.
 
         Raises:
             InvalidVerdictError: It does not; the detail holds the last reply, cut to a bound.
         """
         asking = request
         problem: InvalidVerdictError | None = None
+        standing: Outcome | None = None
         last = ""
-        mended = 0
+        repairs = 0
         while True:
             try:
                 reply = await self._chat.complete(asking)
             except EventError as error:
                 if error.reply is not None:
                     replies.append(error.reply)
+                if standing is not None:
+                    return standing
                 if problem is None or error.error_type != "context_too_long":
                     raise
                 # The event did fit; only the repair turn is too much for this judge.
-                raise not_mended(problem, last, attempts=mended - 1) from error
+                raise not_mended(problem, last, attempts=repairs - 1) from error
             replies.append(reply)
             last = reply.text
             try:
-                return self._metric.interpret(task, reply.text)
+                outcome = self._metric.interpret(task, last)
             except InvalidVerdictError as error:
-                if mended >= self._repair_attempts:
-                    raise not_mended(error, reply.text, attempts=mended) from error
-                mended += 1
-                problem, asking = error, repair_request(request, reply.text, error)
+                problem, ends = error, standing is not None
+            else:
+                objection = outcome.objection if isinstance(outcome, ScoredOutcome) else None
+                problem = InvalidVerdictError(objection or "")
+                ends = objection is None or standing is not None
+                standing = outcome
+            if ends or repairs >= self._repair_attempts:
+                if standing is None:
+                    raise not_mended(problem, last, attempts=repairs)
+                return standing
+            repairs += 1
+            asking = repair_request(request, last, problem)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, asked: bool) -> dict[str, Any]:
         usage = _sum(replies)
