@@ -12,10 +12,10 @@ from typing import Final
 from judge.metric import Metric
 from judge.task import build_task
 from schemas import JudgeTask, QAEvent, Sampling, Source
-from streams.errors import DecodeError
+from streams.errors import DecodeError, TooLargeError
 from streams.intake.routing import Route, Routing, route
 from streams.intake.sampling import SamplingPolicy, probability
-from streams.kafka.output import Incoming, Output, TooLargeError, moment
+from streams.kafka.output import Incoming, Output, moment
 from streams.telemetry.instruments import Metrics
 
 Decode = Callable[[Incoming], QAEvent]

@@ -19,9 +19,10 @@ from aiohttp import web
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
+from streams.errors import KafkaAccessError
 from streams.kafka.access.access import Access, client_options
 from streams.kafka.access.connections import open_connection
-from streams.kafka.access.errors import KafkaAccessError, explain
+from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses

@@ -15,7 +15,8 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from streams.kafka.access.errors import Explanation, KafkaAccessError, principal_of
+from streams.errors import Explanation, KafkaAccessError
+from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.grants import Grant, Operation, commands
 from streams.kafka.topics.requests import TopicsWithRights
 from streams.kafka.topics.rights import Right, rights_of
