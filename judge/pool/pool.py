@@ -96,7 +96,7 @@ class EndpointPool:
         for chat in self.chats:
             chat.on_change = self._changed
             if len(self.chats) > 1:
-                chat.when_free(self._freed)
+                chat.admission.on_free = self._freed
             self.observer.down(chat.endpoint, None)
 
     def _guarded(self, endpoint: Endpoint, slots: Slots) -> GuardedChat:
@@ -113,7 +113,9 @@ class EndpointPool:
             max_in_flight=min(slots.most, endpoint.max_in_flight or slots.most),
             requests_per_minute=endpoint.requests_per_minute,
             tokens_per_minute=endpoint.tokens_per_minute,
+            longest_pause_seconds=patience.timeout_seconds,
             observer=self.observer,
+            chance=self.chance,
             clock=self.clock,
         )
         return GuardedChat(
@@ -124,7 +126,6 @@ class EndpointPool:
             call_seconds=min(patience.timeout_seconds, endpoint.call_seconds or patience.timeout_seconds),
             budget_seconds=patience.timeout_seconds,
             observer=self.observer,
-            chance=self.chance,
             clock=self.clock,
         )
 
@@ -135,7 +136,7 @@ class EndpointPool:
         for chat in self.chats:
             if not chat.breaker.is_open:
                 return None
-            reasons.append(chat.trouble or chat.endpoint)
+            reasons.append(chat.admission.trouble or chat.endpoint)
         return "; ".join(reasons)
 
     def choose(self, avoided: Collection[str] = ()) -> GuardedChat | None:
@@ -192,7 +193,7 @@ class EndpointPool:
         if self._timer is not None:
             self._timer.cancel()
         for chat in self.chats:
-            chat.stop()
+            chat.admission.stop()
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()
@@ -226,5 +227,4 @@ class EndpointPool:
 
     def _freed(self) -> None:
         for chat in self.chats:
-            if chat.waiting:
-                chat.admit()
+            chat.admission.admit()

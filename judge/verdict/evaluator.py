@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -18,6 +18,9 @@ from judge.verdict.fitting import Fitted, fit
 from judge.verdict.pricing import PriceTable
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
+
+Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
+"""Makes one call; raises what `judge.chat.ChatClient.complete` does."""
 
 MAX_DETAIL_CHARS = 2000
 """Of what went wrong, this much is kept."""
@@ -73,13 +76,14 @@ class Judge:
         """What all its results say produced them."""
         return self._evaluator
 
-    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
+    async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Scored | Unscored | Failed:
         """Judge one answer.
 
         Whatever is wrong with this event alone is a result. Cancellation passes through.
 
         Args:
             task: A task of this judge's metric.
+            ask: How calls to the endpoint are made; None: one by one, as they come.
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now; nothing was decided, try again later.
@@ -100,7 +104,7 @@ class Judge:
                     return known
                 fitted = self._fitted(task, self._completed(prepared))
                 asked = True
-                outcome = await self._ask(fitted.task, fitted.request, replies)
+                outcome = await self._ask(ask or self._chat.complete, fitted.task, fitted.request, replies)
                 if fitted.cuts:
                     outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
             else:
@@ -158,7 +162,9 @@ class Judge:
         limit = self._context_tokens - request.max_output_tokens
         return fit(task, request, prepare, limit_tokens=limit)
 
-    async def _ask(self, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]) -> Outcome:
+    async def _ask(
+        self, ask: Ask, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]
+    ) -> Outcome:
         """Ask until the reply holds, or the judge has had its chances to repair it.
 
         An outcome with an objection is sent back once and stands where the next reply is no better.
@@ -173,7 +179,7 @@ class Judge:
         repairs = 0
         while True:
             try:
-                reply = await self._chat.complete(asking)
+                reply = await ask(asking)
             except EventError as error:
                 if error.reply is not None:
                     replies.append(error.reply)
