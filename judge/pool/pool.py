@@ -6,9 +6,9 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
@@ -30,6 +30,9 @@ class Endpoint:
         requests_per_minute: Its limit, where its headers do not tell it or tell too much; above 0.
         tokens_per_minute: Likewise, input and output together.
         call_seconds: Bound on one call; None for the pool's time budget. Above 0.
+        parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
+        context_tokens: The model's context window; None: the endpoint finds out what is too long.
+        borrowed: Whether the chat stays the caller's to close.
     """
 
     chat: ChatClient
@@ -37,6 +40,9 @@ class Endpoint:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     call_seconds: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    context_tokens: int | None = None
+    borrowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
