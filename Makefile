@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
+.PHONY: help docs install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,7 @@ lock:  ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) --extra msk -o requirements/runtime-msk.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt
 	$(COMPILE) --group image -o requirements/image.txt
+	$(COMPILE) --group docs -o requirements/docs.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -88,6 +89,15 @@ IMAGE ?= judgestream:$(VERSION)
 image:  ## the container image (ENGINE=podman or buildah: another engine; ARGS: --platform, --build-arg REQUIREMENTS=runtime-msk, ...)
 	$(ENGINE) build $(if $(filter docker,$(ENGINE)),,--format docker) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 	  --tag $(IMAGE) $(ARGS) .
+
+DOCS := .cache/docs
+$(DOCS)/.ready: requirements/docs.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(DOCS)/.ready  ## the documentation as a site, in site/; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 
 AUDIT := .cache/audit
 $(AUDIT)/.ready: requirements/audit.txt | $(VENV)/bin/python
@@ -111,4 +121,4 @@ audit: $(AUDIT)/.ready  ## known vulnerabilities of what is pinned; fails where 
 	$(AUDIT)/bin/python .ci/audit.py $(AUDIT)/bin/pip-audit requirements/runtime.txt requirements/runtime-msk.txt requirements/dev.txt
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
