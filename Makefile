@@ -96,8 +96,11 @@ $(DOCS)/.ready: requirements/docs.txt | $(VENV)/bin/python
 	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@touch $@
 
+# In a copy: the generator keeps a cache of its own in .cache, and takes pages from it without checking their links.
 docs: $(DOCS)/.ready  ## the documentation as a site, in site/; a broken link fails
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	rm -rf build/docs site && mkdir -p build/docs && cp -r docs mkdocs.yml build/docs/
+	cd build/docs && $(CURDIR)/$(DOCS)/bin/zensical build --strict
+	mv build/docs/site site
 
 AUDIT := .cache/audit
 $(AUDIT)/.ready: requirements/audit.txt | $(VENV)/bin/python

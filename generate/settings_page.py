@@ -113,7 +113,7 @@ def page() -> str:
             parts.append(f"{described}\n")
         if section in EXAMPLES:
             parts.append(f"```yaml\n{EXAMPLES[section]}```\n")
-        rows = list(_rows(schema, section, field))
+        rows = list(rows_of(schema, section, field))
         parts.append(
             table(
                 ("setting", "value", "default", "meaning"),
@@ -133,7 +133,8 @@ def example(section: str) -> Any:
     return Settings.model_validate(yaml.safe_load(EXAMPLES[section]))
 
 
-def _rows(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterator[Row]:
+def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterator[Row]:
+    """List the fields of a section and of the sections within, by dotted path."""
     node = resolve(schema, field)
     inner = _section_of(schema, node)
     if inner is None:
@@ -144,7 +145,7 @@ def _rows(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterator[
         resolved = resolve(schema, child)
         nested = _section_of(schema, resolved)
         if nested is not None and nested[0] == "":
-            yield from _rows(schema, here, child)
+            yield from rows_of(schema, here, child)
             continue
         default = (
             "required"
@@ -154,7 +155,7 @@ def _rows(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterator[
         description = child.get("description") or resolved.get("description", "")
         yield Row(here, kind_of(schema, resolved), default, description)
         if nested is not None:
-            yield from _rows(schema, here, child)
+            yield from rows_of(schema, here, child)
 
 
 def _section_of(schema: dict[str, Any], node: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
