@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help docs install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
+.PHONY: help install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,7 +78,6 @@ lock:  ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) --extra msk -o requirements/runtime-msk.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt
 	$(COMPILE) --group image -o requirements/image.txt
-	$(COMPILE) --group docs -o requirements/docs.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -89,18 +88,6 @@ IMAGE ?= judgestream:$(VERSION)
 image:  ## the container image (ENGINE=podman or buildah: another engine; ARGS: --platform, --build-arg REQUIREMENTS=runtime-msk, ...)
 	$(ENGINE) build $(if $(filter docker,$(ENGINE)),,--format docker) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 	  --tag $(IMAGE) $(ARGS) .
-
-DOCS := .cache/docs
-$(DOCS)/.ready: requirements/docs.txt | $(VENV)/bin/python
-	$(BIN)/python -m venv $(DOCS)
-	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
-	@touch $@
-
-# In a copy: the generator keeps a cache of its own in .cache, and takes pages from it without checking their links.
-docs: $(DOCS)/.ready  ## the documentation as a site, in site/; a broken link fails
-	rm -rf build/docs site && mkdir -p build/docs && cp -r docs mkdocs.yml build/docs/
-	cd build/docs && $(CURDIR)/$(DOCS)/bin/zensical build --strict
-	mv build/docs/site site
 
 AUDIT := .cache/audit
 $(AUDIT)/.ready: requirements/audit.txt | $(VENV)/bin/python
@@ -124,4 +111,4 @@ audit: $(AUDIT)/.ready  ## known vulnerabilities of what is pinned; fails where 
 	$(AUDIT)/bin/python .ci/audit.py $(AUDIT)/bin/pip-audit requirements/runtime.txt requirements/runtime-msk.txt requirements/dev.txt
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from generate.places import DOCS
-from generate.tables import table
 from streams.telemetry.instruments import CATALOGUE, LABELS, MAX_COMBINATIONS, OTHER, Spec
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
@@ -129,12 +128,12 @@ def reference() -> str:
     rows = "\n".join(f"| {sign} | `judgestream_score_{name}_total` |" for name, sign in _SUM_NAMES.items())
     parts = [
         _INTRODUCTION.format(other=OTHER, combinations=MAX_COMBINATIONS),
-        table(("name", "type", "unit", "labels", "what it is"), [_row(spec) for spec in CATALOGUE]),
+        _table(("name", "type", "unit", "labels", "what it is"), [_row(spec) for spec in CATALOGUE]),
         "## Labels\n",
-        table(("label", "meaning"), [(f"`{name}`", meaning) for name, meaning in LABEL_MEANINGS.items()]),
+        _table(("label", "meaning"), [(f"`{name}`", meaning) for name, meaning in LABEL_MEANINGS.items()]),
         "## Buckets\n",
         "Upper bounds of the histograms, in seconds; `+Inf` follows.\n",
-        table(
+        _table(
             ("name", "buckets"),
             [
                 (f"`{spec.name}`", ", ".join(f"{bound:g}" for bound in spec.buckets))
@@ -151,6 +150,13 @@ def reference() -> str:
 def _row(spec: Spec) -> tuple[str, ...]:
     labels = ", ".join(f"`{LABELS}`" if label == LABELS else f"`{label}`" for label in spec.labels)
     return f"`{spec.name}`", spec.type, spec.unit, labels, spec.help
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return (
+        "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines) + "\n"
+    )
 
 
 def files() -> Mapping[Path, str]:

@@ -30,7 +30,10 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
     Raises:
         InvalidVerdictError: There is no such object, or a part of it is wrong; the detail names the path.
     """
-    found = with_whole_score(extract_object(reply, key=key))
+    found = extract_object(reply, key=key)
+    if "score" in found:
+        whole = _whole(found["score"])
+        found["score"] = found["score"] if whole is None else whole
     try:
         return model.model_validate(found)
     except ValidationError as error:
@@ -63,12 +66,6 @@ def check_score(score: object, *, low: int, high: int) -> int:
             f'"score" must be a whole number from {low} to {high}, got {json.dumps(score, default=str)[:60]}'
         )
     return whole
-
-
-def with_whole_score(verdict: dict[str, Any]) -> dict[str, Any]:
-    """The verdict, with a score of 5.0 or "5" as the integer that it is."""
-    whole = _whole(verdict.get("score"))
-    return verdict if whole is None else {**verdict, "score": whole}
 
 
 def _whole(score: object) -> int | None:

@@ -66,9 +66,7 @@ class SamplingSettings(Section):
     """Which share of the events is judged. The first rule that fits decides."""
 
     default_rate: Rate = Field(default=1.0, description="Share of the events that no rule fits.")
-    rules: tuple[SamplingRule, ...] = Field(
-        default=(), max_length=100, description="Strata with a rate of their own."
-    )
+    rules: tuple[SamplingRule, ...] = Field(default=(), max_length=100)
     key: SamplingKey = Field(
         default="auto",
         description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of the "

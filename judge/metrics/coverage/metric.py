@@ -83,8 +83,6 @@ class Coverage:
             InvalidVerdictError: The reply cannot be made into one; the detail says what to mend.
         """
         if self._mode == "verbatim":
-            if self._pack is not None:
-                self._pack.check(reply)
             return own_verdict(task, reply)
         listed = read_evidence(CoverageReply, reply, key="facts")
         evidence = verify_coverage(

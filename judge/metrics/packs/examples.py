@@ -9,7 +9,6 @@ from typing import Any
 
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.conformity import Conformity
 from judge.metrics.packs.templates import InputName
 from judge.metrics.reply import extract_verdict
 from judge.metrics.structured import read_score
@@ -36,11 +35,7 @@ class Example:
 
 
 def read_examples(
-    given: Any,
-    *,
-    uses: frozenset[InputName],
-    score_range: tuple[int, int] | None,
-    conformity: Conformity | None = None,
+    given: Any, *, uses: frozenset[InputName], score_range: tuple[int, int] | None
 ) -> tuple[Example, ...]:
     """Check a pack's examples.
 
@@ -49,7 +44,6 @@ def read_examples(
             text as the judge should write it.
         uses: The texts that the templates put in; each example must have them, and no others.
         score_range: Where it is known, the reply's score must be in it.
-        conformity: Where there is a response schema, the reply must keep to it.
 
     Raises:
         PromptPackError: One of them cannot be used.
@@ -57,15 +51,11 @@ def read_examples(
     if not isinstance(given, list) or len(given) > MAX_EXAMPLES:
         count = f", got {len(given)}" if isinstance(given, list) else ""
         raise PromptPackError(f"examples must be a list of at most {MAX_EXAMPLES}{count}")
-    return tuple(_example(number, one, uses, score_range, conformity) for number, one in enumerate(given, 1))
+    return tuple(_example(number, one, uses, score_range) for number, one in enumerate(given, 1))
 
 
 def _example(
-    number: int,
-    given: Any,
-    uses: frozenset[InputName],
-    score_range: tuple[int, int] | None,
-    conformity: Conformity | None,
+    number: int, given: Any, uses: frozenset[InputName], score_range: tuple[int, int] | None
 ) -> Example:
     where = f"example {number}"
     if not isinstance(given, Mapping):
@@ -89,7 +79,7 @@ def _example(
             reference=texts.get("reference"),
             context=texts.get("context"),
         ),
-        _reply(where, given.get("reply"), score_range, conformity),
+        _reply(where, given.get("reply"), score_range),
     )
 
 
@@ -108,15 +98,13 @@ def _context(where: str, value: Any) -> dict[str, str]:
     return dict(pages)
 
 
-def _reply(where: str, value: Any, score_range: tuple[int, int] | None, conformity: Conformity | None) -> str:
+def _reply(where: str, value: Any, score_range: tuple[int, int] | None) -> str:
     try:
         reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
         if score_range is None:
             extract_verdict(reply)
         else:
             read_score(reply, low=score_range[0], high=score_range[1])
-        if conformity is not None:
-            conformity.check(reply)
     except (TypeError, ValueError, RecursionError, InvalidVerdictError) as error:
         raise PromptPackError(
             f'{where}: reply must be what the judge should say, with a "score", as in {{"score": 4}}: {error}'

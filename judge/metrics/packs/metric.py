@@ -23,8 +23,8 @@ MAX_VERDICT_BYTES = 64 * 1024
 class PackMetric:
     """Asks with a pack's prompts and takes the judge's own score.
 
-    The reply must hold one JSON object with an integer `score` in the range, which keeps to the pack's response schema where
-    there is one; it is published as it is.
+    The reply must hold a JSON object with an integer `score` in the range; it is published as it is. A response schema
+    of the pack is sent to the endpoint, which enforces it; here only the score is checked.
 
     Args:
         name: The metric's name.
@@ -94,11 +94,10 @@ class PackMetric:
         """Take the judge's verdict.
 
         Raises:
-            InvalidVerdictError: It has no whole number in the range as its score, breaks the schema, or is too large.
+            InvalidVerdictError: It has no whole number in the range as its score, or is too large.
         """
         low, high = self._score_range
         verdict = read_score(reply, low=low, high=high)
-        self._pack.check(reply)
         if is_forced(verdict["score"], verdict.get("rationale")):
             return UnscoredOutcome(reason="missing_input", verdict=verdict)
         size = len(orjson.dumps(verdict))

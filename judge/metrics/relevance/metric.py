@@ -111,8 +111,6 @@ class Relevance:
         pages = _cited_texts(task.answer, task.context or {})
         missing = [page for page in cited_pages(task.answer) if page not in pages]
         if self._mode == "verbatim":
-            if self._pack is not None:
-                self._pack.check(reply)
             return own_verdict(task, reply, pages, missing)
         listed = read_evidence(RelevanceReply, reply, key="claims")
         claims, corrections = verify_relevance(

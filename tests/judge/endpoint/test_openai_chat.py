@@ -12,8 +12,6 @@ import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoint.openai_chat import OpenAIChat
-from judge.endpoint.request import RequestWriter
-from judge.endpoint.response_formats import ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,
@@ -82,12 +80,13 @@ async def test_without_a_schema_nothing_is_said_of_the_format() -> None:
     assert "response_format" not in fake.requests[0]
 
 
-def test_openai_itself_is_given_max_completion_tokens() -> None:
+async def test_openai_itself_is_given_max_completion_tokens() -> None:
     """Its newer models refuse max_tokens; a bound among the parameters is sent alone."""
-    writer = RequestWriter(endpoint="e", model="m", host="api.openai.com")
-    assert "max_completion_tokens" in json.loads(writer.write(ASK, ResponseFormat.PLAIN))
+    chat = OpenAIChat(endpoint="e", model="m", api_key=KEY)
+    assert "max_completion_tokens" in json.loads(chat._body(ASK))
     own = ChatRequest(messages=ASK.messages, parameters={"max_tokens": 5})
-    assert json.loads(writer.write(own, ResponseFormat.PLAIN)).get("max_completion_tokens") is None
+    assert json.loads(chat._body(own)).get("max_completion_tokens") is None
+    await chat.close()
 
 
 async def test_a_key_in_the_environment_is_not_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from judge.metrics.scoring import FORCED_VERDICT
 from schemas import CoverageVerdict, QAEvent
 from tests.judge.tasks import make_task
 
-SNAPSHOT = Path(__file__).parent / "snapshots" / "coverage.evidence.txt"
+SNAPSHOT = Path(__file__).parents[2] / "snapshots" / "coverage.evidence.txt"
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 ANSWER = "The Eiffel Tower, built in 1889, is located in Paris, France."
 
@@ -455,9 +455,6 @@ def test_no_span_breaks_anything(item: str, reference_span: str, answer_span: st
 class _Pack:
     hash = "abcdefabcdef"
     response_schema: ResponseSchema | None = None
-
-    def check(self, reply: str) -> None:
-        """Nothing to check."""
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         return (

@@ -106,19 +106,8 @@ def test_an_example_has_pages() -> None:
         user="{answer} {context}",
     )
     assert [message.content for message in pack.render(INPUTS)[1:4:2]] == [
-        'a {\n "Page-7": "seven"\n}',
-        'a {\n "Page-1": "one"\n}',
+        "a Page-7:\nseven",
+        "a Page-1:\none",
     ]
     with pytest.raises(PromptPackError, match="context must be a mapping"):
         _pack([{"answer": "a", "context": [1], "reply": {"score": 1}}], user="{answer} {context}")
-
-
-def test_an_examples_reply_keeps_to_the_schema() -> None:
-    """The judge would learn to break it."""
-    schema = {
-        "type": "object",
-        "properties": {"score": {"type": "integer"}, "why": {"type": "string"}},
-        "required": ["score", "why"],
-    }
-    with pytest.raises(PromptPackError, match="'why' is a required property"):
-        _pack([{"question": "q", "answer": "a", "reply": {"score": 1}}], response_schema=schema)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.judge.built_tasks import task_for
 
 PACK = parse_pack(
     b"""
-response_schema: {type: object, properties: {score: {type: integer}, why: {type: array}}, required: [score]}
+response_schema: {type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}
 messages:
   - {role: system, content: Rate it.}
   - {role: user, content: "{question} / {answer} / {context}"}
@@ -31,7 +30,7 @@ def test_the_pack_is_filled_in_and_its_schema_sent() -> None:
     assert task.reference is None
     request = METRIC.prepare(task)
     assert isinstance(request, ChatRequest)
-    assert [message.content for message in request.messages] == ["Rate it.", 'q / a / {\n "Page-1": "x"\n}']
+    assert [message.content for message in request.messages] == ["Rate it.", "q / a / Page-1:\nx"]
     assert request.response_schema is PACK.response_schema
     assert METRIC.mode == "verbatim"
     assert len(METRIC.prompt_hash) == len(METRIC.schema_hash) == 12
@@ -53,20 +52,6 @@ def test_the_judges_verdict_is_taken_as_it_is() -> None:
     assert outcome == ScoredOutcome(verdict={"score": 4, "why": ["fine"]}, score=4)
     assert isinstance(outcome, ScoredOutcome)
     assert type(outcome.verdict["score"]) is int
-
-
-@pytest.mark.parametrize(
-    ("reply", "told"),
-    [
-        ('{"score": 5, "why": "fine"}', "why: 'fine' is not of type 'array'"),
-        ('{"score": 5, "why": {"a": 1}}', "is not of type 'array'"),
-    ],
-)
-def test_the_response_schema_is_checked(reply: str, told: str) -> None:
-    """No endpoint is sure to enforce it; the detail says where it is broken, and a quoted 5 does not break it."""
-    with pytest.raises(InvalidVerdictError, match=re.escape(told)):
-        METRIC.interpret(task_for(METRIC), reply)
-    assert METRIC.interpret(task_for(METRIC), '{"score": "5", "why": []}').score == 5  # type: ignore[union-attr]  # scored
 
 
 @pytest.mark.parametrize("written", ["5", "5.0", '"5"', '" 5.00 "', "5e0"])
@@ -96,4 +81,4 @@ def test_a_score_that_is_none_is_refused(score: object) -> None:
 def test_a_verdict_has_a_bounded_size() -> None:
     """It goes into a record as it is."""
     with pytest.raises(InvalidVerdictError, match="at most 65536 bytes"):
-        METRIC.interpret(task_for(METRIC), json.dumps({"score": 1, "more": "x" * MAX_VERDICT_BYTES}))
+        METRIC.interpret(task_for(METRIC), json.dumps({"score": 1, "why": "x" * MAX_VERDICT_BYTES}))

@@ -19,7 +19,7 @@ from judge.metrics.response_schemas import RELEVANCE_SCHEMA
 from schemas import QAEvent, RelevanceVerdict
 from tests.judge.tasks import make_task
 
-SNAPSHOT = Path(__file__).parent / "snapshots" / "relevance.evidence.txt"
+SNAPSHOT = Path(__file__).parents[2] / "snapshots" / "relevance.evidence.txt"
 ANSWER = (
     "The tower is 330 metres tall. Evidence: [Page 1]\n"
     "It stands in Paris. Evidence: [Page 2]\n"
@@ -516,9 +516,6 @@ def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -
 class _Pack:
     hash = "abcdefabcdef"
     response_schema: ResponseSchema | None = ResponseSchema("verdict", {"type": "object"})
-
-    def check(self, reply: str) -> None:
-        """Nothing to check."""
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         return (ChatMessage("user", f"{inputs.question}|{inputs.answer}|{inputs.context}"),)
