@@ -9,15 +9,13 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from judge.errors import EventError
 from judge.metric import Metric
-from judge.task import build_task, text_bytes
-from judge.verdict import aside
+from judge.task import build_task
 from schemas import JudgeTask, QAEvent, Sampling, Source
-from streams.errors import DecodeError, TooLargeError
+from streams.errors import DecodeError
 from streams.intake.routing import Route, Routing, route
-from streams.intake.sampling import SamplingPolicy, probability
-from streams.kafka.output import Incoming, Output, moment
+from streams.intake.sampling import Before, SamplingPolicy, inclusion
+from streams.kafka.output import Incoming, Output, TooLargeError, moment
 from streams.telemetry.instruments import Metrics
 
 Decode = Callable[[Incoming], QAEvent]
@@ -38,7 +36,6 @@ class Intake:
         metrics: The metrics themselves, by name.
         output: Where tasks and dead letters go.
         counts: Where outcomes are counted.
-        verification_seconds: Bound on the time that reading an event's texts may take; above 0.
         rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for what it
             may depend on.
         now: Tells the time, with its offset from UTC.
@@ -53,7 +50,6 @@ class Intake:
         metrics: Mapping[str, Metric],
         output: Output,
         counts: Metrics,
-        verification_seconds: float = aside.DEFAULT_SECONDS,
         rate_factor: Callable[[], Fraction] = lambda: _WHOLE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -63,7 +59,6 @@ class Intake:
         self._metrics = metrics
         self._output = output
         self._counts = counts
-        self._verification_seconds = verification_seconds
         self._rate_factor = rate_factor
         self._now = now
 
@@ -89,28 +84,20 @@ class Intake:
         elif routing.not_sampled:
             self._counts.count_event("skipped", "not_sampled")
         else:
-            try:
-                tasks = await self._tasks(record, event, routing)
-            except EventError as error:
-                await self._output.dead_letter(record, "oversized", error.detail, event_id=event.event_id)
-                self._counts.count_event("undecodable", "oversized")
-                return
-            await self._send(record, event, tasks)
+            await self._send(record, event, self._tasks(record, event, routing))
 
-    async def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
+    def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
         now = self._now()
         recorded_at = moment(record.timestamp) or now
-        size = text_bytes(event)
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
-            await aside.read(
-                size,
-                self._verification_seconds,
-                build_task,
+            build_task(
                 event,
                 self._metrics[one.metric],
                 source=source,
-                sampling=_sampling(one.decision.threshold, one.decision.stratum, one.decision.policy),
+                sampling=_sampling(
+                    one.decision.threshold, one.decision.before, one.decision.stratum, one.decision.policy
+                ),
                 recorded_at=recorded_at,
                 sampled_at=now,
             )
@@ -147,9 +134,9 @@ class Intake:
 
 
 @lru_cache(maxsize=1024)
-def _sampling(threshold: int, stratum: str, policy: str) -> Sampling:
+def _sampling(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
     """Why an event is in the sample; the same for all events of a stratum, and a fraction is slow to work out."""
-    return Sampling(probability=float(probability(threshold)), stratum=stratum, policy=policy)
+    return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
 
 
 def _text_chars(task: JudgeTask) -> int:

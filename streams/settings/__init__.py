@@ -13,6 +13,7 @@ from streams.settings.intake import (
     IngestSettings,
     MetricConditions,
     MetricSettings,
+    OtlpSettings,
     SamplingRule,
     SamplingSettings,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "MetricSettings",
     "MonitorSettings",
     "OAuthSettings",
+    "OtlpSettings",
     "PriceSettings",
     "RetentionSettings",
     "SamplingRule",
