@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
+.PHONY: help install demo test test-all test-tools chaos test-llm check format bench chart schemas lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,9 @@ check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m generate --check
+	$(BIN)/python -m schemas.json_schema --check
+	$(BIN)/python -m dashboards --check
+	$(BIN)/python -m chart_docs --check
 	$(BIN)/python -m benchmarks.sizing --check
 
 format: $(VENV)/.dev  ## put the code in form
@@ -64,11 +66,12 @@ format: $(VENV)/.dev  ## put the code in form
 bench: $(VENV)/.dev  ## the benchmarks, one JSON object a line
 	$(BIN)/python -m benchmarks
 
-chart: $(VENV)/.dev  ## the chart's golden renders anew (needs helm, see tests/toolbox.py)
+chart: $(VENV)/.dev  ## the chart's table of values and its golden renders anew (needs helm, see tests/toolbox.py)
+	$(BIN)/python -m chart_docs --write
 	$(BIN)/python -m tests.helm.renders
 
-generate: $(VENV)/.dev  ## write the committed files that follow from the code: schemas, dashboards, reference pages
-	$(BIN)/python -m generate --write
+schemas: $(VENV)/.runtime  ## write the JSON Schemas anew from the models
+	$(BIN)/python -m schemas.json_schema --write
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 RUNTIME := --extra uvloop --extra compression --extra crc32c

@@ -1,9 +1,7 @@
-"""Reading a judge's reply into a model, with errors that tell the judge what to repair."""
+"""Reading a judge's reply into a model, with errors that tell the judge what to mend."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -14,7 +12,6 @@ from judge.metrics.reply import extract_object, extract_verdict
 
 MAX_TOLD = 5
 """Mistakes that one error names."""
-_WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -30,12 +27,8 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
     Raises:
         InvalidVerdictError: There is no such object, or a part of it is wrong; the detail names the path.
     """
-    found = extract_object(reply, key=key)
-    if "score" in found:
-        whole = _whole(found["score"])
-        found["score"] = found["score"] if whole is None else whole
     try:
-        return model.model_validate(found)
+        return model.model_validate(extract_object(reply, key=key))
     except ValidationError as error:
         raise InvalidVerdictError(_told(error)) from error
 
@@ -47,33 +40,22 @@ def read_score(reply: str, *, low: int, high: int) -> dict[str, Any]:
         The object; its `score` is an integer in the range.
 
     Raises:
-        InvalidVerdictError: There is no single verdict, or its score is not an integer in the range.
+        InvalidVerdictError: There is no verdict, or its score is not an integer in the range.
     """
     verdict = extract_verdict(reply)
-    verdict["score"] = check_score(verdict["score"], low=low, high=high)
+    check_score(verdict["score"], low=low, high=high)
     return verdict
 
 
 def check_score(score: object, *, low: int, high: int) -> int:
-    """The score, if it is an integer in its range; 5.0 and "5" are 5.
+    """The score, if it is an integer in its range.
 
     Raises:
         InvalidVerdictError: It is not.
     """
-    whole = _whole(score)
-    if whole is None or not low <= whole <= high:
-        raise InvalidVerdictError(
-            f'"score" must be a whole number from {low} to {high}, got {json.dumps(score, default=str)[:60]}'
-        )
-    return whole
-
-
-def _whole(score: object) -> int | None:
-    if isinstance(score, str):
-        return int(score.strip().partition(".")[0]) if _WHOLE.fullmatch(score) else None
-    if isinstance(score, float):
-        return int(score) if score.is_integer() else None
-    return score if isinstance(score, int) and not isinstance(score, bool) else None
+    if isinstance(score, bool) or not isinstance(score, int) or not low <= score <= high:
+        raise InvalidVerdictError(f"score must be an integer from {low} to {high}, got {str(score)[:40]}")
+    return score
 
 
 def _told(error: ValidationError) -> str:

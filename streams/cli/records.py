@@ -6,12 +6,11 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
-from streams.kafka.topics.flow import message_of
 from streams.settings import TopicSettings
 from streams.text import printable, reason_of
 
@@ -56,7 +55,13 @@ class RecordLines:
     """
 
     def __init__(self, topics: TopicSettings) -> None:
-        self._topics = topics
+        self._tasks_prefix = topics.tasks_prefix
+        self._writers: dict[str, Callable[[bytes], str]] = {
+            topics.events: _event,
+            topics.scores: _result,
+            topics.dead_letters: _dead_letter,
+            topics.alerts: _alert,
+        }
 
     def line(self, record: Any) -> str:
         """Write one record on one line."""
@@ -64,7 +69,9 @@ class RecordLines:
         value = record.value
         if value is None:
             return f"{head} (no value) key {_bytes_text(record.key)}"
-        writer = _WRITERS.get(message_of(self._topics, record.topic) or "")
+        writer = self._writers.get(record.topic)
+        if writer is None and record.topic.startswith(self._tasks_prefix):
+            writer = _task
         if writer is not None:
             try:
                 return f"{head} {writer(value)}"
@@ -134,13 +141,3 @@ def _bytes_text(value: bytes | None) -> str:
 
 def _moment(record: Any) -> datetime:
     return datetime.fromtimestamp((record.timestamp or 0) / 1000, tz=UTC)
-
-
-_WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
-    "qa_event": _event,
-    "judge_task": _task,
-    "result": _result,
-    "dead_letter": _dead_letter,
-    "alert": _alert,
-}
-"""By the message that a topic holds."""

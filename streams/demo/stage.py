@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streams.kafka.topics.flow import topic_uses
 from streams.settings import EndpointSettings, Settings
 
 PARTITIONS = 4
@@ -49,4 +48,12 @@ def demo_settings(
 
 def demo_topics(settings: Settings) -> Mapping[str, int]:
     """Name the demo's topics, with their partitions."""
-    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics)}
+    topics = settings.topics
+    names = (
+        topics.events,
+        *(topics.task_topic(metric) for metric in settings.metrics),
+        topics.scores,
+        topics.dead_letters,
+        topics.alerts,
+    )
+    return dict.fromkeys(names, PARTITIONS)

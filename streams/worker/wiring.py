@@ -187,6 +187,8 @@ class Wiring:
 
     def _add_intake(self) -> None:
         settings = self._settings
+        if settings.ingest.format == "otlp":
+            raise SettingsError(["ingest.format: otlp is read by `judgestream map` alone as yet; use json"])
         ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
         policy = sampling_policy(settings.sampling)
         predicate: PushDown | None = push_down(policy, ingest)
@@ -202,7 +204,6 @@ class Wiring:
             metrics=self._judged_by,
             output=self._output,
             counts=self.metrics,
-            verification_seconds=settings.judge.verification_seconds,
             rate_factor=self._rate_factor(),
         )
         self._add(settings.topics.events, "intake", intake, intake.handle)

@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from streams.errors import KafkaAccessError
+from streams.kafka.access.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.flow import AGENTS, AgentName, group_of
 from streams.kafka.topics.grants import worker_grants

@@ -11,7 +11,6 @@ from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
 from judge.metrics.packs.templates import InputName
 from judge.metrics.reply import extract_verdict
-from judge.metrics.structured import read_score
 
 MAX_EXAMPLES = 50
 """Every example is sent with every call."""
@@ -101,14 +100,15 @@ def _context(where: str, value: Any) -> dict[str, str]:
 def _reply(where: str, value: Any, score_range: tuple[int, int] | None) -> str:
     try:
         reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if score_range is None:
-            extract_verdict(reply)
-        else:
-            read_score(reply, low=score_range[0], high=score_range[1])
+        score = extract_verdict(reply)["score"]
     except (TypeError, ValueError, RecursionError, InvalidVerdictError) as error:
         raise PromptPackError(
             f'{where}: reply must be what the judge should say, with a "score", as in {{"score": 4}}: {error}'
         ) from error
+    if score_range is not None and (type(score) is not int or not score_range[0] <= score <= score_range[1]):
+        raise PromptPackError(
+            f"{where}: the reply's score must be a whole number from {score_range[0]} to {score_range[1]}, got {score!r:.60}"
+        )
     return reply.strip()
 
 

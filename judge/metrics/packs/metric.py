@@ -11,8 +11,7 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import schema_hash
-from judge.metrics.scoring import is_forced
-from judge.metrics.structured import read_score
+from judge.metrics.reply import extract_verdict
 from judge.text.index import is_blank
 from schemas import JudgeTask, QAEvent
 
@@ -65,7 +64,7 @@ class PackMetric:
     @property
     def scoring_version(self) -> str:
         """Version of how the score is read."""
-        return "pack-2"
+        return "pack-1"
 
     def select(self, event: QAEvent) -> Inputs:
         """Take the texts that the templates use; the others stay behind."""
@@ -96,13 +95,18 @@ class PackMetric:
         Raises:
             InvalidVerdictError: It has no whole number in the range as its score, or is too large.
         """
+        verdict = extract_verdict(reply)
+        score = verdict["score"]
+        if isinstance(score, float) and score.is_integer():
+            score = verdict["score"] = int(score)  # to JSON 4.0 and 4 are the same number
         low, high = self._score_range
-        verdict = read_score(reply, low=low, high=high)
-        if is_forced(verdict["score"], verdict.get("rationale")):
-            return UnscoredOutcome(reason="missing_input", verdict=verdict)
+        if type(score) is not int or not low <= score <= high:
+            raise InvalidVerdictError(
+                f'"score" must be a whole number from {low} to {high}, got {score!r:.100}'
+            )
         size = len(orjson.dumps(verdict))
         if size > MAX_VERDICT_BYTES:
             raise InvalidVerdictError(
                 f"the verdict must be at most {MAX_VERDICT_BYTES} bytes, got {size}; shorten it"
             )
-        return ScoredOutcome(verdict=verdict, score=verdict["score"])
+        return ScoredOutcome(verdict=verdict, score=score)

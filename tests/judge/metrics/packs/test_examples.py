@@ -87,7 +87,7 @@ def test_examples_change_the_hash_and_only_they() -> None:
         ([{"question": "q", "answer": "a"}], "reply must be"),
         ([{"question": "q", "answer": "a", "reply": "good"}], "reply must be"),
         ([{"question": "q", "answer": "a", "reply": {"score": 9}}], "from 1 to 5, got 9"),
-        ([{"question": "q", "answer": "a", "reply": {"score": True}}], "from 1 to 5, got true"),
+        ([{"question": "q", "answer": "a", "reply": {"score": True}}], "from 1 to 5, got True"),
     ],
 )  # fmt: skip
 def test_an_example_that_cannot_be_used_is_an_error(examples: Any, told: str) -> None:

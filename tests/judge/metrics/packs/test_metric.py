@@ -54,24 +54,7 @@ def test_the_judges_verdict_is_taken_as_it_is() -> None:
     assert type(outcome.verdict["score"]) is int
 
 
-@pytest.mark.parametrize("written", ["5", "5.0", '"5"', '" 5.00 "', "5e0"])
-def test_five_is_five_however_it_is_written(written: str) -> None:
-    """Published as the integer."""
-    outcome = METRIC.interpret(task_for(METRIC), f'{{"score": {written}}}')
-    assert outcome == ScoredOutcome(verdict={"score": 5}, score=5)
-
-
-def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:
-    """Whatever metric it is said for."""
-    metric = PackMetric("cover", PACK, score_range=(0, 5))
-    verdict = {"score": 0, "rationale": ["Fact: Evaluation not possible due to missing input.", "Score: 0"]}
-    outcome = metric.interpret(task_for(metric), json.dumps(verdict))
-    assert outcome == UnscoredOutcome("missing_input", verdict=verdict)
-    scored = metric.interpret(task_for(metric), '{"score": 0, "rationale": ["Nothing is covered."]}')
-    assert isinstance(scored, ScoredOutcome)
-
-
-@pytest.mark.parametrize("score", [0, 6, 4.5, "four", "4/5", "4,0", "٤", True, None, [4], -1, 1e300])
+@pytest.mark.parametrize("score", [0, 6, 4.5, "4", True, None, [4], -1, 1e300])
 def test_a_score_that_is_none_is_refused(score: object) -> None:
     """The detail says what it must be."""
     with pytest.raises(InvalidVerdictError, match="whole number from 1 to 5"):

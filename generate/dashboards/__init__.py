@@ -1,1 +1,0 @@
-"""The Grafana dashboards, as Python; their JSON stands in `helm/files/dashboards/`."""
