@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil
 
 from benchmarks.sizing.figures import MEASURED, Figures
-from streams.monitoring.statistics.estimators import FEWEST_EFFECTIVE, PRIOR_DEVIATION, student_quantile
+from streams.monitoring.statistics.estimators import WeightedSums
 
 SECONDS_PER_DAY = 86_400
 TARGET_LOAD = 0.6
@@ -159,8 +159,8 @@ def catch_up_seconds(outage_seconds: float, load: float) -> float:
 def half_width(verdicts: int, *, deviation: float, scale: float, confidence: float = 0.95) -> float:
     """Half of the interval that the worker reports for so many verdicts of equal weight.
 
-    `WeightedSums.interval` with equal weights, where the inclusion probability cancels out: the population's deviation s,
-    one imagined answer half the scale R away, and Student's t: h = t sqrt((n s² + (R/2)²) n / (n-1)) / n.
+    `WeightedSums.interval` with equal weights, where the inclusion probability cancels out, for a mean in the middle of the
+    scale, where the interval is widest.
 
     Args:
         verdicts: Number of scores, n.
@@ -168,12 +168,19 @@ def half_width(verdicts: int, *, deviation: float, scale: float, confidence: flo
         scale: Highest minus lowest score, R, in points.
         confidence: Chance that the interval holds the true mean.
     """
-    if verdicts < FEWEST_EFFECTIVE:
-        return scale
-    n = float(verdicts)
-    imagined = (PRIOR_DEVIATION * scale) ** 2
-    error = sqrt((n * deviation * deviation + imagined) * n / (n - 1)) / n
-    return student_quantile(0.5 + confidence / 2, n - 1) * error
+    n, mean = float(verdicts), scale / 2
+    square = n * (deviation * deviation + mean * mean)
+    sums = WeightedSums(
+        count=verdicts,
+        weight=n,
+        weighted=n * mean,
+        weighted_square=square,
+        weight_square=n,
+        weight_square_score=n * mean,
+        weight_square_score_square=square,
+    )
+    ends = sums.interval(lowest=0, highest=scale, confidence=confidence)
+    return scale if ends is None else (ends[1] - ends[0]) / 2
 
 
 def verdicts_for(wanted: float, *, deviation: float, scale: float, confidence: float = 0.95) -> int:

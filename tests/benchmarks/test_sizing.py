@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
-from math import sqrt
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,7 @@ from benchmarks.sizing.model import (
     verdicts_for,
 )
 from benchmarks.sizing.tables import EXAMPLES, number, tables
-from streams.monitoring.statistics.estimators import WeightedSums, student_quantile
+from streams.monitoring.statistics.estimators import WeightedSums
 
 ROUND = Figures(
     skipped_cpu_seconds=1e-6,
@@ -104,11 +103,12 @@ def test_catching_up() -> None:
 
 
 def test_half_width_by_hand() -> None:
-    """100 verdicts, s = 1, scale 5: t(99) = 1.984; sqrt((100 + 6.25) x 100/99) / 100 = 0.1036; times t 0.2056."""
-    by_hand = student_quantile(0.975, 99) * sqrt((100 + 6.25) * 100 / 99) / 100
-    assert half_width(100, deviation=1, scale=5) == pytest.approx(by_hand)
-    assert by_hand == pytest.approx(0.2056, abs=1e-4)
-    assert half_width(2, deviation=1, scale=5) == 5
+    """100 verdicts, s = 1, scale 5: the widest interval, with the mean in the middle."""
+    # (s / 5)² = 0.04; V = (0.04 / 100 + 0.75 / 100²) 100/99 = 0.00047980; 1/n* = V / 0.25 = 0.0019192, and with the
+    # doubt (100/110) 0.0019192 + (10/110) / 100 = 0.0026538; g = 1.9842² 0.0026538 = 0.010448;
+    # sqrt(0.25 g + g²/4) / (1 + g) = 0.050843, times 5.
+    assert half_width(100, deviation=1, scale=5) == pytest.approx(0.2542, abs=1e-4)
+    assert half_width(2, deviation=1, scale=5) == 5 / 2
 
 
 @given(st.integers(3, 200), st.floats(0.001, 1))

@@ -6,7 +6,7 @@ that workers can export as counters, so that a dashboard arrives at the same num
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import inf, isfinite, sqrt
 from operator import attrgetter
@@ -16,8 +16,11 @@ from typing import Self
 FEWEST_EFFECTIVE = 3.0
 """Below this effective sample size the interval is the whole scale: two answers say next to nothing."""
 
-PRIOR_DEVIATION = 0.5
-"""The deviation, as a share of the scale, of the one imagined answer that `interval` adds to the spread."""
+IMAGINED_SQUARE = 0.75
+"""Squared deviation that `interval` adds, in squares of the scale: three imagined answers, half the scale away."""
+
+DOUBT_COUNT = 10.0
+"""Effective answers at which `interval` believes the seen spread as much as the widest possible one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,16 @@ class WeightedSums:
         """Add up sums over sets of scores that do not overlap."""
         totals = [sum(column) for column in zip(*map(_IN_ORDER, parts), strict=True)]
         return cls(**dict(zip(_FIELDS, totals, strict=True))) if totals else cls()
+
+    @classmethod
+    def from_numbers(cls, numbers: Sequence[float]) -> Self:
+        """Make sums of what `numbers` gave."""
+        return cls(count=int(numbers[0]), **dict(zip(_FIELDS[1:], map(float, numbers[1:]), strict=True)))
+
+    @property
+    def numbers(self) -> list[float]:
+        """The count and the six sums, in the order of the attributes."""
+        return list(_IN_ORDER(self))
 
     def add(self, score: float, probability: float = 1.0) -> Self:
         """Return the sums with one score more.
@@ -156,12 +169,22 @@ class WeightedSums:
     def interval(
         self, *, lowest: float, highest: float, confidence: float = 0.95
     ) -> tuple[float, float] | None:
-        """Confidence interval of the mean of scores on a bounded scale.
+        """Confidence interval of the mean of scores on a bounded scale, in Wilson's form.
 
-        Student's t with (effective sample size - 1) degrees of freedom times the standard error, cut to the scale.
-        Two things keep a small sample honest. One imagined answer, half the scale away from the mean and of the
-        typical weight sum(w²) / sum(w), is added to the spread: ten equal scores do not prove
-        that there is no other score. And below an effective sample size of 3 the interval is the whole scale.
+        With y the mean scaled to [0, 1], n the effective sample size and t Student's quantile for n - 1 degrees of
+        freedom:
+
+            V  = (sum(w²(y_i - y)²) / (sum w)² + 0.75 / n²) n / (n - 1)
+            n* = max(y (1 - y), 0.75 / n) / V,      1 / n* <- n / (n + 10) / n* + 10 / (n + 10) / n
+            ends = (y + g/2 ± sqrt(y (1 - y) g + g²/4)) / (1 + g),      g = t² / n*
+
+        n* is the number of yes-or-no answers that would vary as much. Wilson's ends are not symmetric about the mean:
+        near an end of the scale they leave room towards the middle, where the answers not yet seen are. Source:
+        Wilson, "Probable inference" (JASA, 1927). Deviations, for scores and weights: n* in place of a count; three
+        imagined answers, half the scale away and of the typical weight sum(w²)/sum(w), so that equal scores do not
+        prove that there are no others; n* drawn towards n while n is small, because few answers with unequal
+        weights know their own spread badly; below an effective sample size of 3 the whole scale.
+        Coverage: `python -m benchmarks monitor`.
 
         Args:
             lowest: Lowest possible score.
@@ -181,13 +204,20 @@ class WeightedSums:
         mean = self.mean
         if mean is None:
             return None
-        effective = self.effective_count
-        if effective < FEWEST_EFFECTIVE:
+        n = self.effective_count
+        if n < FEWEST_EFFECTIVE:
             return float(lowest), float(highest)
-        imagined = (PRIOR_DEVIATION * (highest - lowest) * self.weight_square / self.weight) ** 2
-        error = sqrt((self._squared_residuals() + imagined) * effective / (effective - 1)) / self.weight
-        reach = student_quantile(0.5 + confidence / 2, effective - 1) * error
-        return max(lowest, mean - reach), min(highest, mean + reach)
+        scale = highest - lowest
+        y = min(max((mean - lowest) / scale, 0.0), 1.0)
+        seen = self._squared_residuals() / (scale * self.weight) ** 2
+        variance = (seen + IMAGINED_SQUARE / (n * n)) * n / (n - 1)
+        alike = max(y * (1 - y), min(IMAGINED_SQUARE / n, 0.25)) / variance
+        doubt = DOUBT_COUNT / (n + DOUBT_COUNT)
+        g = student_quantile(0.5 + confidence / 2, n - 1) ** 2 * ((1 - doubt) / alike + doubt / n)
+        middle = (y + g / 2) / (1 + g)
+        reach = sqrt(y * (1 - y) * g + g * g / 4) / (1 + g)
+        low, high = max(min(middle - reach, y), 0.0), min(max(middle + reach, y), 1.0)
+        return lowest + scale * low, lowest + scale * high
 
     def _squared_residuals(self) -> float:
         """Sum of w²(x-mean)²; rounding may take it a hair below 0."""
