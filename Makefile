@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-tools chaos test-llm check format bench chart schemas lock image sbom audit clean
+.PHONY: help docs install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,9 +54,7 @@ check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m schemas.json_schema --check
-	$(BIN)/python -m dashboards --check
-	$(BIN)/python -m chart_docs --check
+	$(BIN)/python -m generate --check
 	$(BIN)/python -m benchmarks.sizing --check
 
 format: $(VENV)/.dev  ## put the code in form
@@ -66,12 +64,11 @@ format: $(VENV)/.dev  ## put the code in form
 bench: $(VENV)/.dev  ## the benchmarks, one JSON object a line
 	$(BIN)/python -m benchmarks
 
-chart: $(VENV)/.dev  ## the chart's table of values and its golden renders anew (needs helm, see tests/toolbox.py)
-	$(BIN)/python -m chart_docs --write
+chart: $(VENV)/.dev  ## the chart's golden renders anew (needs helm, see tests/toolbox.py)
 	$(BIN)/python -m tests.helm.renders
 
-schemas: $(VENV)/.runtime  ## write the JSON Schemas anew from the models
-	$(BIN)/python -m schemas.json_schema --write
+generate: $(VENV)/.dev  ## write the committed files that follow from the code: schemas, dashboards, reference pages
+	$(BIN)/python -m generate --write
 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 RUNTIME := --extra uvloop --extra compression --extra crc32c
@@ -81,6 +78,7 @@ lock:  ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) --extra msk -o requirements/runtime-msk.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt
 	$(COMPILE) --group image -o requirements/image.txt
+	$(COMPILE) --group docs -o requirements/docs.txt
 	$(COMPILE) --group audit -o requirements/audit.txt
 
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -91,6 +89,18 @@ IMAGE ?= judgestream:$(VERSION)
 image:  ## the container image (ENGINE=podman or buildah: another engine; ARGS: --platform, --build-arg REQUIREMENTS=runtime-msk, ...)
 	$(ENGINE) build $(if $(filter docker,$(ENGINE)),,--format docker) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) \
 	  --tag $(IMAGE) $(ARGS) .
+
+DOCS := .cache/docs
+$(DOCS)/.ready: requirements/docs.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+# In a copy: the generator keeps a cache of its own in .cache, and takes pages from it without checking their links.
+docs: $(DOCS)/.ready  ## the documentation as a site, in site/; a broken link fails
+	rm -rf build/docs site && mkdir -p build/docs && cp -r docs mkdocs.yml build/docs/
+	cd build/docs && $(CURDIR)/$(DOCS)/bin/zensical build --strict
+	mv build/docs/site site
 
 AUDIT := .cache/audit
 $(AUDIT)/.ready: requirements/audit.txt | $(VENV)/bin/python
@@ -114,4 +124,4 @@ audit: $(AUDIT)/.ready  ## known vulnerabilities of what is pinned; fails where 
 	$(AUDIT)/bin/python .ci/audit.py $(AUDIT)/bin/pip-audit requirements/runtime.txt requirements/runtime-msk.txt requirements/dev.txt
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 BENCHMARKS = (
     "agreement",
     "alerts",
-    "detector",
     "intake",
     "judging",
     "lying_judge",

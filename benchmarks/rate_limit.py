@@ -39,7 +39,7 @@ async def _limited(kind: str, minutes: int) -> list[Line]:
     async with troubled_judge('{"score": 4}', latency_seconds=LATENCY_SECONDS, limit=limit) as server:
         chat = OpenAIChat(endpoint="limited", model="m", base_url=server.url)
         pool = EndpointPool([Endpoint(chat)], max_in_flight=64)
-        judge = ReliableJudge({"limited": Judge(metric, pool.chats[0])}, pool)
+        judge = ReliableJudge({"limited": Judge(metric, chat)}, pool)
         # So many that the last is not judged before the time is over.
         tasks = [
             asyncio.create_task(judge.judge(make_task("tone", answer=str(number))))

@@ -14,6 +14,8 @@ from judge.metric import Metric
 from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import build_metric
 from judge.offline.chat import OfflineChat
+from judge.pool.pool import Endpoint
+from judge.pool.stack import JudgingStack
 from judge.task import build_task
 from judge.text.redaction import Kind, Redactor
 from judge.verdict import evaluator
@@ -55,9 +57,8 @@ class Judge:
         redact: Iterable[Kind] = (),
         timeout_seconds: float = 60.0,
     ) -> None:
-        self._own = chat is None
-        self._chat = chat or _chat(base_url, model, api_key, timeout_seconds)
-        self._parameters = parameters
+        asked = chat or _chat(base_url, model, api_key, timeout_seconds)
+        self._stack = JudgingStack([Endpoint(asked, parameters=parameters or {}, borrowed=chat is not None)])
         self._redactor = Redactor(redact)
         self._judges: dict[str | Path | Metric, evaluator.Judge] = {}
         self._scored = 0
@@ -105,12 +106,11 @@ class Judge:
         else:
             built = metric
         guarded = GuardedMetric(built, redactor=self._redactor, limits=TextLimits())
-        return evaluator.Judge(guarded, self._chat, parameters=self._parameters)
+        return self._stack.evaluator(guarded)
 
     async def close(self) -> None:
         """Release the connections."""
-        if self._own:
-            await self._chat.close()
+        await self._stack.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -32,6 +32,8 @@ class ScoredOutcome:
     score_exact: str | None = None
     evidence: Any = None
     corrections: tuple[Correction, ...] = ()
+    objection: str | None = None
+    """What the judge is asked, once, to repair; this outcome stands where it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,5 +86,5 @@ class Metric(Protocol):
         """Turn the judge's reply into a verdict that holds.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail tells the judge what to mend.
+            InvalidVerdictError: The reply cannot be made into one; the detail tells the judge what to repair.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.alert import Alert, Estimate
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
-from schemas.event import ChatMessage, QAEvent, ToolCall
+from schemas.event import QAEvent
 from schemas.result import (
     RESULT,
     Correction,
@@ -27,7 +27,6 @@ from schemas.verdict import CoverageVerdict, RelevanceVerdict
 __all__ = [
     "RESULT",
     "Alert",
-    "ChatMessage",
     "Correction",
     "CoverageVerdict",
     "DeadLetter",
@@ -46,7 +45,6 @@ __all__ = [
     "Scored",
     "Source",
     "Times",
-    "ToolCall",
     "Unscored",
     "UnscoredReason",
     "Usage",

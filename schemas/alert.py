@@ -17,6 +17,13 @@ class Estimate(Message):
     high: float = Field(description="Upper end of the 95% confidence interval.")
     count: int = Field(ge=0, description="Judged samples.")
     effective_count: float = Field(ge=0, description="Effective sample size, (sum w)^2 / sum w^2.")
+    missing_strata: tuple[str, ...] = Field(
+        default=(), description="Sampling rules that had answers in the past week and none here."
+    )
+    clustered: bool = Field(
+        default=False,
+        description="Sampled by record key: answers of one key come together, so the interval is too narrow.",
+    )
 
 
 class Alert(Message):
@@ -27,6 +34,12 @@ class Alert(Message):
     kind: Literal["drop", "recovered"]
     metric: MetricName
     labels: Labels = Field(default_factory=dict, description="The part of the traffic; empty for all of it.")
+    measure: str = Field(
+        default="mean",
+        description='What fell: "mean", "mix" (the plain mean, moved by a change of the mix of labels), or a share '
+        'such as "share_at_most_2", which rose.',
+    )
+    further: bool = Field(default=False, description="A further fall of what had dropped already.")
     fingerprint: str = Field(description="The evaluator whose numbers these are.")
     model: str = Field(description="The judge model.")
     summary: str = Field(description="One sentence for a person who has just been woken.")

@@ -11,6 +11,9 @@ MAX_LABELS = 32
 MAX_LABEL_NAME_CHARS = 64
 MAX_LABEL_VALUE_CHARS = 200
 
+CLUSTERED_POLICY = "by-key-"
+"""How the names of sampling policies begin that keep or leave all events of a record key together."""
+
 EventId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 """Identifies one answered question; 1 to 200 characters."""
 LabelName = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_NAME_CHARS)]
@@ -21,8 +24,6 @@ EventField = Literal["question", "answer", "reference", "context"]
 """Fields of an event that a condition may ask for."""
 SamplingKey = Literal["auto", "record_key"]
 """Where the randomness of sampling comes from: trace context, else event id; or the record's key."""
-Upstream = Literal["equalize", "proportional", "ignore"]
-"""What sampling makes of a sampler that decided before it: the higher threshold of both, our share of what it left, nothing."""
 DEFAULT_STRATUM: Final = "default"
 """Stratum of the events that no sampling rule matches."""
 

@@ -1,17 +1,31 @@
-"""Everything that streaming can raise.
+"""Everything that `streams` can raise. The embedded broker, which knows nothing of judgestream, has errors of its own.
 
 StreamsError
-├── SettingsError   the settings cannot be used: all problems at once, exit code 2
-└── DecodeError     one record is not an event: it becomes a dead letter with this reason and detail
+├── SettingsError           the settings cannot be used: all problems at once, exit code 2
+├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
+├── TooLargeError           one record is larger than the broker takes: it is cut or set aside
+├── KafkaAccessError        the broker refuses us until somebody changes that: exit code 2
+├── WrongProtocolError      a port speaks TLS where plain text was spoken, or the reverse
+├── LoginWantedError        a listener asks for a login and none is configured
+├── TokenError              there is no token to log in with
+├── TopicsError             topics are missing, or the broker does not answer
+├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
+├── PortError               the HTTP port cannot be opened
+├── WorkerCrashedError      something broke that no retry repairs; the cause is attached
+└── DemoError               the demo cannot do what it was asked to
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
+AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
+"""unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses one; login:
+SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
 
 
 class StreamsError(Exception):
@@ -42,3 +56,103 @@ class DecodeError(StreamsError):
         super().__init__(detail)
         self.reason: DecodeReason = reason
         self.detail = detail
+
+
+class TooLargeError(StreamsError):
+    """The record is larger than the broker or the producer takes; sending it again would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is wrong between us and the broker.
+
+    Args:
+        kind: What it is about.
+        reason: What is wrong; a clause without a full stop. No secret is in it.
+        remedy: What to do; likewise.
+        lasting: Whether it stays so until somebody changes something. Otherwise it may pass while one waits.
+    """
+
+    kind: AccessProblem
+    reason: str
+    remedy: str
+    lasting: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}"
+
+
+class KafkaAccessError(StreamsError):
+    """The broker keeps us out, or from something we need, until somebody changes that.
+
+    Args:
+        explanation: What is wrong and what to do.
+    """
+
+    def __init__(self, explanation: Explanation) -> None:
+        super().__init__(str(explanation))
+        self.explanation = explanation
+
+
+class WrongProtocolError(StreamsError):
+    """A port was asked in both ways and speaks the other one.
+
+    Args:
+        server: Host and port.
+        speaks_tls: Whether it is TLS that it speaks.
+    """
+
+    def __init__(self, server: str, *, speaks_tls: bool) -> None:
+        super().__init__(f"{server} speaks {'TLS' if speaks_tls else 'plain text'}")
+        self.server = server
+        self.speaks_tls = speaks_tls
+
+
+class LoginWantedError(StreamsError):
+    """A listener asks for a login, and none is set.
+
+    Args:
+        server: Host and port.
+        mechanisms: What it offers, as far as it tells.
+    """
+
+    def __init__(self, server: str, mechanisms: Sequence[str]) -> None:
+        super().__init__(f"{server} asks for a login ({', '.join(mechanisms)})")
+        self.server = server
+        self.mechanisms = tuple(mechanisms)
+
+
+class TokenError(StreamsError):
+    """There is no token to log in with.
+
+    Args:
+        reason: What is wrong, without any secret.
+        remedy: What to do.
+        lasting: Whether it stays so until somebody changes something.
+    """
+
+    def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
+        super().__init__(f"{reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+        self.lasting = lasting
+
+
+class TopicsError(StreamsError):
+    """Topics are missing, or the broker does not say."""
+
+
+class UnsupportedFaustError(StreamsError):
+    """Faust's compiled parts are missing."""
+
+
+class PortError(StreamsError):
+    """The port cannot be listened on."""
+
+
+class WorkerCrashedError(StreamsError):
+    """Something broke that no retry mends; the cause is attached."""
+
+
+class DemoError(StreamsError):
+    """The demo could not do what it was asked to."""

@@ -53,6 +53,9 @@ class Completion:
 class _Message(msgspec.Struct):
     content: Any = None
     refusal: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    tool_calls: Any = None
 
 
 class _Choice(msgspec.Struct):
@@ -85,7 +88,7 @@ def read_completion(raw: bytes) -> Completion:
         raise NoCompletionError(_start(raw), usage=_usage(body.usage))
     choice = body.choices[0]
     return Completion(
-        text=_text(choice.message.content),
+        text=_said(choice.message),
         refusal=_text(choice.message.refusal),
         finish_reason=choice.finish_reason,
         model=body.model,
@@ -113,6 +116,24 @@ def _read_otherwise(raw: bytes) -> _Body:
 
 def _start(raw: bytes) -> str:
     return repr(" ".join(raw[:_SHOWN_BYTES].decode("utf-8", "replace").split()))
+
+
+def _said(message: _Message) -> str:
+    """What the model said. Without a content: the arguments of its one tool call, else its reasoning.
+
+    Some servers put a reply there which their parser takes for a call or for thoughts.
+    """
+    text = _text(message.content)
+    if text.strip():
+        return text
+    calls = message.tool_calls
+    if isinstance(calls, list) and len(calls) == 1 and isinstance(calls[0], dict):
+        function = calls[0].get("function")
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        called = json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+        if called.strip():
+            return called
+    return _text(message.reasoning_content) or _text(message.reasoning) or text
 
 
 def _text(content: Any) -> str:

@@ -14,20 +14,19 @@ import logging
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
-import orjson
 
-from judge.chat import ChatMessage, ChatReply, ChatRequest, ResponseSchema
+from judge.chat import ChatReply, ChatRequest
 from judge.endpoint.completion import NoCompletionError, read_completion
 from judge.endpoint.connection import Connection, HttpReply, TooLargeReplyError
 from judge.endpoint.hosts import is_loopback
 from judge.endpoint.rate_headers import rate_limits
 from judge.endpoint.refusals import error_for_status
-from judge.endpoint.response_formats import AskedForm, ResponseFormat, asked_form
+from judge.endpoint.request import RequestWriter
+from judge.endpoint.response_formats import ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,
@@ -36,7 +35,6 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
-from judge.text.surrogates import without_lone_surrogates
 from schemas import Usage
 
 _log = logging.getLogger(__name__)
@@ -45,10 +43,6 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 4 * 1024 * 1024
 """A verdict needs a few kilobytes; more than this is not one."""
 
-_RESERVED = frozenset(
-    {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
-)
-_CACHED_SCHEMAS = 64
 _NO_TOKENS = Usage()
 
 
@@ -102,9 +96,8 @@ class OpenAIChat:
         self._key = key
         self._timeout_seconds = timeout_seconds
         self._max_reply_bytes = max_reply_bytes
-        self._length_parameter = _length_parameter(host)
+        self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
         self._response_format = ResponseFormat.JSON_SCHEMA
-        self._forms: dict[tuple[int, ResponseFormat], tuple[ResponseSchema, AskedForm]] = {}
         self._connection = Connection(
             base_url=base_url,
             api_key=key or "none-needed",
@@ -151,7 +144,7 @@ class OpenAIChat:
                 response_format = weaker
 
     async def _try(self, request: ChatRequest, response_format: ResponseFormat, deadline: float) -> ChatReply:
-        content = self._body(request, response_format)
+        content = self._writer.write(request, response_format)
         started = time.perf_counter()
         try:
             async with asyncio.timeout_at(deadline):
@@ -178,51 +171,6 @@ class OpenAIChat:
         return JudgeUnavailableError(
             f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
         )
-
-    def _body(
-        self, request: ChatRequest, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA
-    ) -> bytes:
-        clash = _RESERVED.intersection(request.parameters)
-        if clash:
-            raise JudgeConfigurationError(
-                f"parameters of judge endpoint {self._endpoint} must not hold {', '.join(sorted(clash))}: "
-                "the judge sets these itself"
-            )
-        body: dict[str, Any] = {"model": self._model, "messages": request.messages}
-        if request.response_schema is not None:
-            form = self._form(request.response_schema, response_format)
-            body["messages"] = form.with_instruction(request.messages)
-            if form.response_format is not None:
-                body["response_format"] = form.response_format
-        if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
-            body[self._length_parameter] = request.max_output_tokens
-        body.update(request.parameters)
-        try:
-            return orjson.dumps(body)
-        except TypeError:
-            # Lone surrogates in a text; rare enough to pay for only when it happens.
-            body["messages"] = tuple(
-                ChatMessage(message.role, without_lone_surrogates(message.content))
-                for message in body["messages"]
-            )
-        try:
-            return orjson.dumps(body)
-        except TypeError as error:
-            raise JudgeConfigurationError(
-                f"parameters of judge endpoint {self._endpoint} cannot be written as JSON: {error}"
-            ) from error
-
-    def _form(self, schema: ResponseSchema, response_format: ResponseFormat) -> AskedForm:
-        """Written once for each schema (the entry keeps the schema, so its id stays its own)."""
-        key = (id(schema), response_format)
-        known = self._forms.get(key)
-        if known is not None:
-            return known[1]
-        if len(self._forms) >= _CACHED_SCHEMAS:
-            self._forms.clear()
-        form = asked_form(schema, response_format)
-        self._forms[key] = (schema, form)
-        return form
 
     def _remember(self, response_format: ResponseFormat) -> None:
         """Ask in this way from now on. Called once the endpoint took it, for a refusal may be about something else."""
@@ -330,17 +278,6 @@ def _host(endpoint: str, base_url: str) -> str:
             f"base_url of judge endpoint {endpoint} must be an http:// or https:// address, got {base_url!r}"
         )
     return host
-
-
-def _length_parameter(host: str) -> str:
-    """How the bound on the reply is called.
-
-    OpenAI itself has deprecated `max_tokens`, and its newer models refuse it. Nearly everything else that speaks this
-    protocol knows `max_tokens`, and some of it knows nothing else. Either may be set among the parameters and is then
-    sent alone.
-    """
-    is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
-    return "max_completion_tokens" if is_openai else "max_tokens"
 
 
 def _root(error: BaseException) -> str:

@@ -44,6 +44,13 @@ class PromptSource(Protocol):
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         """The messages for one event."""
 
+    def check(self, reply: str) -> None:
+        """Hold a reply against the response schema.
+
+        Raises:
+            InvalidVerdictError: It breaks the schema.
+        """
+
 
 def fence(sections: Mapping[str, str]) -> str:
     """Put texts into one message so that each can be told from the others and from the instructions.

@@ -1,28 +1,39 @@
-"""Finding the verdict in what a judge wrote: bare JSON, JSON in a code fence, or JSON after a page of prose."""
+"""Finding the verdict in what a judge wrote: bare JSON, JSON in a code fence, or JSON after a page of prose.
+
+A reply that can be read in two ways is not read at all: two verdicts that differ, a key given twice with two values, or an
+object that breaks off raise an error, and the judge is asked to repair it. What leaves no doubt is salvaged: a
+trailing comma, quotes and names as Python writes them, a line break within a string, the arguments of a tool call.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
-import orjson
-
 from judge.errors import InvalidVerdictError
+from judge.metrics.loose_json import LooseJSONError, read_loosely
 from judge.text.surrogates import without_lone_surrogates
 
 MAX_DEPTH = 32
 """Levels of nesting that a verdict may have; no metric needs more than five."""
-MAX_ATTEMPTS = 2000
-"""Opening braces that may fail to start an object before the search ends: keeps the work on a hostile reply bounded."""
+MAX_SALVAGED_CHARS = 200_000
+"""A longer reply must be strict JSON: the lenient reader is written in Python and takes a microsecond a character."""
 _QUOTE_CHARS = 200
+
+# What begins an object; braces around prose ("{about braces}") do not.
+_OPENING = re.compile(r"""\{\s*(?:["'}]|[A-Za-z_]\w*\s*:)""")
+_THOUGHTS = re.compile(r"\s*<(think|thinking|thought|reasoning)>")
+_ARGUMENTS = ("arguments", "parameters")
 
 
 def extract_verdict(text: str) -> dict[str, Any]:
-    """Find the last JSON object that has a `score` in a judge's reply.
+    """Find the JSON object that has a `score` in a judge's reply.
 
-    Judges think aloud and correct themselves, so that the last one is meant. An object inside another is part of
-    that one and is not taken for the verdict.
+    An object inside another is part of that one and is not taken for the verdict. Thoughts between `<think>` tags that
+    begin the reply are left out.
 
     Args:
         text: The reply as the judge wrote it.
@@ -32,68 +43,107 @@ def extract_verdict(text: str) -> dict[str, Any]:
         at most 32 levels deep. Whether the score is an integer in its range is the metric's to check.
 
     Raises:
-        InvalidVerdictError: There is none, or it breaks one of these bounds; the detail tells the judge what to mend.
+        InvalidVerdictError: There is none, there are several that differ, one of them cannot be read, or it
+            breaks one of these bounds; the detail tells the judge what to repair.
     """
     return extract_object(text, key="score")
 
 
 def extract_object(text: str, *, key: str) -> dict[str, Any]:
-    """Find the last outermost JSON object that has `key`; see `extract_verdict`.
+    """Find the outermost JSON object that has `key`; see `extract_verdict`.
 
     Args:
         text: The reply as the judge wrote it.
         key: The key that the object must have.
 
     Raises:
-        InvalidVerdictError: There is none, or it breaks a bound.
+        InvalidVerdictError: There is none, there are several that differ, or it breaks a bound.
     """
-    found = _whole(text, key)
-    if found is None:
-        found = _last(text, key)
-    if found is None:
+    found: list[dict[str, Any]] = []
+    for read in _objects(_without_thoughts(text)):
+        one = _with_key(read, key)
+        if one is not None and one not in found:
+            found.append(one)
+    if not found:
         raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(text)}')
-    cleaned: dict[str, Any] = _cleaned(found, MAX_DEPTH)
+    if len(found) > 1:
+        raise InvalidVerdictError(
+            f'the reply holds {len(found)} JSON objects with "{key}" that differ; give one, and nothing around it'
+        )
+    cleaned: dict[str, Any] = _cleaned(found[0], MAX_DEPTH)
     return cleaned
 
 
-def _whole(text: str, key: str) -> dict[str, Any] | None:
-    """The usual case: the reply is the object."""
+def _without_thoughts(text: str) -> str:
+    """What follows a reasoning model's thoughts; its thoughts where nothing does."""
+    begin = _THOUGHTS.match(text)
+    if begin is None:
+        return text
+    _, end, said = text.partition(f"</{begin[1]}>")
+    return said if end else text
+
+
+def _with_key(read: dict[str, Any], key: str) -> dict[str, Any] | None:
+    """The object, or the arguments of the tool call that it is."""
+    if key in read:
+        return read
+    inner = next((read[name] for name in _ARGUMENTS if name in read), None)
+    return inner if isinstance(inner, dict) and key in inner else None
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost objects of a reply, in order."""
     try:
-        value = orjson.loads(text)
-    except (orjson.JSONDecodeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and key in value else None
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        if isinstance(value, dict):
+            yield value
+            return
+    opening = _OPENING.search(text)
+    while opening is not None:
+        value, end = _object(text, opening.start())
+        yield value
+        opening = _OPENING.search(text, end)
 
 
-def _last(text: str, key: str) -> dict[str, Any] | None:
-    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-    found: dict[str, Any] | None = None
-    failure: str | None = None
-    failed_at = -1
-    position = text.find("{")
-    attempts = 0
-    while position >= 0 and attempts < MAX_ATTEMPTS:
+def _object(text: str, start: int) -> tuple[dict[str, Any], int]:
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        problem: Exception = error
+    if len(text) <= MAX_SALVAGED_CHARS:
         try:
-            value, end = decoder.raw_decode(text, position)
-        except InvalidVerdictError as error:
-            failure, failed_at = error.detail, position
-            end = position + 1
-            attempts += 1
-        except (ValueError, RecursionError):
-            # ValueError: not JSON, or a number of thousands of digits.
-            end = position + 1
-            attempts += 1
+            value, end = read_loosely(
+                text, start, max_depth=MAX_DEPTH, pairs=_pairs, constant=_refuse_constant
+            )
+        except LooseJSONError as error:
+            problem = error
         else:
-            if key in value:
-                found, failure = value, None
-        position = text.find("{", end)
-    if found is None and failure is not None:
-        raise InvalidVerdictError(f"{failure} (in the object at character {failed_at})")
-    return found
+            return value, end
+    raise InvalidVerdictError(
+        f"the JSON object at character {start} cannot be read: {str(problem)[:200]}; give one complete object"
+    ) from problem
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a key that is given two values leaves open which one is meant."""
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        for name, value in pairs:
+            if read[name] != value or type(read[name]) is not type(value):
+                raise InvalidVerdictError(
+                    f'"{name[:40]}" is given twice in one object, with two values; give it once'
+                )
+    return read
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise InvalidVerdictError(f"{name} is not a JSON number; give a finite number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_pairs)
 
 
 def _cleaned(value: Any, depth: int) -> Any:

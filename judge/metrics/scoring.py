@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +30,18 @@ FORCED_VERDICT: Mapping[str, Any] = {
     ],
 }
 """What coverage publishes where question, reference or answer is missing or blank; no average counts it."""
+_FORCED = re.compile(r"evaluation not possible due to missing input|forced due to missing", re.IGNORECASE)
+
+
+def is_forced(score: int, rationale: Any) -> bool:
+    """Whether a judge's own verdict is the forced zero for missing input, which is no score.
+
+    Args:
+        score: The verdict's score.
+        rationale: Its rationale, in whatever form.
+    """
+    lines = rationale if isinstance(rationale, list) else [rationale]
+    return score == 0 and any(isinstance(line, str) and _FORCED.search(line[:200]) for line in lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""Reading a judge's reply into a model, with errors that tell the judge what to mend."""
+"""Reading a judge's reply into a model, with errors that tell the judge what to repair."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -12,6 +14,7 @@ from judge.metrics.reply import extract_object, extract_verdict
 
 MAX_TOLD = 5
 """Mistakes that one error names."""
+_WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -27,8 +30,9 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
     Raises:
         InvalidVerdictError: There is no such object, or a part of it is wrong; the detail names the path.
     """
+    found = with_whole_score(extract_object(reply, key=key))
     try:
-        return model.model_validate(extract_object(reply, key=key))
+        return model.model_validate(found)
     except ValidationError as error:
         raise InvalidVerdictError(_told(error)) from error
 
@@ -40,22 +44,39 @@ def read_score(reply: str, *, low: int, high: int) -> dict[str, Any]:
         The object; its `score` is an integer in the range.
 
     Raises:
-        InvalidVerdictError: There is no verdict, or its score is not an integer in the range.
+        InvalidVerdictError: There is no single verdict, or its score is not an integer in the range.
     """
     verdict = extract_verdict(reply)
-    check_score(verdict["score"], low=low, high=high)
+    verdict["score"] = check_score(verdict["score"], low=low, high=high)
     return verdict
 
 
 def check_score(score: object, *, low: int, high: int) -> int:
-    """The score, if it is an integer in its range.
+    """The score, if it is an integer in its range; 5.0 and "5" are 5.
 
     Raises:
         InvalidVerdictError: It is not.
     """
-    if isinstance(score, bool) or not isinstance(score, int) or not low <= score <= high:
-        raise InvalidVerdictError(f"score must be an integer from {low} to {high}, got {str(score)[:40]}")
-    return score
+    whole = _whole(score)
+    if whole is None or not low <= whole <= high:
+        raise InvalidVerdictError(
+            f'"score" must be a whole number from {low} to {high}, got {json.dumps(score, default=str)[:60]}'
+        )
+    return whole
+
+
+def with_whole_score(verdict: dict[str, Any]) -> dict[str, Any]:
+    """The verdict, with a score of 5.0 or "5" as the integer that it is."""
+    whole = _whole(verdict.get("score"))
+    return verdict if whole is None else {**verdict, "score": whole}
+
+
+def _whole(score: object) -> int | None:
+    if isinstance(score, str):
+        return int(score.strip().partition(".")[0]) if _WHOLE.fullmatch(score) else None
+    if isinstance(score, float):
+        return int(score) if score.is_integer() else None
+    return score if isinstance(score, int) and not isinstance(score, bool) else None
 
 
 def _told(error: ValidationError) -> str:

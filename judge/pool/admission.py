@@ -1,4 +1,4 @@
-"""Who may call one endpoint now: its limits, the pauses that it asked for, and the queue of those who wait."""
+"""Who may call one endpoint now: its limits, the pauses that it asked for, the queue of those who wait, and what calls teach."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
-from judge.errors import EndpointDownError
+from judge.errors import EndpointDownError, JudgeUnavailableError
 from judge.pool.breaker import Breaker
 from judge.pool.concurrency import AdaptiveLimit, GentleStart
+from judge.pool.learned_quota import LearnedQuota
 from judge.pool.observer import PoolObserver
 from judge.pool.quota import Quota
-from judge.verdict.turns import Turns
+from judge.pool.turns import Turns
 
+FIRST_PAUSE_SECONDS: Final = 0.5
+"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
+LONGEST_PAUSE_SECONDS: Final = 900.0
+"""No endpoint is left alone for longer, whatever it asks for."""
+MANY_REFUSALS: Final = 6
+"""So many pauses in a row without an answer are an outage."""
+ALONE_AFTER_REFUSALS: Final = 2
+"""After so many pauses in a row without an answer one call at a time finds out whether there is one."""
 _CHARS_A_TOKEN: Final = 4
+_NEVER: Final = float("inf")
 
 Marks: TypeAlias = tuple[float, float]
 """Where a call stands in the quotas of requests and of tokens."""
@@ -40,9 +50,12 @@ class Admission:
         slots: Bound over all endpoints.
         breaker: The endpoint's breaker.
         max_in_flight: Calls at the same time at this endpoint at most; fewer while it is overloaded. At least 1.
-        requests_per_minute: Its configured limit; what its headers say counts too. None for none.
-        tokens_per_minute: Likewise.
+        requests_per_minute: Its configured limit; what its headers say counts too. None: calls begin gently, and refusals teach
+            a limit.
+        tokens_per_minute: Its configured limit; what its headers say counts too. None for none.
+        longest_pause_seconds: An endpoint that asks for a longer pause is down for that time.
         observer: Hears of calls.
+        chance: Gives numbers from 0 to 1, evenly.
         clock: Gives seconds and never goes back.
     """
 
@@ -55,24 +68,28 @@ class Admission:
         max_in_flight: int,
         requests_per_minute: float | None,
         tokens_per_minute: float | None,
+        longest_pause_seconds: float,
         observer: PoolObserver,
+        chance: Callable[[], float],
         clock: Callable[[], float],
     ) -> None:
         self._endpoint = endpoint
         self._slots = slots
         self._breaker = breaker
+        self._longest_pause_seconds = longest_pause_seconds
         self._observer = observer
+        self._chance = chance
         self._clock = clock
-        self.limit = AdaptiveLimit(max_in_flight)
-        self.requests = Quota(requests_per_minute)
-        self.tokens = Quota(tokens_per_minute)
-        self.start = GentleStart()
-        self.in_flight = 0
-        self.paused_until = 0.0
-        self.one_at_a_time = False
-        """Whether the next call is to find out if there is an answer at all."""
+        self._limit = AdaptiveLimit(max_in_flight)
+        self._learned = LearnedQuota() if requests_per_minute is None else None
+        self._start = GentleStart() if requests_per_minute is None else None
+        self._requests = self._learned or Quota(requests_per_minute)
+        self._tokens = Quota(tokens_per_minute)
+        self._in_flight = 0
+        self._paused_until = 0.0
+        self._pauses = 0
         self.trouble: str | None = None
-        """Why the endpoint is taken for down; None while it is not."""
+        """Why the endpoint is down; None while it is not."""
         self.on_free: Callable[[], None] = _nothing
         """Called when a call has ended and one of the common slots is free again."""
         self._waiting: deque[tuple[asyncio.Future[Marks], float]] = deque()
@@ -85,9 +102,16 @@ class Admission:
         """Calls that wait for their turn."""
         return len(self._waiting)
 
+    @property
+    def pausing(self) -> bool:
+        """Whether the endpoint is left alone because it asked for a pause."""
+        return self._clock() < self._paused_until
+
+    # Turns
+
     def estimate(self, request: ChatRequest) -> float:
         """Say how many tokens a call will count for; 0 where the endpoint has no such limit."""
-        if not self.tokens.known:
+        if not self._tokens.known:
             return 0.0
         chars = sum(len(message.content) for message in request.messages)
         return chars / _CHARS_A_TOKEN + self._output_tokens
@@ -96,11 +120,17 @@ class Admission:
         """Wait for the turn of a call of so many tokens, and count it; `leave` ends it.
 
         Raises:
-            EndpointDownError: The endpoint is taken for down; nothing is sent there now.
+            EndpointDownError: The endpoint is down; nothing is sent there now.
         """
         if self._waiting or self.wait_seconds(tokens) > 0:
             return await self._turn(tokens)
-        return self.enter_now(tokens)
+        return self._enter_now(tokens)
+
+    def enter_out_of_turn(self) -> None:
+        """Count a call that waits for no turn and takes no slot; no `leave` ends it."""
+        now = self._clock()
+        self._breaker.started(now)
+        self._requests.take(now, 1)
 
     def wait_seconds(self, tokens: float) -> float:
         """Say how long the next call must wait; infinite until another one ends.
@@ -111,31 +141,23 @@ class Admission:
         now = self._clock()
         if not self._breaker.may_try(now):
             raise EndpointDownError(self.trouble or f"judge endpoint {self._endpoint} is down")
-        most = 1 if self.one_at_a_time else self.limit.calls
-        if self.in_flight >= most or self._slots.taken >= self._slots.most:
-            self.start.is_over = self.in_flight > 0
-            return float("inf")
-        waits = max(self.paused_until - now, self.requests.wait_seconds(now, 1))
-        if not (self.start.is_over or self.requests.known):
-            waits = max(waits, self.start.wait_seconds(now, self.in_flight))
+        # One call at a time finds out whether there is an answer at all.
+        most = 1 if self._pauses >= ALONE_AFTER_REFUSALS else self._limit.calls
+        if self._in_flight >= most or self._slots.taken >= self._slots.most:
+            if self._start is not None:
+                self._start.is_over = self._in_flight > 0
+            return _NEVER
+        waits = max(self._paused_until - now, self._requests.wait_seconds(now, 1))
+        if self._start is not None and not (self._start.is_over or self._requests.known):
+            waits = max(waits, self._start.wait_seconds(now, self._in_flight))
         if tokens:
-            waits = max(waits, self.tokens.wait_seconds(now, tokens))
+            waits = max(waits, self._tokens.wait_seconds(now, tokens))
         return waits
 
-    def enter_now(self, tokens: float) -> Marks:
-        """Count a call that goes without a wait, which `wait_seconds` allows."""
-        now = self._clock()
-        if not self.start.is_over:
-            self.start.sent(now, self.limit.calls)
-        self._breaker.started(now)
-        self._slots.taken += 1
-        self.in_flight += 1
-        self._observer.in_flight(self._endpoint, self.in_flight)
-        return self.requests.take(now, 1), self.tokens.take(now, tokens)
-
     def leave(self) -> None:
-        """A call has ended: whoever waits for its slot goes."""
-        self.start.ended(self._clock())
+        """A call has ended: the next of those who wait for its slot goes."""
+        if self._start is not None:
+            self._start.ended(self._clock())
         self._free_slot()
 
     def admit(self) -> None:
@@ -151,45 +173,126 @@ class Admission:
                 self.turn_away(str(error))
                 return
             if waits > 0:
-                if waits != float("inf"):
+                if waits != _NEVER:
                     self._admit_after(waits)
                 return
             self._waiting.popleft()
-            turn.set_result(self.enter_now(tokens))
+            turn.set_result(self._enter_now(tokens))
 
     def turn_away(self, reason: str) -> None:
-        """Send off all who wait, for the endpoint is taken for down."""
+        """Send off all who wait, for the endpoint is down."""
         waiting, self._waiting = self._waiting, deque()
         for turn, _ in waiting:
             if not turn.done():
                 turn.set_exception(EndpointDownError(reason))
-
-    def told(self, limits: RateLimits | None, marks: Marks) -> None:
-        """Believe what the reply to a call says of the limits."""
-        if limits is not None:
-            now = self._clock()
-            self.requests.report(now, marks[0], limits.requests)
-            self.tokens.report(now, marks[1], limits.tokens)
-
-    def settle(self, reply: ChatReply, estimated: float) -> None:
-        """Put what a call has used in the place of what was estimated."""
-        usage = reply.usage
-        spent = usage.input_tokens + usage.output_tokens
-        if spent and self.tokens.known:
-            self._output_tokens += 0.1 * (usage.output_tokens - self._output_tokens)
-            self.tokens.settle(spent - estimated)
 
     def stop(self) -> None:
         """Let nobody in any more who waits for a turn."""
         if self._timer is not None:
             self._timer.cancel()
 
+    # Lessons
+
+    def replied(self, reply: ChatReply, marks: Marks, tokens: float, *, sent_at: float) -> None:
+        """Learn from a reply: what it says of limits, what it used, how long it took."""
+        self._told(reply.limits, marks)
+        spent = reply.usage.input_tokens + reply.usage.output_tokens
+        if spent and self._tokens.known:
+            self._output_tokens += 0.1 * (reply.usage.output_tokens - self._output_tokens)
+            self._tokens.settle(spent - tokens)
+        if self._start is not None and not self._start.is_over:
+            self._start.answered(self._clock() - sent_at)
+
+    def answered(self, *, sent_at: float) -> None:
+        """A call that was sent then was answered, if only by a refusal."""
+        self._pauses = 0
+        if self._learned is not None:
+            self._learned.answered(self._clock(), sent_at=sent_at)
+        self._limit.answered(self._in_flight)
+
+    def came_back(self) -> None:
+        """The endpoint was down and answers again."""
+        self._limit.came_back()
+        self.trouble = None
+        self.admit()
+
+    def failed(
+        self, error: JudgeUnavailableError, marks: Marks, *, sent_at: float, cut_short: bool
+    ) -> float | None:
+        """Learn from a call that was not answered.
+
+        Args:
+            error: How it failed.
+            marks: What `enter` gave for it.
+            sent_at: When it was sent.
+            cut_short: Whether it had too little time to say anything about the endpoint.
+
+        Returns:
+            For how many seconds the endpoint wants to be left alone, where that is an outage; else None.
+        """
+        self._told(error.limits, marks)
+        if cut_short:
+            return None
+        if error.kind == "rate_limited":
+            return self._refused(error, sent_at)
+        if error.kind in {"overloaded", "timeout"}:
+            self._limit.overloaded(self._clock(), sent_at=sent_at)
+        return self._pause(error.retry_after_seconds) if error.retry_after_seconds else None
+
+    def _told(self, limits: RateLimits | None, marks: Marks) -> None:
+        if limits is not None:
+            now = self._clock()
+            self._requests.report(now, marks[0], limits.requests)
+            self._tokens.report(now, marks[1], limits.tokens)
+
+    def _refused(self, error: JudgeUnavailableError, sent_at: float) -> float | None:
+        """It was asked too often: everybody leaves it alone for a while."""
+        now = self._clock()
+        asked = error.retry_after_seconds or _reset_seconds(error.limits)
+        if sent_at < self._paused_until:  # sent before the pause began: the same lesson
+            if self._learned is not None:
+                self._learned.refused_too()
+            return self._pause(asked)
+        self._pauses += 1
+        if asked:
+            if self._learned is not None:
+                self._learned.refused(now, asked)
+        else:
+            # Nothing says whether it is calls a minute or calls at the same time.
+            self._limit.overloaded(now, sent_at=sent_at)
+        down = self._pause(asked or FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6))
+        if self._pauses < MANY_REFUSALS:
+            return down
+        if self._learned is not None:
+            self._learned.unlearn()
+        return self._paused_until - now
+
+    def _pause(self, seconds: float) -> float | None:
+        """Leave it alone; give the pause where it is an outage."""
+        pause = min(seconds, LONGEST_PAUSE_SECONDS)
+        pause += min(1.0, 0.1 * pause) * self._chance()
+        self._paused_until = max(self._paused_until, self._clock() + pause)
+        return pause if pause > self._longest_pause_seconds else None
+
+    # Queue
+
+    def _enter_now(self, tokens: float) -> Marks:
+        """Count a call that goes without a wait, which `wait_seconds` allows."""
+        now = self._clock()
+        if self._start is not None and not self._start.is_over:
+            self._start.sent(now, self._limit.calls)
+        self._breaker.started(now)
+        self._slots.taken += 1
+        self._in_flight += 1
+        self._observer.in_flight(self._endpoint, self._in_flight)
+        return self._requests.take(now, 1), self._tokens.take(now, tokens)
+
     def _free_slot(self) -> None:
         self._slots.taken -= 1
-        self.in_flight -= 1
-        if not self.in_flight:
-            self.start.is_over = False
-        self._observer.in_flight(self._endpoint, self.in_flight)
+        self._in_flight -= 1
+        if not self._in_flight and self._start is not None:
+            self._start.is_over = False
+        self._observer.in_flight(self._endpoint, self._in_flight)
         if self._waiting:
             self.admit()
         self.on_free()
@@ -218,6 +321,16 @@ class Admission:
     def _time_is_up(self) -> None:
         self._timer = None
         self.admit()
+
+
+def _reset_seconds(limits: RateLimits | None) -> float:
+    """Until what is used up is there again, by what an endpoint tells; 0 where it tells nothing."""
+    if limits is None:
+        return 0.0
+    used_up = (
+        one for one in (limits.requests, limits.tokens) if one.remaining is not None and one.remaining < 1
+    )
+    return max((one.reset_seconds or 0.0 for one in used_up), default=0.0)
 
 
 def _nothing() -> None:

@@ -6,9 +6,9 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from judge.chat import ChatClient
 from judge.errors import JudgeConfigurationError
@@ -30,6 +30,9 @@ class Endpoint:
         requests_per_minute: Its limit, where its headers do not tell it or tell too much; above 0.
         tokens_per_minute: Likewise, input and output together.
         call_seconds: Bound on one call; None for the pool's time budget. Above 0.
+        parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
+        context_tokens: The model's context window; None: the endpoint finds out what is too long.
+        borrowed: Whether the chat stays the caller's to close.
     """
 
     chat: ChatClient
@@ -37,6 +40,9 @@ class Endpoint:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     call_seconds: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    context_tokens: int | None = None
+    borrowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class EndpointPool:
         for chat in self.chats:
             chat.on_change = self._changed
             if len(self.chats) > 1:
-                chat.when_free(self._freed)
+                chat.admission.on_free = self._freed
             self.observer.down(chat.endpoint, None)
 
     def _guarded(self, endpoint: Endpoint, slots: Slots) -> GuardedChat:
@@ -113,7 +119,9 @@ class EndpointPool:
             max_in_flight=min(slots.most, endpoint.max_in_flight or slots.most),
             requests_per_minute=endpoint.requests_per_minute,
             tokens_per_minute=endpoint.tokens_per_minute,
+            longest_pause_seconds=patience.timeout_seconds,
             observer=self.observer,
+            chance=self.chance,
             clock=self.clock,
         )
         return GuardedChat(
@@ -124,7 +132,6 @@ class EndpointPool:
             call_seconds=min(patience.timeout_seconds, endpoint.call_seconds or patience.timeout_seconds),
             budget_seconds=patience.timeout_seconds,
             observer=self.observer,
-            chance=self.chance,
             clock=self.clock,
         )
 
@@ -135,7 +142,7 @@ class EndpointPool:
         for chat in self.chats:
             if not chat.breaker.is_open:
                 return None
-            reasons.append(chat.trouble or chat.endpoint)
+            reasons.append(chat.admission.trouble or chat.endpoint)
         return "; ".join(reasons)
 
     def choose(self, avoided: Collection[str] = ()) -> GuardedChat | None:
@@ -192,7 +199,7 @@ class EndpointPool:
         if self._timer is not None:
             self._timer.cancel()
         for chat in self.chats:
-            chat.stop()
+            chat.admission.stop()
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()
@@ -226,5 +233,4 @@ class EndpointPool:
 
     def _freed(self) -> None:
         for chat in self.chats:
-            if chat.waiting:
-                chat.admit()
+            chat.admission.admit()

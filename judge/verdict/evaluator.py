@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -18,6 +18,9 @@ from judge.verdict.fitting import Fitted, fit
 from judge.verdict.pricing import PriceTable
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
+
+Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
+"""Makes one call; raises what `judge.chat.ChatClient.complete` does."""
 
 MAX_DETAIL_CHARS = 2000
 """Of what went wrong, this much is kept."""
@@ -73,13 +76,14 @@ class Judge:
         """What all its results say produced them."""
         return self._evaluator
 
-    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
+    async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Scored | Unscored | Failed:
         """Judge one answer.
 
         Whatever is wrong with this event alone is a result. Cancellation passes through.
 
         Args:
             task: A task of this judge's metric.
+            ask: How calls to the endpoint are made; None: one by one, as they come.
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now; nothing was decided, try again later.
@@ -100,7 +104,7 @@ class Judge:
                     return known
                 fitted = self._fitted(task, self._completed(prepared))
                 asked = True
-                outcome = await self._ask(fitted.task, fitted.request, replies)
+                outcome = await self._ask(ask or self._chat.complete, fitted.task, fitted.request, replies)
                 if fitted.cuts:
                     outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
             else:
@@ -158,35 +162,50 @@ class Judge:
         limit = self._context_tokens - request.max_output_tokens
         return fit(task, request, prepare, limit_tokens=limit)
 
-    async def _ask(self, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]) -> Outcome:
-        """Ask until the reply holds, or the judge has had its chances to mend it.
+    async def _ask(
+        self, ask: Ask, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]
+    ) -> Outcome:
+        """Ask until the reply holds, or the judge has had its chances to repair it.
+
+        An outcome with an objection is sent back once and stands where the next reply is no better.
 
         Raises:
             InvalidVerdictError: It does not; the detail holds the last reply, cut to a bound.
         """
         asking = request
         problem: InvalidVerdictError | None = None
+        standing: Outcome | None = None
         last = ""
-        mended = 0
+        repairs = 0
         while True:
             try:
-                reply = await self._chat.complete(asking)
+                reply = await ask(asking)
             except EventError as error:
                 if error.reply is not None:
                     replies.append(error.reply)
+                if standing is not None:
+                    return standing
                 if problem is None or error.error_type != "context_too_long":
                     raise
                 # The event did fit; only the repair turn is too much for this judge.
-                raise not_mended(problem, last, attempts=mended - 1) from error
+                raise not_mended(problem, last, attempts=repairs - 1) from error
             replies.append(reply)
             last = reply.text
             try:
-                return self._metric.interpret(task, reply.text)
+                outcome = self._metric.interpret(task, last)
             except InvalidVerdictError as error:
-                if mended >= self._repair_attempts:
-                    raise not_mended(error, reply.text, attempts=mended) from error
-                mended += 1
-                problem, asking = error, repair_request(request, reply.text, error)
+                problem, ends = error, standing is not None
+            else:
+                objection = outcome.objection if isinstance(outcome, ScoredOutcome) else None
+                problem = InvalidVerdictError(objection or "")
+                ends = objection is None or standing is not None
+                standing = outcome
+            if ends or repairs >= self._repair_attempts:
+                if standing is None:
+                    raise not_mended(problem, last, attempts=repairs)
+                return standing
+            repairs += 1
+            asking = repair_request(request, last, problem)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, asked: bool) -> dict[str, Any]:
         usage = _sum(replies)

@@ -15,7 +15,7 @@ from streams.cli.errors import BadUsageError, CommandError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streams.kafka.access.errors import Explanation
+    from streams.errors import Explanation
     from streams.kafka.topics.grants import Grant
     from streams.settings import KafkaSettings, Settings
 
@@ -109,7 +109,7 @@ class Connection:
         """Ask before the client does what it says nothing useful about when it may not."""
         from aiokafka.client import AIOKafkaClient
 
-        from streams.kafka.access.errors import KafkaAccessError
+        from streams.errors import KafkaAccessError
         from streams.kafka.topics.permissions import refuse_denied
 
         asking = AIOKafkaClient(**self.client_options())

@@ -6,11 +6,12 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
+from streams.kafka.topics.flow import message_of
 from streams.settings import TopicSettings
 from streams.text import printable, reason_of
 
@@ -55,13 +56,7 @@ class RecordLines:
     """
 
     def __init__(self, topics: TopicSettings) -> None:
-        self._tasks_prefix = topics.tasks_prefix
-        self._writers: dict[str, Callable[[bytes], str]] = {
-            topics.events: _event,
-            topics.scores: _result,
-            topics.dead_letters: _dead_letter,
-            topics.alerts: _alert,
-        }
+        self._topics = topics
 
     def line(self, record: Any) -> str:
         """Write one record on one line."""
@@ -69,9 +64,7 @@ class RecordLines:
         value = record.value
         if value is None:
             return f"{head} (no value) key {_bytes_text(record.key)}"
-        writer = self._writers.get(record.topic)
-        if writer is None and record.topic.startswith(self._tasks_prefix):
-            writer = _task
+        writer = _WRITERS.get(message_of(self._topics, record.topic) or "")
         if writer is not None:
             try:
                 return f"{head} {writer(value)}"
@@ -141,3 +134,13 @@ def _bytes_text(value: bytes | None) -> str:
 
 def _moment(record: Any) -> datetime:
     return datetime.fromtimestamp((record.timestamp or 0) / 1000, tz=UTC)
+
+
+_WRITERS: Final[Mapping[str, Callable[[bytes], str]]] = {
+    "qa_event": _event,
+    "judge_task": _task,
+    "result": _result,
+    "dead_letter": _dead_letter,
+    "alert": _alert,
+}
+"""By the message that a topic holds."""

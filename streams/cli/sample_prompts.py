@@ -12,7 +12,7 @@ from judge.errors import EventError
 from judge.task import build_task
 from judge.verdict.fitting import estimated_tokens, request_tokens
 from schemas import QAEvent, Sampling, Source
-from streams.judging.build import build_metrics
+from streams.judging.metrics import build_metrics
 from streams.text import printable
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from schemas import RESULT, Alert, DeadLetter, JudgeTask
 from streams.demo.accounting import Accounts
 from streams.demo.board import Board
 from streams.demo.feed import POSITION_HEADER
+from streams.kafka.topics.flow import message_of
 from streams.settings import TopicSettings
 
 _log = logging.getLogger(__name__)
@@ -46,19 +47,21 @@ class Observer:
 
     def take(self, record: Any) -> None:
         """Take one record."""
-        topic = record.topic
         try:
-            if topic == self._topics.events:
-                position = int(dict(record.headers).get(POSITION_HEADER, b"0"))
-                self._accounts.add_event(record.partition, record.offset, position)
-            elif topic == self._topics.scores:
-                self._board.add_result(RESULT.validate_json(record.value), self._seconds())
-            elif topic == self._topics.dead_letters:
-                self._accounts.add_dead_letter(DeadLetter.model_validate_json(record.value))
-            elif topic == self._topics.alerts:
-                self._accounts.add_alert(Alert.model_validate_json(record.value))
-            else:
-                self._accounts.add_task(JudgeTask.model_validate_json(record.value))
+            match message_of(self._topics, record.topic):
+                case "qa_event":
+                    position = int(dict(record.headers).get(POSITION_HEADER, b"0"))
+                    self._accounts.add_event(record.partition, record.offset, position)
+                case "result":
+                    self._board.add_result(RESULT.validate_json(record.value), self._seconds())
+                case "dead_letter":
+                    self._accounts.add_dead_letter(DeadLetter.model_validate_json(record.value))
+                case "alert":
+                    self._accounts.add_alert(Alert.model_validate_json(record.value))
+                case "judge_task":
+                    self._accounts.add_task(JudgeTask.model_validate_json(record.value))
         except ValidationError:
             # What cannot be read counts for nothing, and so the identity does not hold: the fault shows there.
-            _log.exception("%s %s@%s is not what belongs there", topic, record.partition, record.offset)
+            _log.exception(
+                "%s %s@%s is not what belongs there", record.topic, record.partition, record.offset
+            )

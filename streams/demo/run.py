@@ -26,7 +26,7 @@ from streams.demo.stage import PARTITIONS, demo_settings, demo_topics
 from streams.demo.summary import summary
 from streams.demo.view import Flow, Heading
 from streams.embedded.broker import EmbeddedBroker
-from streams.errors import StreamsError
+from streams.errors import DemoError
 from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
@@ -41,10 +41,6 @@ PAID_RATE = 2.0
 """Events a second while each verdict costs money."""
 PAID_BOUNDED_RATE = 10.0
 MAX_RECORD_BYTES = 15 * 1024 * 1024
-
-
-class DemoError(StreamsError):
-    """The demo could not do what it was asked to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

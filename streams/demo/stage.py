@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from streams.kafka.topics.flow import topic_uses
 from streams.settings import EndpointSettings, Settings
 
 PARTITIONS = 4
@@ -48,12 +49,4 @@ def demo_settings(
 
 def demo_topics(settings: Settings) -> Mapping[str, int]:
     """Name the demo's topics, with their partitions."""
-    topics = settings.topics
-    names = (
-        topics.events,
-        *(topics.task_topic(metric) for metric in settings.metrics),
-        topics.scores,
-        topics.dead_letters,
-        topics.alerts,
-    )
-    return dict.fromkeys(names, PARTITIONS)
+    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics)}

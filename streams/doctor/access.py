@@ -7,12 +7,13 @@ from typing import Final
 
 from aiokafka.errors import ClusterAuthorizationFailedError, GroupAuthorizationFailedError, for_code
 
-from streams.doctor.facts import GroupView, Right, TopicView
+from streams.doctor.facts import GroupView, TopicView
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
-from streams.doctor.needs import Need
 from streams.doctor.topics import acl_command
 from streams.kafka.access.errors import principal_of
+from streams.kafka.topics.flow import TopicUse
 from streams.kafka.topics.grants import Operation
+from streams.kafka.topics.rights import Right
 from streams.settings import KafkaSettings
 from streams.text import printable
 
@@ -23,8 +24,8 @@ OUR_CLIENT: Final = "judgestream"
 _WORDS: Final[Mapping[Right, Operation]] = {Right.READ: "Read", Right.WRITE: "Write"}
 
 
-def judge_topic_rights(
-    topics: Iterable[TopicView], needs: Mapping[str, Need], kafka: KafkaSettings
+def check_topic_rights(
+    topics: Iterable[TopicView], needs: Mapping[str, TopicUse], kafka: KafkaSettings
 ) -> list[Finding]:
     """Say what is not allowed of what is done with topics, or in one line that all is."""
     found: list[Finding] = []
@@ -66,7 +67,7 @@ def judge_topic_rights(
     return found
 
 
-def judge_producer(error_code: int, kafka: KafkaSettings) -> Finding:
+def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
     """Say whether an idempotent producer, as workers have one, would get its id."""
     if not error_code:
         return ok("access", "producer", "an idempotent producer gets an id")
@@ -86,7 +87,7 @@ def judge_producer(error_code: int, kafka: KafkaSettings) -> Finding:
     )
 
 
-def judge_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
+def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[Finding]:
     """Say whether a worker could join its group."""
     subject = f"group {group_id}"
     grant = acl_command(kafka, "Read", group=group_id)
@@ -124,7 +125,7 @@ def judge_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
     return [ok("access", subject, f"{state}; it may be joined")]
 
 
-def judge_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
+def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
     """Say which settings the broker keeps to itself."""
     return [
         warning(

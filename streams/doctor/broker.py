@@ -9,17 +9,16 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
-from streams.doctor.access import judge_group, judge_hidden, judge_producer, judge_topic_rights
+from streams.doctor.access import check_group, check_hidden, check_producer, check_topic_rights
 from streams.doctor.facts import Cluster, GroupView
 from streams.doctor.facts import Settings as ShownSettings
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
-from streams.doctor.needs import topic_needs
 from streams.doctor.probe import KafkaProbe, Met
-from streams.doctor.topics import Expected, judge_topic, largest_record, session_problems, split_problem
+from streams.doctor.topics import Expected, check_topic, largest_record, session_problems, split_problem
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
-from streams.kafka.topics.flow import AgentName, group_of
+from streams.kafka.topics.flow import AgentName, group_of, topic_uses
 from streams.settings import KafkaSettings, Settings
 from streams.text import printable
 
@@ -51,7 +50,7 @@ class BrokerExaminer:
         self._kafka = settings.kafka
         self._env = env
         self._group_id = group_of(settings.kafka.group_id, agents)
-        self._needs = topic_needs(settings, agents)
+        self._needs = {use.name: use for use in topic_uses(settings.topics, settings.metrics, agents)}
         self._timeout_seconds = timeout_seconds
         self._workers = workers
 
@@ -203,20 +202,20 @@ class BrokerExaminer:
             if view is None:
                 found.append(failed("topics", name, "the broker does not speak of it", "look at its log"))
                 continue
-            found += judge_topic(view, shown.topics.get(name), need, expected)
-        return [*found, *judge_hidden(shown.hidden, self._kafka)]
+            found += check_topic(view, shown.topics.get(name), need, expected)
+        return [*found, *check_hidden(shown.hidden, self._kafka)]
 
     async def _access(
         self, probe: KafkaProbe, at: tuple[str, int], cluster: Cluster, group: GroupView | Finding
     ) -> list[Finding]:
-        found = judge_topic_rights(_known(cluster, self._needs), self._needs, self._kafka)
+        found = check_topic_rights(_known(cluster, self._needs), self._needs, self._kafka)
         try:
-            found.append(judge_producer(await probe.producer_id_error(at), self._kafka))
+            found.append(check_producer(await probe.producer_id_error(at), self._kafka))
         except _TROUBLE as error:
             found.append(self._failure("access", "producer", error, self._kafka))
         if isinstance(group, Finding):
             return [*found, group]
-        return [*found, *judge_group(self._group_id, group, self._kafka)]
+        return [*found, *check_group(self._group_id, group, self._kafka)]
 
 
 def _known(cluster: Cluster, needs: Mapping[str, Any]) -> list[Any]:

@@ -11,8 +11,10 @@ from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
 from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
-from streams.judging.build import build_metric, check_prices, judge_endpoints, price_of
 from streams.judging.from_settings import budget_limits
+from streams.judging.metrics import build_metric
+from streams.judging.prices import check_prices, price_of
+from streams.judging.stack import judge_endpoints
 from streams.kafka.access.access import client_options
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.telemetry.masking import SHORT_SECRET, short_secrets

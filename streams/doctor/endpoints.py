@@ -10,34 +10,29 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
-import orjson
 
-from judge.chat import ChatRequest
-from judge.endpoint.hosts import is_loopback
+from judge.chat import ChatClient, ChatRequest
+from judge.endpoint.models import ModelList, list_models
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.metric import Metric
+from judge.pool.stack import JudgingStack
 from judge.task import build_task
 from judge.verdict.evaluator import Judge
 from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
-from streams.judging.build import (
-    build_judges,
-    build_metrics,
-    build_prices,
-    judge_endpoints,
-    open_chat,
-    smallest_window,
-)
+from streams.judging.metrics import build_metrics
+from streams.judging.prices import build_prices
+from streams.judging.stack import judge_endpoints, open_stack
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.text import printable
 
 CLOCK_WARNING_SECONDS: Final = 5.0
-MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 MAX_NAMES: Final = 10
 
 SAMPLE: Final = QAEvent(
@@ -110,8 +105,10 @@ class EndpointExaminer:
         listed = await asyncio.gather(*(self._list(endpoint) for endpoint in endpoints))
         found = [one.finding for one in listed] if "judge" in checks else []
         if "verdict" in checks:
+            windows = (one.context_tokens for one in endpoints if one.context_tokens is not None)
+            window = min(windows, default=None)
             for endpoint, one in zip(endpoints, listed, strict=True):
-                found += await self._verdicts(endpoint, one, smallest_window(endpoints))
+                found += await self._verdicts(endpoint, one, window)
         if "clock" in checks:
             found.append(_clock(endpoints, listed))
         return found
@@ -125,29 +122,17 @@ class EndpointExaminer:
             return Listed(
                 not_tried("judge", endpoint.name, "its API key is not there, see secrets"), go_on=False
             )
-        url = f"{endpoint.base_url}/models"
-        headers = {"Accept": "application/json"}
-        if key is not None:
-            text = key.get_secret_value()
-            if not (text.isascii() and text.isprintable()):
-                return Listed(_no_header(endpoint), go_on=False)
-            headers["Authorization"] = f"Bearer {text}"
+        text = "" if key is None else key.get_secret_value()
+        if not (text.isascii() and text.isprintable()):
+            return Listed(_no_header(endpoint), go_on=False)
         started = self.now()
         try:
-            async with (
-                asyncio.timeout(self.timeout_seconds),
-                aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(url).hostname or "")) as session,
-                session.get(url, headers=headers, allow_redirects=False) as answer,
-            ):
-                body = await answer.content.read(MAX_LIST_BYTES)
-                status, date = answer.status, None if "Age" in answer.headers else answer.headers.get("Date")
+            listed = await list_models(endpoint.base_url, text, timeout_seconds=self.timeout_seconds)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return Listed(_unreachable(endpoint, error), go_on=False)
         finished = self.now()
-        finding, go_on = _answered(
-            endpoint, status, body, has_key=key is not None, seconds=finished - started
-        )
-        return Listed(finding, go_on, _skew(date, (started + finished) / 2))
+        finding, go_on = _answered(endpoint, listed, has_key=key is not None, seconds=finished - started)
+        return Listed(finding, go_on, _skew(listed.date, (started + finished) / 2))
 
     # Verdicts
 
@@ -156,25 +141,27 @@ class EndpointExaminer:
     ) -> list[Finding]:
         subject = f"{endpoint.name}, "
         names = list(self.settings.metrics)
+        # As a worker has it: what is cut does not depend on which endpoint answers.
+        asked = endpoint.model_copy(update={"context_tokens": window})
         if not listed.go_on:
             return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in names]
         try:
             metrics = build_metrics(self.settings)
-            chat = open_chat(endpoint, self.settings.judge)
+            prices = build_prices((endpoint,))
+            # A verdict that is known would try nothing.
+            stack = open_stack(self.settings.judge, (asked,), prices=prices, cached=False)
         except (SettingsError, JudgeConfigurationError) as error:
             return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
-        try:
-            prices = build_prices((endpoint,))
-            judges = build_judges(metrics, chat, self.settings.judge, endpoint, window, prices=prices)
+        async with stack:
             found = []
-            for name, judge in judges.items():
+            for name, metric in metrics.items():
                 known = self._judged.get((endpoint.name, name))
-                found.append(known or await self._verdict(endpoint, name, judge, chat))
+                found.append(known or await self._verdict(endpoint, metric, stack))
             return found
-        finally:
-            await chat.close()
 
-    async def _verdict(self, endpoint: EndpointSettings, name: str, judge: Judge, chat: Any) -> Finding:
+    async def _verdict(self, endpoint: EndpointSettings, metric: Metric, stack: JudgingStack) -> Finding:
+        judge, chat = stack.evaluator(metric), stack.endpoints[0].chat
+        name = metric.name
         at = datetime.now(UTC)
         task = build_task(
             SAMPLE,
@@ -210,7 +197,7 @@ class EndpointExaminer:
             self.cost_usd = (self.cost_usd or 0.0) + result.cost_usd
 
 
-def _form(judge: Judge, task: JudgeTask, chat: Any) -> str | None:
+def _form(judge: Judge, task: JudgeTask, chat: ChatClient) -> str | None:
     """How the reply's form was asked for; None where the metric leaves it to its prompt."""
     prepared = judge.metric.prepare(task)
     if (
@@ -296,9 +283,10 @@ def _unreachable(endpoint: EndpointSettings, error: BaseException) -> Finding:
 
 
 def _answered(
-    endpoint: EndpointSettings, status: int, body: bytes, *, has_key: bool, seconds: float
+    endpoint: EndpointSettings, listed: ModelList, *, has_key: bool, seconds: float
 ) -> tuple[Finding, bool]:
     name, url = endpoint.name, f"{endpoint.base_url}/models"
+    status, models = listed.status, listed.names
     if status == 401:  # the one that speaks of the key
         key = "does not take the API key" if has_key else "wants an API key, and none is named"
         return failed(
@@ -312,7 +300,6 @@ def _answered(
         return failed(
             "judge", name, f"{url} answers {status}", "check the endpoint's health and limits", may_pass=True
         ), True
-    models = _models(body) if status == 200 else None
     if models is None:
         # Many gateways have no list, and some keys may not see it; the verdict shows.
         return ok("judge", name, f"answers in {seconds:.2f} s; does not list its models ({status})"), True
@@ -331,14 +318,6 @@ def _answered(
         ),
         True,
     )
-
-
-def _models(body: bytes) -> list[str] | None:
-    try:
-        listed: Any = orjson.loads(body)["data"]
-        return [str(one["id"]) for one in listed]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return None
 
 
 def _skew(date: str | None, at: float) -> float | None:

@@ -20,19 +20,18 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from streams.doctor.facts import (
-    NO_RIGHTS_TOLD,
     Cluster,
     GroupView,
     Node,
     Partition,
     Settings,
     TopicView,
-    rights_of,
 )
 from streams.doctor.topics import TOPIC_SETTINGS
 from streams.kafka.access.connections import Connection, open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights
+from streams.kafka.topics.rights import NO_RIGHTS_TOLD, rights_of
 from streams.settings import KafkaSettings
 
 BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")

@@ -10,9 +10,9 @@ from aiokafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartiti
 
 from streams.doctor.facts import TopicView
 from streams.doctor.finding import Finding, failed, ok, warning
-from streams.doctor.needs import Need
 from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.broker_settings import TopicFacts, problems_of
+from streams.kafka.topics.flow import TopicUse
 from streams.kafka.topics.grants import CLUSTER, Grant, Operation, commands
 from streams.kafka.topics.plan import plan_topics, topics_tool
 from streams.settings import KafkaSettings, Settings
@@ -44,8 +44,8 @@ class Expected:
     events_bytes: int | None = None
 
 
-def judge_topic(
-    topic: TopicView, shown: Mapping[str, str] | None, need: Need, expected: Expected
+def check_topic(
+    topic: TopicView, shown: Mapping[str, str] | None, need: TopicUse, expected: Expected
 ) -> list[Finding]:
     """Say how one topic stands: everything that is wrong with it, or one line that nothing is.
 
@@ -69,7 +69,7 @@ def judge_topic(
     return found or [ok("topics", topic.name, _summary(topic, settings))]
 
 
-def _unusable(topic: TopicView, need: Need, settings: Settings) -> Finding:
+def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Finding:
     name = topic.name
     if topic.error_code == UnknownTopicOrPartitionError.errno:
         made = settings.topics
@@ -132,7 +132,7 @@ def split_problem(problem: str, topic: str = "") -> tuple[str, str]:
     return (what, remedy) if what else (remedy, "")
 
 
-def _copies(topic: TopicView, settings: Mapping[str, str], need: Need) -> list[Finding]:
+def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> list[Finding]:
     replicas, least = _fewest_replicas(topic), _number(settings.get("min.insync.replicas"))
     found: list[Finding] = []
     if need.writes and least is not None:
@@ -186,7 +186,7 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: Need) -> list[F
     return found
 
 
-def _retention(topic: TopicView, settings: Mapping[str, str], need: Need) -> list[Finding]:
+def _retention(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> list[Finding]:
     milliseconds = _number(settings.get("retention.ms"))
     if not need.reads or milliseconds is None or milliseconds < 0:
         return []
@@ -202,7 +202,7 @@ def _retention(topic: TopicView, settings: Mapping[str, str], need: Need) -> lis
     ]
 
 
-def _partitions(topic: TopicView, need: Need, workers: int, kafka: KafkaSettings) -> list[Finding]:
+def _partitions(topic: TopicView, need: TopicUse, workers: int, kafka: KafkaSettings) -> list[Finding]:
     count = len(topic.partitions)
     if not need.reads or (count >= workers and count > 1):
         return []
@@ -221,9 +221,9 @@ def _partitions(topic: TopicView, need: Need, workers: int, kafka: KafkaSettings
     ]
 
 
-def _size(topic: TopicView, settings: Mapping[str, str], need: Need, expected: Expected) -> list[Finding]:
+def _size(topic: TopicView, settings: Mapping[str, str], need: TopicUse, expected: Expected) -> list[Finding]:
     limit = _number(settings.get("max.message.bytes"))
-    if not (need.is_tasks and need.writes) or limit is None:
+    if not (need.kind.field == "tasks" and need.writes) or limit is None:
         return []
     largest = expected.settings.ingest.max_event_bytes
     if expected.events_bytes is not None:

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from pydantic import ValidationError
 
 from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.judging.spending import Spending
 from streams.kafka.output import Incoming, Output
 
 MAX_PROBLEMS: Final = 3
@@ -26,16 +27,18 @@ class PatientJudge(Protocol):
 
 
 class JudgeAgent:
-    """Judges tasks. How many at a time, and how patiently, is the judges' business.
+    """Judges tasks within the budget. How many at a time, and how patiently, the judges decide.
 
     Args:
         judges: By metric.
         output: Where results and dead letters go.
+        spending: The budget of the worker.
     """
 
-    def __init__(self, *, judges: Mapping[str, PatientJudge], output: Output) -> None:
+    def __init__(self, *, judges: Mapping[str, PatientJudge], output: Output, spending: Spending) -> None:
         self._judges = judges
         self._output = output
+        self._spending = spending
 
     async def handle(self, record: Incoming, metric: str) -> None:
         """Judge the task in one record of a metric's topic."""
@@ -48,7 +51,10 @@ class JudgeAgent:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
             await self._output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
             return
-        await self._output.result(await self._judges[metric].judge(task))
+        async with self._spending.admitted() as settle:
+            result = await self._judges[metric].judge(task)
+            settle(result)
+        await self._output.result(result)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Set a task aside that met an error nobody foresaw."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import aiohttp
-import orjson
 
+from judge.endpoint.models import list_models
 from judge.errors import JudgeUnavailableError
 from streams.errors import SettingsError
 from streams.settings import EndpointSettings, default_endpoints
 from streams.text import printable
 
 MODELS_TIMEOUT_SECONDS = 15.0
-MAX_MODELS_BYTES = 1024 * 1024
 MAX_MODELS_SHOWN = 20
 _MODEL_TO_BE_FOUND = "?"
 
@@ -61,30 +58,16 @@ async def chosen_endpoint(
     )
 
 
-async def _models(base_url: str, api_key: str) -> list[str]:
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+async def _models(base_url: str, api_key: str) -> tuple[str, ...]:
     url = f"{base_url}/models"
     try:
-        async with (
-            asyncio.timeout(MODELS_TIMEOUT_SECONDS),
-            aiohttp.ClientSession(headers=headers) as session,
-            session.get(url, allow_redirects=False) as response,
-        ):
-            body = await response.content.read(MAX_MODELS_BYTES)
-            if response.status != 200:  # the one status that carries a list
-                raise JudgeUnavailableError(
-                    f"{url} answers with status {response.status}; set OPENAI_MODEL to the model's name"
-                )
+        listed = await list_models(base_url, api_key, timeout_seconds=MODELS_TIMEOUT_SECONDS)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise JudgeUnavailableError(
             f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
         ) from error
-    return _names(body)
-
-
-def _names(body: bytes) -> list[str]:
-    try:
-        listed: Any = orjson.loads(body)["data"]
-        return [str(one["id"]) for one in listed]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return []
+    if listed.status != 200:  # the one status that carries a list
+        raise JudgeUnavailableError(
+            f"{url} answers with status {listed.status}; set OPENAI_MODEL to the model's name"
+        )
+    return listed.names or ()

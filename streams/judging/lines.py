@@ -23,7 +23,8 @@ from judge.task import build_task
 from judge.verdict.pricing import PriceTable
 from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage
 from streams.judging.agent import PatientJudge
-from streams.judging.build import build_pooled_judges, build_prices, open_cache, open_chat, open_pool
+from streams.judging.prices import build_prices
+from streams.judging.stack import open_stack
 from streams.settings import EndpointSettings, JudgeSettings
 from streams.text import printable
 
@@ -88,7 +89,7 @@ async def open_file_judge(
     """Open what judges a file, as a worker would.
 
     Args:
-        metric: The metric, bounded and redacted as the settings say (`streams.judging.build.guarded`).
+        metric: The metric, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
         judge: The section `judge`; its budget is the worker's and bounds nothing here.
         endpoints: In order of preference; at least one.
 
@@ -96,23 +97,10 @@ async def open_file_judge(
         SettingsError: A key is not where the settings say.
         JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot work as configured.
     """
-    chats = [open_chat(endpoint, judge) for endpoint in endpoints]
     prices = build_prices(endpoints)
     checks = Checks(prices)
-    pool = open_pool(chats, judge, endpoints, observer=checks)
-    cache = None
-    try:
-        cache = open_cache(judge.cache)
-        judges = build_pooled_judges(
-            {metric.name: metric}, pool, judge, endpoints, prices=prices, cache=cache
-        )
-        yield FileJudge(metric, judges[metric.name], pool, checks)
-    finally:
-        pool.stop()
-        for chat in chats:
-            await chat.close()
-        if cache is not None:
-            cache.close()
+    async with open_stack(judge, endpoints, prices=prices, observer=checks) as stack:
+        yield FileJudge(metric, stack.judge(metric), stack.pool, checks)
 
 
 async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:

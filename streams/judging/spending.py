@@ -11,8 +11,7 @@ from typing import Final
 
 import structlog
 
-from schemas import Failed, JudgeTask, Scored, Unscored
-from streams.judging.agent import PatientJudge
+from schemas import Failed, Scored, Unscored
 from streams.judging.budget import Budget, BudgetLimits
 from streams.settings.base import PERIODS, Period
 
@@ -107,30 +106,6 @@ class Spending:
         if self._deferred_until != until and max(ratios.values()) >= 1:
             self._deferred_until = until
             _log.warning("judging budget spent, tasks wait in Kafka", until=until.isoformat(), **ratios)
-
-
-class BudgetedJudge:
-    """A judge that begins a verdict only where the budget admits it.
-
-    Args:
-        judge: What judges.
-        spending: The budget of all judges of the worker.
-    """
-
-    def __init__(self, judge: PatientJudge, spending: Spending) -> None:
-        self._judge = judge
-        self._spending = spending
-
-    async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
-        """Judge one answer, when there is money for it. Cancellation passes through.
-
-        Raises:
-            JudgeConfigurationError: No event can be judged as things are configured.
-        """
-        async with self._spending.admitted() as settle:
-            result = await self._judge.judge(task)
-            settle(result)
-        return result
 
 
 def _book_nothing(result: Scored | Unscored | Failed) -> None:

@@ -11,10 +11,10 @@ import faust.streams
 from faust.tables.manager import TableManager
 from yarl import URL
 
-from streams.errors import StreamsError
+from streams.errors import KafkaAccessError, UnsupportedFaustError
 from streams.kafka.access.access import Access
 from streams.kafka.access.connections import Admission
-from streams.kafka.access.errors import DENIED, KafkaAccessError
+from streams.kafka.access.errors import DENIED
 from streams.kafka.transport import Plan, Transport
 from streams.settings import KafkaSettings
 
@@ -28,10 +28,6 @@ REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 THREAD_END_SECONDS: Final = 5.0
 LINGER_SECONDS: Final = 0.01
 """How long a record may wait for others to share a request with."""
-
-
-class UnsupportedFaustError(StreamsError):
-    """Faust's compiled parts are missing."""
 
 
 class RawSchema(faust.Schema):

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, Header, JudgeTask, Scored, Unscored
+from streams.errors import TooLargeError
 from streams.telemetry.instruments import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -29,10 +30,6 @@ CUT_VALUE_BYTES: Final = 256 * 1024
 MAX_DETAIL_CHARS: Final = 2_000
 
 Headers = Sequence[tuple[str, bytes]]
-
-
-class TooLargeError(Exception):
-    """The record is larger than the broker or the producer takes; sending it again would not help."""
 
 
 class Sender(Protocol):

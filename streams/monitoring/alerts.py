@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from schemas import Alert, Scored
-from streams.monitoring.series import Change
+from streams.monitoring.measures import MEAN, MIX, Measure
+from streams.monitoring.watch import Change
 from streams.text import printable
 
 
@@ -29,12 +30,22 @@ def build_alert(change: Change, key: SeriesKey, result: Scored, now: datetime) -
         result: The result that decided it. The alert's id follows from it, from the series and from the kind.
         now: The current time.
     """
-    parts = [change.kind, key.metric, key.fingerprint, repr(key.labels), result.result_id]
+    measure = change.measure.name
+    parts = [
+        change.kind,
+        *([] if measure == MEAN else [measure]),
+        key.metric,
+        key.fingerprint,
+        repr(key.labels),
+        result.result_id,
+    ]
     return Alert(
         alert_id=sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:32],
         kind=change.kind,
         metric=key.metric,
         labels=dict(key.labels),
+        measure=measure,
+        further=change.further,
         fingerprint=key.fingerprint,
         model=result.evaluator.model,
         summary=_summary(change, key, result.evaluator.model, now),
@@ -52,20 +63,41 @@ def build_alert(change: Change, key: SeriesKey, result: Scored, now: datetime) -
 def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
     """One sentence for a person who has just been woken."""
     of = ", ".join(f"{printable(name, 40)}={printable(value, 60)}" for name, value in key.labels)
-    normal, current = change.baseline, change.current
+    normal, current, measure = change.baseline, change.current, change.measure
+    level = _share if measure.is_share else _points
     if change.kind == "recovered":
-        moved = f"is back from its drop: {current.mean:.2f}"
-        before = f", {normal.mean:.2f} before the drop" if normal.count else f", target {normal.mean:.2f}"
+        moved = f"is back from its drop: {level(current.mean)}"
+        before = f"{level(normal.mean)} before the drop" if normal.count else f"target {level(normal.mean)}"
+        before = f", {before}"
     elif normal.count:
-        moved, before = f"fell from {normal.mean:.2f} to {current.mean:.2f}", ""
+        verb = "rose" if measure.worse == "up" else "fell"
+        moved = (
+            f"{verb}{' further' if change.further else ''} from {level(normal.mean)} to {level(current.mean)}"
+        )
+        before = ", by a change of the mix of labels, not within it" if measure.name == MIX else ""
     else:
-        moved, before = f"fell below its target {normal.mean:.2f} to {current.mean:.2f}", ""
+        moved, before = f"fell below its target {level(normal.mean)} to {level(current.mean)}", ""
     answers = "judged answer" if current.count == 1 else "judged answers"
     began = change.began_at.astimezone(UTC)
     same_day = began.date() == now.astimezone(UTC).date()
     clock = began.strftime("%H:%M UTC" if same_day else "%Y-%m-%d %H:%M UTC")
     since = f"since {clock} or earlier" if change.or_earlier else f"since about {clock}"
     return (
-        f"{key.metric} of {of or 'all answers'} {moved} (95% interval {current.low:.2f}-{current.high:.2f}, "
+        f"{_subject(measure, key.metric)} of {of or 'all answers'} {moved} "
+        f"(95% interval {level(current.low)}-{level(current.high)}, "
         f"{current.count} {answers}) {since}{before}; judge model {printable(model, 80)}"
     )
+
+
+def _subject(measure: Measure, metric: str) -> str:
+    if measure.at_most is not None:
+        return f"share of {metric} at most {measure.at_most:g}"
+    return f"{measure.name} of {metric}" if measure.is_share else metric
+
+
+def _points(level: float) -> str:
+    return f"{level:.2f}"
+
+
+def _share(level: float) -> str:
+    return f"{level:.1%}"

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 
+from streams.monitoring.measures import Measure, lowest_third, mean_of, mix_of, share_at_most
 from streams.monitoring.series import SeriesRules
+
+FIVE_POINTS = 5.0
+"""Width of the scale that `min_drop` is meant for."""
 
 BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType({"coverage": (0, 5), "relevance": (1, 5)})
 
@@ -19,14 +23,18 @@ class MonitorConfig:
     Attributes:
         labels: Event labels whose values are watched one by one, beside the whole traffic; no cross product.
         max_series: Most series in memory, at least 1.
-        baseline_samples: Judged answers from which a series learns what is normal; at least 10.
-        min_drop: Smallest fall that matters, in points of the metric's scale; above 0.
+        baseline_samples: Judged answers after which a series first says what is normal; it does again with every
+            doubling. At least 10.
+        min_drop: Smallest fall of a mean that matters, in points of a scale five wide; on a scale of another width in
+            proportion. Above 0.
+        min_share_rise: Smallest rise of a share that matters; above 0 and below 1.
+        shares: By metric, the levels of which the share of scores at or below is watched. A metric that is not here has
+            one, the lowest third of its scale.
         expected_samples_per_false_alarm: Judged answers of a metric for each false alarm that is allowed, over
             all its series together; at least 100.
         window_seconds: Length of the sliding window of `MonitorSnapshot`; above 0.
         score_ranges: Lowest and highest score of each metric. Results of a metric that is not here are ignored.
         targets: By metric, the lowest mean that is all right, in points, in place of a learned one.
-        smallest_probability: The smallest inclusion probability the sampling policy gives; None learns it.
 
     Raises:
         ValueError: One of them is out of its range.
@@ -35,36 +43,49 @@ class MonitorConfig:
     labels: tuple[str, ...] = ("app", "model")
     max_series: int = 200
     baseline_samples: int = 60
-    min_drop: float = 0.25
+    min_drop: float = 0.1
+    min_share_rise: float = 0.02
     expected_samples_per_false_alarm: float = 20_000
     window_seconds: float = 3600
     score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=lambda: BUILT_IN_RANGES)
     targets: Mapping[str, float] = field(default_factory=dict)
-    smallest_probability: float | None = None
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < len(self.labels):
             raise ValueError(f"labels must be different from each other, got {list(self.labels)}")
         _check_numbers(self)
         _check_scales(self)
+        _check_shares(self)
 
-    def rules(self, metric: str) -> SeriesRules:
+    def rules(self, metric: str, *, parts: bool = True) -> SeriesRules:
         """Say by what a series of a metric is watched.
 
-        Each judged answer belongs to one series of the whole traffic and to at most one for each label name. With
-        each series' threshold 1 + len(labels) times the allowed number, the false alarms of all series together
-        stay within it, however many values the labels have.
+        Each judged answer belongs to one series of the whole traffic and to at most one for each label name, and each
+        series has a few measures. With the threshold of each measure 1 + len(labels) times their number times the
+        allowed number, the false alarms of all together stay within it, however many values the labels have.
+
+        Args:
+            metric: The metric's name.
+            parts: Whether the series has parts, so that a change of their mix is told apart.
         """
-        lowest, highest = self.score_ranges[metric]
+        measures = self.measures(metric)
         return SeriesRules(
-            lowest=lowest,
-            highest=highest,
-            target=self.targets.get(metric),
+            measures=measures if parts else tuple(one for one in measures if one.within_parts),
             baseline_samples=self.baseline_samples,
-            min_drop=self.min_drop,
-            threshold=self.expected_samples_per_false_alarm * (1 + len(self.labels)),
-            largest_weight=None if self.smallest_probability is None else 1 / self.smallest_probability,
+            threshold=self.expected_samples_per_false_alarm * (1 + len(self.labels)) * len(measures),
             window_seconds=self.window_seconds,
+        )
+
+    def measures(self, metric: str) -> tuple[Measure, ...]:
+        """Say what is watched of a metric's scores: the mean, shares of low scores, and the mix where there is one."""
+        lowest, highest = self.score_ranges[metric]
+        min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
+        levels = self.shares.get(metric, (lowest_third(lowest, highest),))
+        return (
+            mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric)),
+            *(share_at_most(level, min_rise=self.min_share_rise) for level in levels),
+            *((mix_of(lowest, highest, min_drop=min_drop),) if self.labels else ()),
         )
 
 
@@ -80,9 +101,8 @@ def _check_numbers(config: MonitorConfig) -> None:
     for name, value in (("min_drop", config.min_drop), ("window_seconds", config.window_seconds)):
         if not 0 < value < inf:
             raise ValueError(f"{name} must be above 0 and finite, got {value}")
-    probability = config.smallest_probability
-    if probability is not None and not 0 < probability <= 1:
-        raise ValueError(f"smallest_probability must be above 0 and at most 1, got {probability}")
+    if not 0 < config.min_share_rise < 1:
+        raise ValueError(f"min_share_rise must be above 0 and below 1, got {config.min_share_rise}")
 
 
 def _check_scales(config: MonitorConfig) -> None:
@@ -95,3 +115,18 @@ def _check_scales(config: MonitorConfig) -> None:
         lowest, highest = config.score_ranges[metric]
         if not lowest < target < highest:
             raise ValueError(f"targets.{metric} must be inside the scale {lowest} to {highest}, got {target}")
+
+
+def _check_shares(config: MonitorConfig) -> None:
+    for metric, levels in config.shares.items():
+        if metric not in config.score_ranges:
+            raise ValueError(f"shares.{metric} needs a range in score_ranges; add one or drop the shares")
+        lowest, highest = config.score_ranges[metric]
+        if len(set(levels)) < len(levels):
+            raise ValueError(f"shares.{metric} must differ from each other, got {list(levels)}")
+        for level in levels:
+            if not lowest <= level < highest:
+                raise ValueError(
+                    f"shares.{metric} must be at least {lowest} and below {highest}, got {level}; "
+                    "all scores are at most the highest"
+                )

@@ -1,4 +1,4 @@
-"""The monitor: results in, alerts out, and a picture of where every series stands. Pure: time is an argument."""
+"""The monitor: results in, alerts out, and where every series stands. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
 from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
-from streams.monitoring.series import Sample, Series
-from streams.monitoring.snapshot import IgnoredReason, Labels, LastVerdict, MonitorSnapshot, SeriesSnapshot
+from streams.monitoring.series import Series
+from streams.monitoring.snapshot import (
+    IgnoredReason,
+    Labels,
+    LastVerdict,
+    MeasureSnapshot,
+    MonitorSnapshot,
+    SeriesSnapshot,
+)
+from streams.monitoring.watch import Sample, Watch
 from streams.text import reason_of
 
 __all__ = ["Monitor", "MonitorConfig"]
@@ -51,12 +60,13 @@ class Monitor:
 
     def __init__(self, config: MonitorConfig | None = None) -> None:
         self._config = config or MonitorConfig()
-        self._rules = {metric: self._config.rules(metric) for metric in self._config.score_ranges}
+        self._ranges = self._config.score_ranges
         self._entries: dict[SeriesKey, _Entry] = {}
         self._taken: OrderedDict[str, None] = OrderedDict()
         self._last: deque[LastVerdict] = deque(maxlen=LAST_VERDICTS)
         self._alerts: deque[Alert] = deque(maxlen=LAST_ALERTS)
         self._ignored: Counter[IgnoredReason] = Counter()
+        self._changed: set[SeriesKey] = set()
 
     def observe(self, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
         """Take one result.
@@ -78,7 +88,6 @@ class Monitor:
             self._ignored[reason] += 1
             return []
         self._last.appendleft(_last_verdict(result))
-        sample = _sample(result, now) if isinstance(result, Scored) else None
         alerts = []
         for labels in self._parts(result.labels):
             key = SeriesKey(result.metric, result.evaluator.fingerprint, labels)
@@ -87,12 +96,45 @@ class Monitor:
                 self._ignored["series_limit"] += 1
                 continue
             entry.statuses[result.status] += 1
-            if isinstance(result, Scored) and sample is not None:
-                change = entry.series.add(sample, now)
-                if change is not None:
-                    alerts.append(build_alert(change, key, result, now))
+            self._changed.add(key)
+            if isinstance(result, Scored):
+                changes = entry.series.add(self._sample(result, labels, now), now)
+                alerts += [build_alert(change, key, result, now) for change in changes]
         self._alerts.extendleft(alerts)
         return alerts
+
+    def take_changes(self) -> list[tuple[SeriesKey, dict[str, Any] | None]]:
+        """Give the state of each series that changed since the last call; None for one that is gone."""
+        changed, self._changed = self._changed, set()
+        return [(key, self._dump(key)) for key in sorted(changed, key=repr)]
+
+    def _dump(self, key: SeriesKey) -> dict[str, Any] | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        return {
+            "model": entry.model,
+            "heard_at": entry.heard_at.isoformat(),
+            "statuses": dict(entry.statuses),
+            "series": entry.series.dump(),
+        }
+
+    def load(self, key: SeriesKey, state: Mapping[str, Any]) -> None:
+        """Continue a series from what `take_changes` gave; of a metric that is no longer judged it is dropped.
+
+        Raises:
+            ValueError, KeyError, TypeError, IndexError: The state is not of that form.
+        """
+        if key.metric not in self._ranges:
+            return
+        entry = self._new_entry(key, state["model"], datetime.fromisoformat(state["heard_at"]))
+        entry.statuses.update(state["statuses"])
+        entry.series.load(state["series"])
+        self._entries[key] = entry
+
+    def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:
+        rules = self._config.rules(key.metric, parts=len(self._config.labels) > len(key.labels))
+        return _Entry(Series(rules), model, now)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:
         """Say where every series stands.
@@ -124,29 +166,32 @@ class Monitor:
             overall=series.total,
             window=series.window(now),
             recent=series.recent,
-            state=series.state,
-            baseline=series.baseline,
-            tolerated_mean=series.tolerated_mean,
-            statistic=series.statistic,
-            threshold=self._rules[key.metric].threshold,
-            dropped_at=series.dropped_at,
+            measures=tuple(_measure(watch) for watch in series.watches),
         )
 
     def _reason_to_ignore(self, result: Scored | Unscored | Failed) -> IgnoredReason | None:
         if result.replay_id is not None:
             return "replay"
-        rules = self._rules.get(result.metric)
-        if rules is None:
+        scale = self._ranges.get(result.metric)
+        if scale is None:
             return "unknown_metric"
-        if isinstance(result, Scored) and not rules.lowest <= result.score <= rules.highest:
+        if isinstance(result, Scored) and not scale[0] <= result.score <= scale[1]:
             return "out_of_range"
-        if result.result_id in self._taken:
-            self._taken.move_to_end(result.result_id)
-            return "duplicate"
-        self._taken[result.result_id] = None
+        return None if self.remember(result.result_id) else "duplicate"
+
+    def remember(self, result_id: str) -> bool:
+        """Note that a result was taken, so that it is not counted again.
+
+        Returns:
+            Whether it is new.
+        """
+        if result_id in self._taken:
+            self._taken.move_to_end(result_id)
+            return False
+        self._taken[result_id] = None
         if len(self._taken) > RECENT_RESULT_IDS:
             self._taken.popitem(last=False)
-        return None
+        return True
 
     def _parts(self, labels: Mapping[str, str]) -> Iterator[Labels]:
         yield ()
@@ -161,8 +206,7 @@ class Monitor:
             return entry
         if len(self._entries) >= self._config.max_series and not self._make_room(key, now):
             return None
-        entry = _Entry(Series(self._rules[key.metric]), model, now)
-        self._entries[key] = entry
+        entry = self._entries[key] = self._new_entry(key, model, now)
         return entry
 
     def _make_room(self, key: SeriesKey, now: datetime) -> bool:
@@ -171,15 +215,33 @@ class Monitor:
         if key.labels and (now - self._entries[silent].heard_at).total_seconds() < SILENT_SECONDS:
             return False
         del self._entries[silent]
+        self._changed.add(silent)
         return True
 
+    def _sample(self, result: Scored, labels: Labels, now: datetime) -> Sample:
+        """What a series remembers of a result. Its part of the traffic is given by the labels besides the series' own."""
+        own = {name for name, _ in labels}
+        part = [f"{name}={result.labels.get(name, '')}" for name in self._config.labels if name not in own]
+        return Sample(
+            event_id=result.event_id,
+            score=result.score,
+            probability=result.sampling.probability,
+            occurred_at=min(result.times.occurred_at, now),
+            policy=result.sampling.policy,
+            stratum=result.sampling.stratum,
+            part="\n".join(part),
+        )
 
-def _sample(result: Scored, now: datetime) -> Sample:
-    return Sample(
-        event_id=result.event_id,
-        score=result.score,
-        probability=result.sampling.probability,
-        occurred_at=min(result.times.occurred_at, now),
+
+def _measure(watch: Watch) -> MeasureSnapshot:
+    return MeasureSnapshot(
+        name=watch.measure.name,
+        state=watch.state,
+        baseline=watch.baseline,
+        tolerated=watch.tolerated,
+        statistic=watch.statistic,
+        threshold=watch.threshold,
+        dropped_at=watch.dropped_at,
     )
 
 

@@ -1,18 +1,27 @@
-"""One series of scores: what is normal for it, and whether it has fallen. Pure."""
+"""One series of scores: estimates, and every measure that is watched of it. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any
 
 from schemas import Estimate
-from streams.monitoring.statistics.changepoints import samples_since_shift
-from streams.monitoring.statistics.detectors import Detector, ShiryaevRobertsEDetector
+from schemas.base import CLUSTERED_POLICY
+from streams.monitoring.measures import MIX, Measure
 from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.weights import RelativeWeights
 from streams.monitoring.statistics.windows import SlidingSums
+from streams.monitoring.watch import (
+    Change,
+    Sample,
+    SeriesState,
+    Watch,
+    estimate,
+    estimate_of,
+)
 
 HISTORY_SAMPLES = 500
 """Latest scores that a series remembers one by one. A fall that began before them is dated "or earlier"."""
@@ -20,27 +29,10 @@ HISTORY_SAMPLES = 500
 RECENT_SAMPLES = 50
 """Latest scores that `SeriesSnapshot.recent` is about."""
 
-EXAMPLES = 5
-"""Events that an alert names."""
+KNOWN_STRATUM_SECONDS = 7 * 86_400
+"""A stratum without an answer for so long is no longer expected to have any."""
 
-BASELINE_CONFIDENCE = 0.99
-"""Of the interval whose lower end is tolerated at least; half of what is left over is the chance of a bad baseline."""
-
-RECOVERY_SAMPLES = 500
-"""Samples for each false all-clear that is allowed: it costs no more than a second alert, hence far fewer."""
-
-SeriesState = Literal["learning", "watching", "dropped"]
-"""learning: the baseline is not full; watching: no drop called; dropped: called, and not recovered since."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One score, as series remember it."""
-
-    event_id: str
-    score: float
-    probability: float
-    occurred_at: datetime
+MOST_STRATA = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,53 +40,16 @@ class SeriesRules:
     """By what a series is watched.
 
     Attributes:
-        lowest: Lowest score.
-        highest: Highest score.
-        target: The lowest mean that is all right, in points; None learns one.
-        baseline_samples: Scores to learn it from.
-        min_drop: Smallest fall that matters, in points.
-        threshold: Scores of this series for each false alarm that is allowed.
-        largest_weight: The inverse of the smallest inclusion probability; None learns it.
+        measures: What is watched of its scores; the mean first.
+        baseline_samples: Scores at which the baseline is looked at for the first time.
+        threshold: Scores of this series for each false alarm of a measure that is allowed.
         window_seconds: Length of the sliding window.
     """
 
-    lowest: float
-    highest: float
-    target: float | None
+    measures: tuple[Measure, ...]
     baseline_samples: int
-    min_drop: float
     threshold: float
-    largest_weight: float | None
     window_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A drop, or a recovery from one.
-
-    Attributes:
-        kind: Which.
-        baseline: What was normal; of a count of 0 where it is a configured target.
-        current: Since the change.
-        statistic: Of the test that called it.
-        threshold: Of the same test.
-        detector: Its name.
-        began_at: When the change seems to have begun, by the answers' own time.
-        dropped_at: When the drop seems to have begun; `began_at` for a drop.
-        or_earlier: The change seems to have begun before the remembered scores, so `began_at` is their first.
-        example_event_ids: The worst since, the worst first and the later first among equals.
-    """
-
-    kind: Literal["drop", "recovered"]
-    baseline: Estimate
-    current: Estimate
-    statistic: float
-    threshold: float
-    detector: str
-    began_at: datetime
-    dropped_at: datetime
-    or_earlier: bool
-    example_event_ids: tuple[str, ...]
 
 
 class Series:
@@ -104,63 +59,29 @@ class Series:
         rules: By what it is watched.
     """
 
-    __slots__ = (
-        "_baseline",
-        "_downward",
-        "_dropped_at",
-        "_fallen_mean",
-        "_history",
-        "_largest_weight",
-        "_rules",
-        "_tolerated",
-        "_total",
-        "_upward",
-        "_usual_mean",
-        "_window",
-    )
-
     def __init__(self, rules: SeriesRules) -> None:
         self._rules = rules
+        self._mean = rules.measures[0]
         self._total = WeightedSums()
         self._window = SlidingSums(rules.window_seconds)
         self._history: deque[Sample] = deque(maxlen=HISTORY_SAMPLES)
-        self._largest_weight = rules.largest_weight or 1.0
-        self._tolerated = rules.target
-        self._baseline = None if rules.target is None else _target_estimate(rules.target)
-        self._downward: Detector | None = None if rules.target is None else self._detector(rules.target)
-        self._upward: Detector | None = None
-        # Against these the begin of a change is placed. A target alone would not do: where the mean is only a little
-        # below it, a few of the worst scores would pass for all of the drop.
-        self._usual_mean = 0.0 if rules.target is None else rules.target + rules.min_drop
-        self._fallen_mean = rules.lowest
-        self._dropped_at: datetime | None = None
+        self._weights = RelativeWeights()
+        self._strata: dict[str, float] = {}
+        self._clustered = False
+        self.watches: tuple[Watch, ...] = tuple(
+            Watch(measure, first=rules.baseline_samples, threshold=rules.threshold)
+            for measure in rules.measures
+        )
+
+    @property
+    def mean(self) -> Watch:
+        """The watch of the first measure, which is the mean."""
+        return self.watches[0]
 
     @property
     def state(self) -> SeriesState:
-        """Where it stands."""
-        if self._baseline is None:
-            return "learning"
-        return "watching" if self._upward is None else "dropped"
-
-    @property
-    def baseline(self) -> Estimate | None:
-        """What is normal; None while learning."""
-        return self._baseline
-
-    @property
-    def tolerated_mean(self) -> float | None:
-        """The lowest mean that is all right, in points; None while learning."""
-        return self._tolerated
-
-    @property
-    def dropped_at(self) -> datetime | None:
-        """When the drop seems to have begun; None unless dropped."""
-        return self._dropped_at
-
-    @property
-    def statistic(self) -> float:
-        """Evidence for a drop. While dropped, what it was when the drop was called."""
-        return 0.0 if self._downward is None else self._downward.state.statistic
+        """Where the mean stands."""
+        return self.mean.state
 
     @property
     def total(self) -> Estimate | None:
@@ -170,134 +91,95 @@ class Series:
     @property
     def recent(self) -> Estimate | None:
         """Over the latest scores; None without any."""
-        return self._estimate(_sums(list(self._history)[-RECENT_SAMPLES:]))
+        found = estimate_of(self._mean, list(self._history)[-RECENT_SAMPLES:])
+        return found if found is None else found.model_copy(update={"clustered": self._clustered})
 
     def window(self, now: datetime) -> Estimate | None:
         """Over the answers given lately; None without any."""
-        return self._estimate(self._window.total(now))
+        found = self._estimate(self._window.total(now))
+        missing = self.missing_strata(now)
+        return found if found is None else found.model_copy(update={"missing_strata": missing})
 
-    def add(self, sample: Sample, now: datetime) -> Change | None:
-        """Take one score, and tell if it decides that something changed."""
-        self._total = self._total.add(sample.score, sample.probability)
-        self._window.add(sample.score, sample.probability, occurred_at=sample.occurred_at, now=now)
+    def missing_strata(self, now: datetime) -> tuple[str, ...]:
+        """Name the sampling strata of the past week without an answer in the window."""
+        seconds = now.timestamp()
+        silent = (
+            name
+            for name, latest in self._strata.items()
+            if self._rules.window_seconds < seconds - latest <= KNOWN_STRATUM_SECONDS
+        )
+        return tuple(sorted(silent))
+
+    def add(self, sample: Sample, now: datetime) -> list[Change]:
+        """Take one score, and tell what it decides."""
+        amount = self._mean.amount(sample.score)
+        self._total = self._total.add(amount, sample.probability)
+        self._window.add(amount, sample.probability, occurred_at=sample.occurred_at, now=now)
         self._history.append(sample)
-        weight = 1 / sample.probability
-        self._largest_weight = max(self._largest_weight, weight)
-        learning = self._baseline is None
-        if self._total.count == self._rules.baseline_samples:
-            self._learn()
-        return None if learning else self._test(sample, weight)
+        self._note_stratum(sample)
+        share = self._weights.share(sample.policy, 1 / sample.probability)
+        changes = []
+        for watch in self.watches:
+            may_call = True
+            if watch.measure.name == MIX:
+                if self.mean.state == "dropped":
+                    continue  # the fall is told already, whatever the mix
+                # Only what the mean within parts does not see is a matter of the mix.
+                may_call = self.mean.statistic < self._rules.threshold**0.5
+            change = watch.add(sample, share, self._history, may_call=may_call)
+            if change is not None:
+                changes.append(change)
+        return changes
 
-    def _test(self, sample: Sample, weight: float) -> Change | None:
-        share = (sample.score - self._rules.lowest) / (self._rules.highest - self._rules.lowest)
-        if self._upward is not None:
-            return self._recover(self._upward, 1 - share, weight)
-        if self._downward is not None:
-            return self._drop(self._downward, share, weight)
-        return None
-
-    def _learn(self) -> None:
-        """Close the baseline and say what is tolerated.
-
-        A mean is tolerated down to the smallest fall that matters, or down to the lower end of the baseline's
-        interval where that is lower: a mean that may never have been higher is not a fall.
-        """
-        rules = self._rules
-        mean = self._total.mean
-        ends = self._total.interval(
-            lowest=rules.lowest, highest=rules.highest, confidence=BASELINE_CONFIDENCE
-        )
-        if mean is None or ends is None:
-            return
-        self._usual_mean = max(self._usual_mean, mean)
-        if rules.target is not None:
-            return
-        self._baseline = self._estimate(self._total)
-        self._tolerated = max(min(mean - rules.min_drop, ends[0]), rules.lowest)
-        if self._tolerated > rules.lowest:
-            self._downward = self._detector(self._tolerated)
-
-    def _detector(self, tolerated: float) -> Detector:
-        return ShiryaevRobertsEDetector(
-            tolerated_mean=(tolerated - self._rules.lowest) / (self._rules.highest - self._rules.lowest),
-            threshold=self._rules.threshold,
-            largest_weight=self._largest_weight,
-        )
-
-    def _drop(self, detector: Detector, share: float, weight: float) -> Change | None:
-        if not detector.update(share, weight).alarm:
-            return None
-        # The same test upside down: for a recovery it has to be shown that the mean is above the tolerated one.
-        # Between the two stands the evidence that either needs, so a mean near the limit does not flap.
-        tolerated = self._tolerated if self._tolerated is not None else self._rules.lowest
-        self._upward = ShiryaevRobertsEDetector(
-            tolerated_mean=(self._rules.highest - tolerated) / (self._rules.highest - self._rules.lowest),
-            threshold=RECOVERY_SAMPLES,
-            largest_weight=self._largest_weight,
-        )
-        change = self._change("drop", detector)
-        self._dropped_at = change.began_at
-        self._fallen_mean = change.current.mean
-        return change
-
-    def _recover(self, detector: Detector, share: float, weight: float) -> Change | None:
-        if not detector.update(share, weight).alarm:
-            return None
-        change = self._change("recovered", detector)
-        self._upward = None
-        self._dropped_at = None
-        if self._downward is not None:
-            self._downward.reset()
-        return change
-
-    def _change(self, kind: Literal["drop", "recovered"], detector: Detector) -> Change:
-        state = detector.state
-        # Before the detector's own samples nothing was in question: they were the baseline, or the state before.
-        remembered = list(self._history)[-state.samples :]
-        sign, normal_mean = (1, self._usual_mean) if kind == "drop" else (-1, self._fallen_mean)
-        suspected = samples_since_shift(
-            ((sign * sample.score, 1 / sample.probability) for sample in reversed(remembered)),
-            normal_mean=sign * normal_mean,
-        )
-        since = remembered[-suspected:]  # all of them, should none stand out
-        current = self._estimate(_sums(since))
-        if current is None or self._baseline is None:
-            raise AssertionError("a change is called by a score, and after the baseline")
-        began_at = since[0].occurred_at
-        latest_first = since[::-1]
-        worst = sorted(latest_first, key=lambda sample: sample.score)
-        return Change(
-            kind=kind,
-            baseline=self._baseline,
-            current=current,
-            statistic=state.statistic,
-            threshold=state.threshold,
-            detector=detector.name,
-            began_at=began_at,
-            dropped_at=self._dropped_at or began_at,
-            or_earlier=len(since) == len(remembered) < state.samples,
-            example_event_ids=tuple(sample.event_id for sample in worst[:EXAMPLES]),
-        )
+    def _note_stratum(self, sample: Sample) -> None:
+        self._clustered = sample.policy.startswith(CLUSTERED_POLICY)
+        seconds = sample.occurred_at.timestamp()
+        if sample.stratum in self._strata or len(self._strata) < MOST_STRATA:
+            self._strata[sample.stratum] = max(self._strata.get(sample.stratum, 0.0), seconds)
 
     def _estimate(self, sums: WeightedSums) -> Estimate | None:
-        mean = sums.mean
-        ends = sums.interval(lowest=self._rules.lowest, highest=self._rules.highest)
-        if mean is None or ends is None:
-            return None
-        low, high = ends
-        return Estimate(
-            mean=min(max(mean, low), high),  # rounding may put it a hair outside the scale
-            low=low,
-            high=high,
-            count=sums.count,
-            effective_count=sums.effective_count,
-        )
+        found = estimate(sums, lowest=self._mean.lowest, highest=self._mean.highest)
+        return found if found is None else found.model_copy(update={"clustered": self._clustered})
 
+    def dump(self) -> dict[str, Any]:
+        """Everything that it knows, as JSON values."""
+        return {
+            "total": self._total.numbers,
+            "window": self._window.dump(),
+            "history": [
+                [
+                    one.event_id,
+                    one.score,
+                    one.probability,
+                    one.occurred_at.isoformat(),
+                    one.policy,
+                    one.stratum,
+                    one.part,
+                ]
+                for one in self._history
+            ],
+            "weights": self._weights.largest,
+            "strata": self._strata,
+            "clustered": self._clustered,
+            "watches": {watch.measure.name: watch.dump() for watch in self.watches},
+        }
 
-def _sums(samples: Iterable[Sample]) -> WeightedSums:
-    return WeightedSums.of((sample.score, sample.probability) for sample in samples)
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `dump` gave; a measure that is new begins to learn.
 
-
-def _target_estimate(target: float) -> Estimate:
-    """A configured target in the place of a baseline: exact, and resting on no score."""
-    return Estimate(mean=target, low=target, high=target, count=0, effective_count=0)
+        Raises:
+            ValueError, KeyError, TypeError, IndexError: It is not of that form.
+        """
+        self._total = WeightedSums.from_numbers(state["total"])
+        self._window.load(state["window"])
+        self._history.clear()
+        for event_id, score, probability, occurred_at, policy, stratum, part in state["history"]:
+            moment = datetime.fromisoformat(occurred_at)
+            self._history.append(Sample(event_id, score, float(probability), moment, policy, stratum, part))
+        self._weights = RelativeWeights([(name, float(weight)) for name, weight in state["weights"]])
+        self._strata = {name: float(seconds) for name, seconds in state["strata"].items()}
+        self._clustered = bool(state["clustered"])
+        for watch in self.watches:
+            known = state["watches"].get(watch.measure.name)
+            if known is not None:
+                watch.load(known)

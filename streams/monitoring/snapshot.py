@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from schemas import Alert, Estimate
-from streams.monitoring.series import SeriesState
+from streams.monitoring.watch import SeriesState
 
 Labels = tuple[tuple[str, str], ...]
 """The part of the traffic that a series is about: names and values; empty for all of it."""
@@ -20,6 +20,29 @@ IgnoredReason = Literal[
     "out_of_range",  # the score is outside that range
     "series_limit",  # a label value beyond `max_series`; counted once a series, and the whole traffic has it
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSnapshot:
+    """Where one measure of a series stands.
+
+    Attributes:
+        name: "mean", "mix", or a share such as "share_at_most_2".
+        state: learning, watching or dropped.
+        baseline: What is normal; None while learning.
+        tolerated: The worst level that is all right, in the measure's units; None while learning.
+        statistic: Evidence for a drop; while dropped, that with which it was called.
+        threshold: Where the statistic calls a drop.
+        dropped_at: When the drop seems to have begun; None unless dropped.
+    """
+
+    name: str
+    state: SeriesState
+    baseline: Estimate | None
+    tolerated: float | None
+    statistic: float
+    threshold: float
+    dropped_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +60,7 @@ class SeriesSnapshot:
         overall: Over all scores since the start.
         window: Over the answers given in the latest `window_seconds`.
         recent: Over the latest 50 scores.
-        state: learning, watching or dropped.
-        baseline: What is normal; None while learning.
-        tolerated_mean: The lowest mean that is all right, in points; None while learning.
-        statistic: Evidence for a drop; while dropped, that with which it was called.
-        threshold: Where the statistic calls a drop.
-        dropped_at: When the drop seems to have begun; None unless dropped.
+        measures: What is watched; the mean first.
     """
 
     metric: str
@@ -55,12 +73,12 @@ class SeriesSnapshot:
     overall: Estimate | None
     window: Estimate | None
     recent: Estimate | None
-    state: SeriesState
-    baseline: Estimate | None
-    tolerated_mean: float | None
-    statistic: float
-    threshold: float
-    dropped_at: datetime | None
+    measures: tuple[MeasureSnapshot, ...]
+
+    @property
+    def mean(self) -> MeasureSnapshot:
+        """The measure that every series has."""
+        return self.measures[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from streams.settings.intake import (
     IngestSettings,
     MetricConditions,
     MetricSettings,
-    OtlpSettings,
     SamplingRule,
     SamplingSettings,
 )
@@ -27,10 +26,11 @@ from streams.settings.judge import (
 )
 from streams.settings.kafka import KafkaSettings, RetentionSettings, TopicSettings
 from streams.settings.load import load_settings
+from streams.settings.monitor import MonitorSettings
 from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
 from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
-from streams.settings.tree import BUILT_IN_METRICS, MonitorSettings, Settings
+from streams.settings.tree import BUILT_IN_METRICS, Settings
 
 __all__ = [
     "BUILT_IN_METRICS",
@@ -45,7 +45,6 @@ __all__ = [
     "MetricSettings",
     "MonitorSettings",
     "OAuthSettings",
-    "OtlpSettings",
     "PriceSettings",
     "RetentionSettings",
     "SamplingRule",

@@ -37,11 +37,11 @@ def _url(text: str) -> str:
 class PriceSettings(Section):
     """What a model's tokens cost, in USD a million tokens."""
 
-    input: float = Field(ge=0, le=10_000)
+    input: float = Field(ge=0, le=10_000, description="Input tokens.")
     cached: float | None = Field(
         default=None, ge=0, le=10_000, description="Cached input; as input otherwise."
     )
-    output: float = Field(ge=0, le=10_000)
+    output: float = Field(ge=0, le=10_000, description="Output tokens.")
 
 
 class EndpointSettings(Section):

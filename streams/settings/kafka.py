@@ -57,11 +57,15 @@ class KafkaSettings(Section):
     session_timeout_seconds: float = Field(
         default=30, ge=1, le=1800, description="A silent worker is taken for dead after this long."
     )
-    heartbeat_interval_seconds: float = Field(default=3, ge=0.1, le=600)
+    heartbeat_interval_seconds: float = Field(
+        default=3, ge=0.1, le=600, description="Pause between heartbeats to the group coordinator."
+    )
     rebalance_timeout_seconds: float = Field(
         default=60, ge=1, le=3600, description="How long a rebalance waits for work in flight."
     )
-    commit_interval_seconds: float = Field(default=0.5, ge=0.05, le=60)
+    commit_interval_seconds: float = Field(
+        default=0.5, ge=0.05, le=60, description="Pause between two commits of offsets."
+    )
     metadata_age_seconds: float = Field(
         default=30, ge=1, le=600, description="Partitions that are added to a topic are read after this long."
     )

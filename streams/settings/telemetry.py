@@ -72,7 +72,9 @@ class TelemetrySettings(Section):
     max_label_values: int = Field(
         default=20, ge=1, le=1000, description='Values a label may have in metrics; the rest is "other".'
     )
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level of what is logged."
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="auto: text on a terminal, JSON elsewhere."
     )

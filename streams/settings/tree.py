@@ -6,48 +6,16 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from schemas.base import LabelName, MetricName
+from schemas.base import MetricName
 from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
 from streams.settings.judge import JudgeSettings
 from streams.settings.kafka import KafkaSettings, TopicSettings
-from streams.settings.telemetry import DEFAULT_LABELS, TelemetrySettings
+from streams.settings.monitor import MonitorSettings
+from streams.settings.telemetry import TelemetrySettings
 
 BUILT_IN_METRICS = ("coverage", "relevance")
 """Metrics that need no prompt pack."""
-
-
-class MonitorSettings(Section):
-    """When a drop is called."""
-
-    labels: tuple[LabelName, ...] = Field(
-        default=DEFAULT_LABELS,
-        max_length=8,
-        description="Labels watched one by one, beside the whole traffic.",
-    )
-    max_series: int = Field(default=200, ge=1, le=100_000, description="Series in memory at the same time.")
-    baseline_samples: int = Field(
-        default=60,
-        ge=10,
-        le=1_000_000,
-        description="Judged answers from which a series learns what is normal.",
-    )
-    min_drop: float = Field(
-        default=0.25, gt=0, le=100, description="Smallest fall that matters, in points of the metric's scale."
-    )
-    targets: dict[MetricName, float] = Field(
-        default_factory=dict,
-        description="By metric, the lowest mean that is all right, in points; in place of a learned one.",
-    )
-    samples_per_false_alarm: int = Field(
-        default=20_000,
-        ge=100,
-        le=1_000_000_000,
-        description="Judged answers of a metric for each false alarm that is allowed.",
-    )
-    window_seconds: float = Field(
-        default=3600, gt=0, le=604_800, description="Length of the sliding window that the live page shows."
-    )
 
 
 class Settings(Section):
@@ -111,11 +79,9 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
 def _target_problems(settings: Settings) -> list[tuple[str, str]]:
     known = ", ".join(settings.metrics)
     return [
-        (
-            f"monitor.targets.{name}",
-            f"is the target of a metric that is not judged (those are {known}); remove it",
-        )
-        for name in settings.monitor.targets
+        (f"monitor.{field}.{name}", f"is of a metric that is not judged (those are {known}); remove it")
+        for field in ("targets", "shares")
+        for name in getattr(settings.monitor, field)
         if name not in settings.metrics
     ]
 

@@ -11,7 +11,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from judge.chat import ChatClient
-from streams.errors import StreamsError
+from judge.errors import JudgeError
+from streams.errors import StreamsError, WorkerCrashedError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.flow import AGENTS, AgentName
 from streams.kafka.topics.grants import worker_grants
@@ -27,10 +28,6 @@ STOP_SECONDS: Final = 20.0
 """What is in hand gets so long to end after a stop is asked for."""
 CLOSE_SECONDS: Final = 15.0
 """Leaving the group and flushing get so long."""
-
-
-class WorkerCrashedError(StreamsError):
-    """Something broke that no retry mends; the cause is attached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,7 @@ class _Worker:
             ) from starting.exception()
         reason = app.crash_reason
         if reason is not None:
-            if isinstance(reason, StreamsError) or type(reason).__module__ == "judge.errors":
+            if isinstance(reason, StreamsError | JudgeError):
                 raise reason
             raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
 

@@ -15,8 +15,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from judge.chat import ChatClient
 from judge.metric import Metric
-from judge.pool.pool import EndpointPool
-from judge.verdict.cache import VerdictCache
+from judge.pool.stack import JudgingStack
 from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
@@ -24,18 +23,11 @@ from streams.intake.from_settings import metric_routes, sampling_policy
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
 from streams.judging.agent import JudgeAgent
-from streams.judging.build import (
-    build_metrics,
-    build_pooled_judges,
-    build_prices,
-    check_prices,
-    judge_endpoints,
-    open_cache,
-    open_chat,
-    open_pool,
-)
 from streams.judging.from_settings import budget_limits
-from streams.judging.spending import BudgetedJudge, Spending
+from streams.judging.metrics import build_metrics
+from streams.judging.prices import build_prices, check_prices
+from streams.judging.spending import Spending
+from streams.judging.stack import judge_endpoints, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
@@ -91,8 +83,6 @@ class Wiring:
         self.agents: tuple[AgentName, ...] = tuple(name for name in AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self._given_chat = chat
-        self._own_chats: tuple[ChatClient, ...] = ()
-        self._cache: VerdictCache | None = None
         self._spending = Spending(budget_limits(settings.judge))
         self._env = os.environ if env is None else env
         telemetry = settings.telemetry
@@ -122,17 +112,21 @@ class Wiring:
             task_topic=settings.topics.task_topic,
         )
         self.pipelines: list[Pipeline] = []
-        self._pool: EndpointPool | None = None
+        self._judging: JudgingStack | None = None
         self._monitor: Monitor | None = None
         self._started_at = time.monotonic()
         self._history = History()
         self.health = Health(
             loop=self.consumer,
             agents=self.pipelines,
-            judge_trouble=lambda: None if self._pool is None else self._pool.trouble,
+            judge_trouble=self._judge_trouble,
             broker_trouble=self._broker_trouble,
             deferred=lambda: self._spending.deferring,
         )
+
+    def _judge_trouble(self) -> str | None:
+        """Why no judge can be asked; None while one can, or where none runs here."""
+        return None if self._judging is None else self._judging.pool.trouble
 
     def _broker_trouble(self) -> list[str]:
         """What keeps the broker from letting us in, or from taking what we write."""
@@ -165,20 +159,14 @@ class Wiring:
 
     async def finish(self, timeout_seconds: float) -> None:
         """Let what is in hand end, for so long at most."""
-        waits = self._spending.deferring is not None or (
-            self._pool is not None and self._pool.trouble is not None
-        )
+        waits = self._spending.deferring is not None or self._judge_trouble() is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
 
     async def close(self) -> None:
         """Give back what judging has opened."""
-        if self._pool is not None:
-            self._pool.stop()
-        for chat in self._own_chats:
-            await chat.close()
-        if self._cache is not None:
-            self._cache.close()
+        if self._judging is not None:
+            await self._judging.close()
 
     def _add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any]) -> None:
         pipeline = Pipeline(name, handle, on_surprise=part.on_surprise, crash=self.app.crash)
@@ -187,8 +175,6 @@ class Wiring:
 
     def _add_intake(self) -> None:
         settings = self._settings
-        if settings.ingest.format == "otlp":
-            raise SettingsError(["ingest.format: otlp is read by `judgestream map` alone as yet; use json"])
         ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
         policy = sampling_policy(settings.sampling)
         predicate: PushDown | None = push_down(policy, ingest)
@@ -222,24 +208,20 @@ class Wiring:
     def _add_judge(self) -> None:
         settings = self._settings
         endpoints: tuple[EndpointSettings, ...] = ()
-        if self._given_chat is not None:
-            chats: tuple[ChatClient, ...] = (self._given_chat,)
-        else:
+        if self._given_chat is None:
             endpoints = judge_endpoints(settings.judge, self._env)
             check_prices(settings.judge, endpoints)
-            chats = self._own_chats = tuple(open_chat(endpoint, settings.judge) for endpoint in endpoints)
         prices = build_prices(endpoints)
         watch = JudgeWatch(self.metrics, prices=prices, book=self._spending.book)
-        self._pool = open_pool(chats, settings.judge, endpoints, observer=watch)
-        self._cache = open_cache(settings.judge.cache)
-        judges = build_pooled_judges(
-            self._judged_by, self._pool, settings.judge, endpoints, prices=prices, cache=self._cache
+        stack = self._judging = open_stack(
+            settings.judge, endpoints, chat=self._given_chat, prices=prices, observer=watch
         )
         if self._spending.limits.any:
             self.metrics.watch_budget(self._spending.spent_ratio)
         agent = JudgeAgent(
-            judges={name: BudgetedJudge(judge, self._spending) for name, judge in judges.items()},
+            judges={name: stack.judge(metric) for name, metric in self._judged_by.items()},
             output=self._output,
+            spending=self._spending,
         )
         for metric in self._judged_by:
             handle = partial(agent.handle, metric=metric)
@@ -254,6 +236,8 @@ class Wiring:
                 max_series=watched.max_series,
                 baseline_samples=watched.baseline_samples,
                 min_drop=watched.min_drop,
+                min_share_rise=watched.min_share_rise,
+                shares=watched.shares,
                 targets=watched.targets,
                 expected_samples_per_false_alarm=watched.samples_per_false_alarm,
                 window_seconds=watched.window_seconds,

@@ -7,7 +7,8 @@ import re
 import yaml
 
 from judge.endpoint.openai_chat import MAX_REPLY_BYTES
-from judge.pool.guarded_chat import FIRST_PAUSE_SECONDS, MANY_REFUSALS, MISCONFIGURED_SECONDS
+from judge.pool.admission import FIRST_PAUSE_SECONDS, MANY_REFUSALS
+from judge.pool.guarded_chat import MISCONFIGURED_SECONDS
 from judge.pool.reliable import TRIES_BEFORE_NEXT
 from judge.pool.suspicion import ODDS
 from judge.verdict.fitting import CUT_KIND

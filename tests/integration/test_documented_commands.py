@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from streams.kafka.access.errors import KafkaAccessError
+from streams.errors import KafkaAccessError
 from streams.kafka.topics.admin import ensure_topics
 from streams.kafka.topics.flow import AGENTS, AgentName, group_of
 from streams.kafka.topics.grants import worker_grants
@@ -85,7 +85,7 @@ async def test_topics_and_permissions_are_what_a_worker_needs(
 async def test_offsets_are_handed_over_and_back(
     secure_kafka: SecureKafka, settings: Settings, folder: Path
 ) -> None:
-    """UPGRADING.md: each part gets the offsets of its topics, and one worker gets them all again."""
+    """docs/upgrading.md: each part gets the offsets of its topics, and one worker gets them all again."""
     access = secure_kafka.client_options()
     topics = ["qa.events", *(settings.topics.task_topic(metric) for metric in settings.metrics), "qa.scores"]
     places = [TopicPartition(topic, number) for topic in topics for number in range(2)]
@@ -108,7 +108,7 @@ async def test_offsets_are_handed_over_and_back(
     finally:
         await consumer.stop()
 
-    there, back = (block for block in blocks("UPGRADING.md") if "--reset-offsets" in block)
+    there, back = (block for block in blocks("docs/upgrading.md") if "--reset-offsets" in block)
     guarded = f"{secure_kafka.at('SCRAM')} --command-config admin.properties"
     typed(there.replace(BROKER, guarded), folder)
     prefixes: dict[AgentName, str] = {"intake": "qa.events", "judge": "judge.tasks.", "monitor": "qa.scores"}

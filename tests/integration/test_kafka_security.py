@@ -19,12 +19,13 @@ from aiohttp import web
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
+from streams.errors import KafkaAccessError
 from streams.kafka.access.access import Access, client_options
 from streams.kafka.access.connections import open_connection
-from streams.kafka.access.errors import KafkaAccessError, explain
+from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.admin import ensure_topics
-from streams.kafka.topics.flow import AGENTS, AgentName, group_of, needed_topics
+from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses
 from streams.kafka.topics.grants import Grant, checking_grants, creating_grants, produce_grants, worker_grants
 from streams.kafka.topics.plan import plan_topics
 from streams.settings import KafkaSettings
@@ -116,7 +117,7 @@ class GuardedStage(Stage):
         admin = AIOKafkaAdminClient(**self.access)
         await admin.start()
         try:
-            names = needed_topics(self.settings, AGENTS)
+            names = [use.name for use in topic_uses(self.settings.topics, self.settings.metrics)]
             await admin.create_topics([NewTopic(name, self.partitions, 1) for name in names])
         finally:
             await admin.close()

@@ -27,8 +27,9 @@ from prometheus_client import CollectorRegistry
 
 import streams.kafka.app
 from schemas import result_id
+from streams.errors import TooLargeError
 from streams.kafka.app import App, add_agent, build_app
-from streams.kafka.output import Output, TooLargeError
+from streams.kafka.output import Output
 from streams.kafka.transport import Plan, Room
 from streams.settings import KafkaSettings
 from streams.telemetry.instruments import Metrics

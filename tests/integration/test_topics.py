@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.main import app
-from streams.kafka.topics.admin import TopicsError
+from streams.errors import TopicsError
 from streams.kafka.topics.broker_settings import shown_settings
 from streams.kafka.topics.making import make_topics
 from streams.settings import Settings

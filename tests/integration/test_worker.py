@@ -16,7 +16,7 @@ from judge.chat import ChatReply, ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import Usage
 from streams.embedded.threaded import ThreadedBroker
-from streams.kafka.topics.admin import TopicsError
+from streams.errors import TopicsError
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
 

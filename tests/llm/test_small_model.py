@@ -15,8 +15,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from benchmarks.report import data_file
+from generate.message_schemas import json_schema
 from schemas import RESULT, CoverageVerdict, Failed, RelevanceVerdict, Scored, Unscored
-from schemas.json_schema import json_schema
 from streams.embedded.threaded import broker_in_thread
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage

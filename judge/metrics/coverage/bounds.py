@@ -17,9 +17,6 @@ from judge.text.overlap import Vocabulary
 from judge.text.words import content_words
 from schemas import Correction, JudgeTask
 
-MOST_BY_TERMS = 1
-"""The score that terms alone give: 5 * 0.21, rounded."""
-
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -67,21 +64,6 @@ def lowered_counts(task: JudgeTask, counts: Counts) -> tuple[Counts, tuple[Corre
         )
         counts = replace(counts, terms=(0, counts.terms[1]))
     return counts, tuple(corrections)
-
-
-def lowered_score(task: JudgeTask, score: int) -> tuple[int, str | None]:
-    """Lower a score without counts that cannot be.
-
-    Returns:
-        The score that may be, and why it was lowered; None where it was not.
-    """
-    statements = Statements(TextIndex(task.reference or ""), TextIndex(task.answer), task.question)
-    if score <= MOST_BY_TERMS or statements.may_state_anything():
-        return score, None
-    return (
-        MOST_BY_TERMS,
-        "no sentence of the answer has a word of the reference beyond those of the question, or it is on something else",
-    )
 
 
 def _with_facts(task: JudgeTask, counts: Counts) -> tuple[Counts, list[Correction]]:

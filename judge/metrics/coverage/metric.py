@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from judge.chat import ChatRequest, ResponseSchema
-from judge.errors import InvalidVerdictError
-from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.metrics.coverage.bounds import Counts, lowered_counts, lowered_score
+from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
+from judge.metrics.coverage.verbatim import own_verdict, scored
 from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash
 from judge.metrics.response_schemas import COVERAGE_SCHEMA
-from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, CoverageScore, coverage_score
-from judge.metrics.structured import read_evidence, read_score
+from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, coverage_score
+from judge.metrics.structured import read_evidence
 from judge.text.index import is_blank
-from schemas import Correction, JudgeTask, QAEvent
-
-_COUNTS = re.compile(r"\W*(?P<name>fact|conclusion|term)\w*[^\d\n]{0,40}(?P<matched>\d{1,6})\s*(?:out\s+of|of|/)\s*(?P<total>\d{1,6})\b",
-    re.IGNORECASE)  # fmt: skip
-_ORGANIZATION = re.compile(r"\W*organi[sz]ation\W{0,6}(?P<not>not\s+|mis|un)?-?match(?:ed)?\b", re.IGNORECASE)
+from schemas import JudgeTask, QAEvent
 
 
 class Coverage:
@@ -91,7 +83,9 @@ class Coverage:
             InvalidVerdictError: The reply cannot be made into one; the detail says what to mend.
         """
         if self._mode == "verbatim":
-            return _own_verdict(task, reply)
+            if self._pack is not None:
+                self._pack.check(reply)
+            return own_verdict(task, reply)
         listed = read_evidence(CoverageReply, reply, key="facts")
         evidence = verify_coverage(
             listed, reference=task.reference or "", answer=task.answer, question=task.question
@@ -105,7 +99,7 @@ class Coverage:
             )
         }
         score = coverage_score(**counts, organization=evidence.similar)
-        return _scored(score, evidence.as_json(), evidence.corrections)
+        return scored(score, evidence.as_json(), evidence.corrections)
 
     @property
     def _prompt(self) -> str:
@@ -116,81 +110,3 @@ class Coverage:
         if self._pack is not None:
             return self._pack.response_schema
         return COVERAGE_SCHEMA if self._mode == "evidence" else None
-
-
-def _own_verdict(task: JudgeTask, reply: str) -> ScoredOutcome:
-    """The judge's own verdict, recomputed from its own counts where they can be read."""
-    low, high = COVERAGE_RANGE
-    verdict = read_score(reply, low=low, high=high)
-    claimed = verdict["score"]
-    lines = _lines(verdict.get("rationale"))
-    evidence = {"score": claimed, "rationale": lines}
-    counted = _counted(lines)
-    if counted is None:
-        if len(lines) != len(FORCED_VERDICT["rationale"]):
-            raise InvalidVerdictError(
-                "rationale must be a list of five strings: facts, conclusions, terminology and organization with their"
-                f' counts, as in "Fact: 2 of 3 facts correctly matched.", and the score; got {len(lines)}'
-            )
-        corrections = [
-            Correction(
-                kind="counts_unreadable",
-                detail=f"the rationale gives no counts to recompute the score {claimed} from",
-            )
-        ]
-        score, reason = lowered_score(task, claimed)
-        if reason is not None:
-            corrections.append(Correction(kind="score_lowered", detail=reason))
-            lines = [*lines[:-1], f"Score: {score} = lowered from {claimed}: {reason}"]
-        return ScoredOutcome(
-            verdict={"score": score, "rationale": lines},
-            score=score,
-            evidence=evidence,
-            corrections=tuple(corrections),
-        )
-    counts, lowered = lowered_counts(task, counted)
-    exact = coverage_score(
-        facts=counts.facts,
-        conclusions=counts.conclusions,
-        terms=counts.terms,
-        organization=counts.organization,
-    )
-    if exact.score == claimed:
-        return _scored(exact, evidence, lowered)
-    detail = f"the judge said {claimed}; its {'lowered' if lowered else 'own'} counts give {exact.exact_text}, rounded {exact.score}"
-    return _scored(exact, evidence, (*lowered, Correction(kind="score_recomputed", detail=detail)))
-
-
-def _counted(lines: list[str]) -> Counts | None:
-    counts: dict[str, tuple[int, int]] = {}
-    organization: bool | None = None
-    for line in lines:
-        found = _COUNTS.match(line)
-        if found is not None:
-            counts.setdefault(found["name"].lower(), (int(found["matched"]), int(found["total"])))
-        structure = _ORGANIZATION.match(line)
-        if structure is not None and organization is None:
-            organization = structure["not"] is None
-    if len(counts) < 3 or organization is None:
-        return None
-    if any(matched > total for matched, total in counts.values()):
-        return None
-    return Counts(counts["fact"], counts["conclusion"], counts["term"], organization)
-
-
-def _lines(rationale: Any) -> list[str]:
-    if isinstance(rationale, str):
-        return [line for line in rationale.splitlines() if line.strip()]
-    if isinstance(rationale, list) and all(isinstance(line, str) for line in rationale):
-        return rationale
-    raise InvalidVerdictError("rationale must be a list of five strings")
-
-
-def _scored(score: CoverageScore, evidence: Any, corrections: tuple[Correction, ...]) -> ScoredOutcome:
-    return ScoredOutcome(
-        verdict=score.verdict(),
-        score=score.score,
-        score_exact=score.exact_text,
-        evidence=evidence,
-        corrections=corrections,
-    )

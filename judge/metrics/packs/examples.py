@@ -9,8 +9,10 @@ from typing import Any
 
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
+from judge.metrics.packs.conformity import Conformity
 from judge.metrics.packs.templates import InputName
 from judge.metrics.reply import extract_verdict
+from judge.metrics.structured import read_score
 
 MAX_EXAMPLES = 50
 """Every example is sent with every call."""
@@ -34,7 +36,11 @@ class Example:
 
 
 def read_examples(
-    given: Any, *, uses: frozenset[InputName], score_range: tuple[int, int] | None
+    given: Any,
+    *,
+    uses: frozenset[InputName],
+    score_range: tuple[int, int] | None,
+    conformity: Conformity | None = None,
 ) -> tuple[Example, ...]:
     """Check a pack's examples.
 
@@ -43,6 +49,7 @@ def read_examples(
             text as the judge should write it.
         uses: The texts that the templates put in; each example must have them, and no others.
         score_range: Where it is known, the reply's score must be in it.
+        conformity: Where there is a response schema, the reply must keep to it.
 
     Raises:
         PromptPackError: One of them cannot be used.
@@ -50,11 +57,15 @@ def read_examples(
     if not isinstance(given, list) or len(given) > MAX_EXAMPLES:
         count = f", got {len(given)}" if isinstance(given, list) else ""
         raise PromptPackError(f"examples must be a list of at most {MAX_EXAMPLES}{count}")
-    return tuple(_example(number, one, uses, score_range) for number, one in enumerate(given, 1))
+    return tuple(_example(number, one, uses, score_range, conformity) for number, one in enumerate(given, 1))
 
 
 def _example(
-    number: int, given: Any, uses: frozenset[InputName], score_range: tuple[int, int] | None
+    number: int,
+    given: Any,
+    uses: frozenset[InputName],
+    score_range: tuple[int, int] | None,
+    conformity: Conformity | None,
 ) -> Example:
     where = f"example {number}"
     if not isinstance(given, Mapping):
@@ -78,7 +89,7 @@ def _example(
             reference=texts.get("reference"),
             context=texts.get("context"),
         ),
-        _reply(where, given.get("reply"), score_range),
+        _reply(where, given.get("reply"), score_range, conformity),
     )
 
 
@@ -97,18 +108,19 @@ def _context(where: str, value: Any) -> dict[str, str]:
     return dict(pages)
 
 
-def _reply(where: str, value: Any, score_range: tuple[int, int] | None) -> str:
+def _reply(where: str, value: Any, score_range: tuple[int, int] | None, conformity: Conformity | None) -> str:
     try:
         reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-        score = extract_verdict(reply)["score"]
+        if score_range is None:
+            extract_verdict(reply)
+        else:
+            read_score(reply, low=score_range[0], high=score_range[1])
+        if conformity is not None:
+            conformity.check(reply)
     except (TypeError, ValueError, RecursionError, InvalidVerdictError) as error:
         raise PromptPackError(
             f'{where}: reply must be what the judge should say, with a "score", as in {{"score": 4}}: {error}'
         ) from error
-    if score_range is not None and (type(score) is not int or not score_range[0] <= score <= score_range[1]):
-        raise PromptPackError(
-            f"{where}: the reply's score must be a whole number from {score_range[0]} to {score_range[1]}, got {score!r:.60}"
-        )
     return reply.strip()
 
 

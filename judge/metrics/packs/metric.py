@@ -11,7 +11,8 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.prompting import schema_hash
-from judge.metrics.reply import extract_verdict
+from judge.metrics.scoring import is_forced
+from judge.metrics.structured import read_score
 from judge.text.index import is_blank
 from schemas import JudgeTask, QAEvent
 
@@ -22,8 +23,8 @@ MAX_VERDICT_BYTES = 64 * 1024
 class PackMetric:
     """Asks with a pack's prompts and takes the judge's own score.
 
-    The reply must hold a JSON object with an integer `score` in the range; it is published as it is. A response schema
-    of the pack is sent to the endpoint, which enforces it; here only the score is checked.
+    The reply must hold one JSON object with an integer `score` in the range, which keeps to the pack's response schema where
+    there is one; it is published as it is.
 
     Args:
         name: The metric's name.
@@ -64,7 +65,7 @@ class PackMetric:
     @property
     def scoring_version(self) -> str:
         """Version of how the score is read."""
-        return "pack-1"
+        return "pack-2"
 
     def select(self, event: QAEvent) -> Inputs:
         """Take the texts that the templates use; the others stay behind."""
@@ -93,20 +94,16 @@ class PackMetric:
         """Take the judge's verdict.
 
         Raises:
-            InvalidVerdictError: It has no whole number in the range as its score, or is too large.
+            InvalidVerdictError: It has no whole number in the range as its score, breaks the schema, or is too large.
         """
-        verdict = extract_verdict(reply)
-        score = verdict["score"]
-        if isinstance(score, float) and score.is_integer():
-            score = verdict["score"] = int(score)  # to JSON 4.0 and 4 are the same number
         low, high = self._score_range
-        if type(score) is not int or not low <= score <= high:
-            raise InvalidVerdictError(
-                f'"score" must be a whole number from {low} to {high}, got {score!r:.100}'
-            )
+        verdict = read_score(reply, low=low, high=high)
+        self._pack.check(reply)
+        if is_forced(verdict["score"], verdict.get("rationale")):
+            return UnscoredOutcome(reason="missing_input", verdict=verdict)
         size = len(orjson.dumps(verdict))
         if size > MAX_VERDICT_BYTES:
             raise InvalidVerdictError(
                 f"the verdict must be at most {MAX_VERDICT_BYTES} bytes, got {size}; shorten it"
             )
-        return ScoredOutcome(verdict=verdict, score=score)
+        return ScoredOutcome(verdict=verdict, score=verdict["score"])

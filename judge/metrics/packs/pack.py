@@ -11,8 +11,9 @@ same), `{{ item.reference }}`, `{{ item.context }}`.
 
 The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema` (a JSON
 Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply` to it): they go before
-the event as turns of their own, the user's last template filled in with the example's texts and then its reply. All other braces are text and stay. Texts are put in at once, so that what stands in an answer is
-never read as a placeholder.
+the event as turns of their own, the user's last template filled in with the example's texts and then its reply. A placeholder
+with an unknown name is an error; all other braces are text and stay, and doubled braces shield a name in YAML (`{{name}}`
+is sent as `{name}`). Texts are put in at once, so that what stands in an answer is never read as a placeholder.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import yaml
 from judge.chat import ChatMessage, ResponseSchema, Role
 from judge.errors import PromptPackError
 from judge.metric import Inputs
+from judge.metrics.packs.conformity import Conformity
 from judge.metrics.packs.encoding import decode
 from judge.metrics.packs.examples import Example, read_examples
 from judge.metrics.packs.options import PackOptions, read_options
@@ -71,6 +73,17 @@ class PromptPack:
     response_schema: ResponseSchema | None = None
     examples: tuple[Example, ...] = ()
     warnings: tuple[str, ...] = ()
+    conformity: Conformity | None = None
+    """Holds replies against the response schema, where there is one."""
+
+    def check(self, reply: str) -> None:
+        """Hold a judge's reply against the response schema, for no endpoint is sure to enforce it.
+
+        Raises:
+            InvalidVerdictError: It has no single verdict, or one that the schema forbids.
+        """
+        if self.conformity is not None:
+            self.conformity.check(reply)
 
     @property
     def hash(self) -> str:
@@ -109,8 +122,9 @@ class PromptPack:
 
 
 def render_context(context: Mapping[str, str]) -> str:
-    """Pages as a pack's prompt shows them: the page's name and a colon, then its text, with a blank line between."""
-    return "\n\n".join(f"{neutralize(name)}:\n{neutralize(text)}" for name, text in context.items())
+    """Pages as a pack's prompt shows them: a JSON object of texts by name, so that no text can pass for another page."""
+    pages = {neutralize(name): neutralize(text) for name, text in context.items()}
+    return json.dumps(pages, ensure_ascii=False, indent=1)
 
 
 def load_pack(path: Path) -> PromptPack:
@@ -176,14 +190,18 @@ def _pack(
         )
     if not any(role == "user" for role, _ in messages):
         raise PromptPackError("it has no user part; the answer to judge belongs into one")
+    conformity = None if options.response_schema is None else Conformity(options.response_schema)
     return PromptPack(
         name=options.name,
         messages=messages,
         uses=uses,
         score_range=options.score_range,
         response_schema=options.response_schema,
-        examples=read_examples(options.examples, uses=uses, score_range=options.score_range),
+        examples=read_examples(
+            options.examples, uses=uses, score_range=options.score_range, conformity=conformity
+        ),
         warnings=tuple(warnings),
+        conformity=conformity,
     )
 
 

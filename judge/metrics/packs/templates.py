@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,21 +45,40 @@ class Dialect:
     @property
     def listed(self) -> str:
         """All placeholders, for messages."""
-        return ", ".join(self.form % written for written in self.names if not written.startswith("sample."))
+        return ", ".join(self.form % written for written in self.names)
 
     def hint(self, parts: Iterable[tuple[Role, str]]) -> str:
         """What to do about a file without placeholders."""
-        other = YAML if self is MARKDOWN else MARKDOWN
         text = "\n".join(part for _, part in parts)
-        found = next((match for match in other.pattern.finditer(text) if match[1] in other.names), None)
+        found = None if self is YAML else re.search(r"\{(question|answer|reference|context)\}", text)
         if found is None:
             return f"put at least {self.spelling('answer')} into it"
-        return f"{found[0]} is the other dialect's: write {self.spelling(other.names[found[1]])} here"
+        return f"{found[0]} is the other dialect's: write {self.spelling(YAML.names[found[1]])} here"
+
+    def meant(self, written: str) -> InputName:
+        """The text that a name stands for.
+
+        Raises:
+            PromptPackError: It stands for none.
+        """
+        name = self.names.get(written)
+        if name is not None:
+            return name
+        other = YAML if self is MARKDOWN else MARKDOWN
+        if written in other.names:
+            hint = f", but the other dialect's: write {self.spelling(other.names[written])} here"
+        else:
+            close = difflib.get_close_matches(written, self.names, n=1)
+            hint = f"; did you mean {self.form % close[0]}?" if close else ""
+        shield = f"; double braces that are meant literally: {{{{{written[:60]}}}}}" if self is YAML else ""
+        raise PromptPackError(
+            f"the placeholder {self.form % written[:60]} is unknown{hint}; known are {self.listed}{shield}"
+        )
 
 
 MARKDOWN = Dialect(
     # The group takes whatever name stands there, so that unknown ones can be pointed out.
-    pattern=re.compile(r"\{\{[ \t]*((?:item|sample)\.[A-Za-z_][\w.]*)[ \t]*\}\}"),
+    pattern=re.compile(r"\{\{[ \t]*((?:item|sample)\.[^{}\n]{0,100}?|[A-Za-z_][\w.]*)[ \t]*\}\}"),
     names={
         "item.input": "question",
         "item.output_text": "answer",
@@ -69,9 +89,12 @@ MARKDOWN = Dialect(
     form="{{ %s }}",
 )
 YAML = Dialect(
-    # Doubled braces first: there the author shields them from being filled in.
+    # Doubled braces shield a name. An unknown one that a word or a sign of LaTeX touches is no placeholder.
     pattern=re.compile(
-        r"\{\{(?:question|answer|reference|context)\}\}|\{(question|answer|reference|context)\}"
+        r"\{\{[ \t]*(?P<shielded>[A-Za-z_]\w*)[ \t]*\}\}"
+        r"|\{\{[ \t]*((?:item|sample)\.[\w.]+)[ \t]*\}\}"
+        r"|\{[ \t]*(question|answer|reference|context)[ \t]*\}"
+        r"|(?<![\w\\^}])\{([A-Za-z_]\w*)\}"
     ),
     names={"question": "question", "answer": "answer", "reference": "reference", "context": "context"},
     form="{%s}",
@@ -87,26 +110,39 @@ _TITLE = re.compile(r"\s*(?:#{1,6}[^\n]*)?\s*")
 
 
 def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
-    """Take a template apart. Only known names become inputs; all other braces stay as they are."""
+    """Take a template apart. Only known names become inputs; all other braces stay as they are.
+
+    Raises:
+        PromptPackError: A placeholder's name is unknown.
+    """
     pieces: list[Piece] = []
     end = 0
     for match in dialect.pattern.finditer(text):
-        written = match[1]
-        name = None if written is None else dialect.names.get(written)
-        if name is None:
-            warnings.append(
-                f"{match[0]} is left as it is; known are {dialect.listed}"
-                if written is not None
-                else f"{match[0]} is left as it is, because its braces are doubled; write {match[0][1:-1]} to fill it in"
-            )
-            continue
-        if match.start() > end:
-            pieces.append(Piece(text[end : match.start()]))
-        pieces.append(Piece(name, name))
+        pieces.append(Piece(text[end : match.start()]))
+        written = match[match.lastindex or 0]
+        if match.lastgroup is None:
+            name = dialect.meant(written)
+            pieces.append(Piece(name, name))
+        else:
+            pieces.append(Piece(f"{{{written}}}"))
+            if written in dialect.names:
+                warnings.append(
+                    f"{match[0]} is not filled in, because its braces are doubled; write {match[0][1:-1]} to fill it in"
+                )
         end = match.end()
-    if end < len(text):
-        pieces.append(Piece(text[end:]))
-    return tuple(pieces)
+    pieces.append(Piece(text[end:]))
+    return _joined(pieces)
+
+
+def _joined(pieces: Iterable[Piece]) -> Template:
+    """Neighbouring words as one piece, so that the same prompts have the same pieces."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and not (piece.is_input or joined[-1].is_input):
+            joined[-1] = Piece(joined[-1].text + piece.text)
+        elif piece.is_input or piece.text:
+            joined.append(piece)
+    return tuple(joined)
 
 
 def split_front_matter(text: str) -> tuple[str | None, str]:

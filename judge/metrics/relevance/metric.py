@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash
+from judge.metrics.relevance.caps import caps_of_tags, lowered
 from judge.metrics.relevance.evidence import (
     CheckedClaim,
     RelevanceReply,
@@ -16,21 +16,17 @@ from judge.metrics.relevance.evidence import (
     unsupported_claim,
     verify_relevance,
 )
-from judge.metrics.relevance.support import Support
-from judge.metrics.reply import extract_verdict
+from judge.metrics.relevance.verbatim import own_verdict
 from judge.metrics.response_schemas import RELEVANCE_SCHEMA
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.metrics.structured import check_score, read_evidence
-from judge.text.index import TextIndex, is_blank
+from judge.text.index import is_blank
 from judge.text.quoting import quoted
-from judge.text.tags import Claim, cited_pages, page_key, page_number, tagged_claims, untagged_segments
-from judge.text.words import content_words
-from schemas import Correction, JudgeTask, QAEvent
+from judge.text.tags import Claim, cited_pages, page_key, page_number, tagged_claims
+from schemas import JudgeTask, QAEvent
 
 MAX_LISTED_MISSING = 200
 """Missing pages that the prompt names."""
-_CAP_WITH_FLAW = RELEVANCE_RANGE[1] - 1
-_MIN_CLAIM_WORDS = 3
 
 
 class Relevance:
@@ -115,7 +111,9 @@ class Relevance:
         pages = _cited_texts(task.answer, task.context or {})
         missing = [page for page in cited_pages(task.answer) if page not in pages]
         if self._mode == "verbatim":
-            return _own_verdict(task, reply, pages, missing)
+            if self._pack is not None:
+                self._pack.check(reply)
+            return own_verdict(task, reply, pages, missing)
         listed = read_evidence(RelevanceReply, reply, key="claims")
         claims, corrections = verify_relevance(
             listed.claims, answer=task.answer, pages=pages, question=task.question
@@ -130,8 +128,8 @@ class Relevance:
             evidence = {"claims": [], "justification": listed.justification}
             return UnscoredOutcome("no_claims", evidence=evidence, corrections=corrections)
         score = check_score(listed.score, low=RELEVANCE_RANGE[0], high=RELEVANCE_RANGE[1])
-        caps = [_cap_of_claims(claims), *_caps_of_tags(missing)]
-        return _scored(score, listed.justification, caps, evidence, corrections)
+        caps = [_cap_of_claims(claims), *caps_of_tags(missing)]
+        return lowered(score, listed.justification, caps, evidence, corrections)
 
     @property
     def _prompt(self) -> str:
@@ -177,91 +175,10 @@ def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome
     )
 
 
-def _own_verdict(
-    task: JudgeTask, reply: str, pages: Mapping[int, str], missing: Sequence[int]
-) -> ScoredOutcome | UnscoredOutcome:
-    """The judge's own verdict, lowered where the texts by themselves rule it out."""
-    verdict = extract_verdict(reply)
-    justification = verdict.get("justification")
-    if not isinstance(justification, str):
-        raise InvalidVerdictError("justification must be a string")
-    tagged = tagged_claims(task.answer)
-    if verdict["score"] is None and not tagged:
-        return UnscoredOutcome("no_claims", evidence={"justification": justification})
-    score = check_score(verdict["score"], low=RELEVANCE_RANGE[0], high=RELEVANCE_RANGE[1])
-    evidence = {"judge_score": score}
-    if not tagged:
-        caps = [(RELEVANCE_RANGE[0], "no claim of the answer cites a page")]
-        return _scored(score, justification, caps, evidence, ())
-    with_page = [claim for claim in tagged if any(page in pages for page in claim.pages)]
-    share = f"{len(tagged) - len(with_page)} of {len(tagged)} claims cite missing pages alone"
-    caps = [
-        (relevance_cap(upheld=len(with_page), total=len(tagged)), share),
-        *_caps_of_tags(missing),
-        *_caps_of_words(task, with_page, len(tagged), pages),
-    ]
-    untagged = [segment for segment in untagged_segments(task.answer) if _looks_like_claim(segment.text)]
-    if untagged:
-        caps.append((_CAP_WITH_FLAW, f"{quoted(untagged[0].text)} cites no page"))
-    return _scored(score, justification, caps, evidence, ())
-
-
-def _caps_of_words(
-    task: JudgeTask, claims: Sequence[Claim], total: int, pages: Mapping[int, str]
-) -> list[tuple[int, str]]:
-    """What the words allow, wherever on the pages the judge saw its claims supported."""
-    support = Support(task.question, task.answer)
-    indexes = {page: TextIndex(text) for page, text in pages.items()}
-    borne_out = sum(
-        support.may_bear_out(claim.text, {page: indexes[page] for page in claim.pages if page in indexes})
-        for claim in claims
-    )
-    caps = []
-    if borne_out < len(claims):
-        few = f"{len(claims) - borne_out} of {total} claims share too little with the pages they cite"
-        caps.append((relevance_cap(upheld=borne_out, total=total), few))
-    if not support.is_about((page, index, (0, len(index.text))) for page, index in indexes.items()):
-        caps.append((RELEVANCE_RANGE[0], "hardly a word of the question is in the answer or its pages"))
-    return caps
-
-
-def _looks_like_claim(text: str) -> bool:
-    """A guess that only keeps an answer from full marks: not a heading, an introduction or a question."""
-    return not text.startswith("#") and text[-1] not in ":?\uff1a\uff1f" and (
-        len(content_words(text)) >= _MIN_CLAIM_WORDS
-    )  # fmt: skip
-
-
 def _cap_of_claims(claims: Sequence[CheckedClaim]) -> tuple[int, str]:
     upheld = sum(claim.upheld for claim in claims)
     flawed = len(claims) - upheld
     return (
         relevance_cap(upheld=upheld, total=len(claims)),
         f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and supported by a cited page",
-    )
-
-
-def _caps_of_tags(missing: Sequence[int]) -> list[tuple[int, str]]:
-    return [(_CAP_WITH_FLAW, f"{told_pages(missing)} cited, but not in the context")] if missing else []
-
-
-def _scored(
-    score: int,
-    justification: str,
-    caps: Sequence[tuple[int, str]],
-    evidence: Any,
-    corrections: tuple[Correction, ...],
-) -> ScoredOutcome:
-    """The judge's score, lowered to the lowest cap and never raised."""
-    cap, reason = min(caps, key=lambda one: one[0])
-    if score > cap:
-        sentence = f"Lowered from {score} to {cap}: {reason}."
-        corrections += (Correction(kind="score_lowered", detail=sentence),)
-        justification = f"{justification.rstrip()} {sentence}".strip()
-        score = cap
-    return ScoredOutcome(
-        verdict={"score": score, "justification": justification},
-        score=score,
-        evidence=evidence,
-        corrections=corrections,
     )

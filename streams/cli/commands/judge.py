@@ -155,7 +155,7 @@ def _metric(call: _Call, settings: Settings | None, judge: JudgeSettings) -> Met
     from pydantic import ValidationError
 
     from streams.errors import SettingsError
-    from streams.judging.build import build_metric, guarded
+    from streams.judging.metrics import build_metric, guarded
     from streams.settings import BUILT_IN_METRICS, MetricSettings
 
     named = None if settings is None else settings.metrics.get(call.metric)
@@ -262,7 +262,7 @@ async def _write(
 
 @contextlib.asynccontextmanager
 async def _endpoints(call: _Call, settings: JudgeSettings) -> AsyncIterator[tuple[EndpointSettings, ...]]:
-    from streams.judging.build import judge_endpoints
+    from streams.judging.stack import judge_endpoints
 
     if call.config is not None and call.base_url is None:
         if call.model is not None:

@@ -27,8 +27,8 @@ import structlog
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from streams.errors import SettingsError
-from streams.kafka.access.errors import Explanation, KafkaAccessError, TokenError, explain
+from streams.errors import Explanation, KafkaAccessError, SettingsError, TokenError
+from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings, resolve_password
 from streams.settings.certificates import validity_of
 

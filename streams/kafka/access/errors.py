@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from collections.abc import Callable
+from typing import Any, Final
 
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
@@ -17,13 +16,16 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
-from streams.errors import StreamsError
+from streams.errors import (
+    Explanation,
+    KafkaAccessError,
+    LoginWantedError,
+    StreamsError,
+    TokenError,
+    WrongProtocolError,
+)
 from streams.settings import KafkaSettings
 from streams.text import printable
-
-Kind = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
-"""unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses one; login:
-SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
 
 MAX_QUOTE_CHARS: Final = 200
 _MAX_CHAIN: Final = 20
@@ -33,82 +35,6 @@ DENIED: Final = (
     TopicAuthorizationFailedError,
 )
 """What a client raises when a permission is missing: nothing goes on until somebody grants it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What is wrong between us and the broker.
-
-    Args:
-        kind: What it is about.
-        reason: What is wrong; a clause without a full stop. No secret is in it.
-        remedy: What to do; likewise.
-        lasting: Whether it stays so until somebody changes something. Otherwise it may pass while one waits.
-    """
-
-    kind: Kind
-    reason: str
-    remedy: str
-    lasting: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.reason}; {self.remedy}"
-
-
-class KafkaAccessError(StreamsError):
-    """The broker keeps us out, or from something we need, until somebody changes that.
-
-    Args:
-        explanation: What is wrong and what to do.
-    """
-
-    def __init__(self, explanation: Explanation) -> None:
-        super().__init__(str(explanation))
-        self.explanation = explanation
-
-
-class WrongProtocolError(StreamsError):
-    """A port was asked in both ways and speaks the other one.
-
-    Args:
-        server: Host and port.
-        speaks_tls: Whether it is TLS that it speaks.
-    """
-
-    def __init__(self, server: str, *, speaks_tls: bool) -> None:
-        super().__init__(f"{server} speaks {'TLS' if speaks_tls else 'plain text'}")
-        self.server = server
-        self.speaks_tls = speaks_tls
-
-
-class LoginWantedError(StreamsError):
-    """A listener asks for a login, and none is set.
-
-    Args:
-        server: Host and port.
-        mechanisms: What it offers, as far as it tells.
-    """
-
-    def __init__(self, server: str, mechanisms: Sequence[str]) -> None:
-        super().__init__(f"{server} asks for a login ({', '.join(mechanisms)})")
-        self.server = server
-        self.mechanisms = tuple(mechanisms)
-
-
-class TokenError(StreamsError):
-    """There is no token to log in with.
-
-    Args:
-        reason: What is wrong, without any secret.
-        remedy: What to do.
-        lasting: Whether it stays so until somebody changes something.
-    """
-
-    def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:
-        super().__init__(f"{reason}; {remedy}")
-        self.reason = reason
-        self.remedy = remedy
-        self.lasting = lasting
 
 
 def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:

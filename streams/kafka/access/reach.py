@@ -14,15 +14,10 @@ from aiokafka.errors import IllegalSaslStateError, KafkaError, UnsupportedSaslMe
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
+from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.connections import Connection, ended_certificate, open_connection
-from streams.kafka.access.errors import (
-    Explanation,
-    KafkaAccessError,
-    LoginWantedError,
-    WrongProtocolError,
-    explain,
-)
+from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 
 REACH_SECONDS: Final = 10.0

@@ -23,8 +23,7 @@ import aiohttp
 import structlog
 from aiokafka.abc import AbstractTokenProvider
 
-from streams.errors import SettingsError
-from streams.kafka.access.errors import TokenError
+from streams.errors import SettingsError, TokenError
 from streams.settings import OAuthSettings, SecuritySettings, resolve_client_secret, resolve_secret
 from streams.text import printable
 

@@ -19,9 +19,9 @@ from aiokafka.errors import (
     for_code,
 )
 
-from streams.errors import SettingsError, StreamsError
+from streams.errors import Explanation, KafkaAccessError, SettingsError, TopicsError
 from streams.kafka.access.access import client_options
-from streams.kafka.access.errors import Explanation, KafkaAccessError, explain
+from streams.kafka.access.errors import explain
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import find_problems
 from streams.kafka.topics.grants import Grant
@@ -35,10 +35,6 @@ CONNECT_SECONDS: Final = 60.0
 APPEAR_SECONDS: Final = 15.0
 TELL_SECONDS: Final = 10.0
 """How often the log says that the broker is still waited for."""
-
-
-class TopicsError(StreamsError):
-    """Topics are missing, or the broker does not say."""
 
 
 async def ensure_topics(

@@ -9,14 +9,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
+from streams.kafka.topics.flow import topic_uses
 from streams.settings import TopicSettings
 
 Resource = Literal["topic", "group", "cluster"]
 Operation = Literal["Read", "Write", "Create", "DescribeConfigs", "IdempotentWrite"]
 """Kafka takes Read and Write for Describe, too, so that is never granted by itself; and since 2.8 Write for IdempotentWrite."""
-Part = Literal["intake", "judge", "monitor"]
 
 CLUSTER: Final = "kafka-cluster"
 """The name that Kafka knows the cluster by as a resource."""
@@ -38,31 +38,17 @@ class Grant:
 
 
 def worker_grants(
-    topics: TopicSettings, metrics: Iterable[str], group_id: str, parts: Collection[str]
+    topics: TopicSettings, metrics: Iterable[str], group_id: str, agents: Collection[str]
 ) -> list[Grant]:
     """List what a worker needs.
 
     Args:
         topics: Names of topics.
         metrics: Names of metrics.
-        group_id: The consumer group of these parts.
-        parts: Which of intake, judge and monitor run in it.
+        group_id: The consumer group of these agents.
+        agents: Which agents run in it.
     """
-    tasks = [topics.task_topic(metric) for metric in metrics]
-    reads: dict[str, list[str]] = {"intake": [topics.events], "judge": tasks, "monitor": [topics.scores]}
-    writes = {
-        "intake": [*tasks, topics.dead_letters],
-        "judge": [topics.scores, topics.dead_letters],
-        "monitor": [topics.alerts],
-    }
-    chosen = [part for part in get_args(Part) if part in parts]
-    operations: dict[str, set[Operation]] = {}
-    for part in chosen:
-        for topic in reads[part]:
-            operations.setdefault(topic, set()).add("Read")
-        for topic in writes[part]:
-            operations.setdefault(topic, set()).add("Write")
-    named = [Grant("topic", topic, tuple(sorted(needed))) for topic, needed in operations.items()]
+    named = [Grant("topic", use.name, use.operations) for use in topic_uses(topics, metrics, agents)]
     return [*named, Grant("group", group_id, ("Read",))]
 
 

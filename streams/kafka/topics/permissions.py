@@ -15,16 +15,17 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from streams.kafka.access.errors import Explanation, KafkaAccessError, principal_of
+from streams.errors import Explanation, KafkaAccessError
+from streams.kafka.access.errors import principal_of
 from streams.kafka.topics.grants import Grant, Operation, commands
 from streams.kafka.topics.requests import TopicsWithRights
+from streams.kafka.topics.rights import Right, rights_of
 from streams.settings import KafkaSettings
 
-_BITS: Final[dict[Operation, int]] = {"Read": 3, "Write": 4}
-"""Kafka's numbers of the operations that are looked at: each is a bit of what a topic allows."""
+_RIGHTS: Final[dict[Operation, Right]] = {"Read": Right.READ, "Write": Right.WRITE}
+"""The operations that are looked at."""
 _RIGHTS_TOLD_SINCE: Final = 8
 """The version of the answer from which on it tells what is allowed."""
-_NOT_TOLD: Final = -(2**31)
 
 
 async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[Grant]:
@@ -61,13 +62,14 @@ async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[G
 
 
 def _missing(grant: Grant, code: int, operations: int) -> tuple[Operation, ...]:
-    looked_at = tuple(operation for operation in grant.operations if operation in _BITS)
+    looked_at = tuple(operation for operation in grant.operations if operation in _RIGHTS)
     error = for_code(code)
     if error is TopicAuthorizationFailedError:
         return looked_at
-    if error is UnknownTopicOrPartitionError or operations == _NOT_TOLD:
+    rights = rights_of(operations)
+    if error is UnknownTopicOrPartitionError or rights is None:
         return ()
-    return tuple(operation for operation in looked_at if not operations >> _BITS[operation] & 1)
+    return tuple(operation for operation in looked_at if _RIGHTS[operation] not in rights)
 
 
 async def refuse_denied(client: AIOKafkaClient, kafka: KafkaSettings, grants: Sequence[Grant]) -> None:

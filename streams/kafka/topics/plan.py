@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streams.kafka.topics.flow import AGENTS, AgentName, needed_topics
-from streams.settings import KafkaSettings, Settings
+from streams.kafka.topics.flow import AGENTS, AgentName, TopicKind, topic_uses
+from streams.settings import KafkaSettings, Settings, TopicSettings
 
 CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
@@ -71,31 +71,26 @@ def topics_tool(kafka: KafkaSettings) -> str:
 def plan_topics(settings: Settings, agents: Collection[AgentName] = AGENTS) -> list[WantedTopic]:
     """Say how the topics of these agents are created.
 
-    None is compacted: results and tasks of one event share a key, and compaction would keep one of them.
-
     Args:
         settings: The settings.
         agents: Whose topics.
     """
     topics = settings.topics
-    keep = topics.create_retention_hours
-    hours = {
-        topics.events: keep.events,
-        topics.scores: keep.scores,
-        topics.dead_letters: keep.dead_letters,
-        topics.alerts: keep.alerts,
-        **{topics.task_topic(metric): keep.tasks for metric in settings.metrics},
-    }
     safe = {IN_SYNC: "2"} if topics.create_replication_factor >= _ENOUGH_COPIES else {}
     return [
         WantedTopic(
-            name,
+            use.name,
             topics.create_partitions,
             topics.create_replication_factor,
-            {CLEANUP: "delete", RETENTION: str(hours[name] * _MILLISECONDS_AN_HOUR), **safe},
+            {CLEANUP: use.kind.cleanup, RETENTION: str(_retention_ms(topics, use.kind)), **safe},
         )
-        for name in needed_topics(settings, agents)
+        for use in topic_uses(topics, settings.metrics, agents)
     ]
+
+
+def _retention_ms(topics: TopicSettings, kind: TopicKind) -> int:
+    hours: int = getattr(topics.create_retention_hours, kind.field)
+    return hours * _MILLISECONDS_AN_HOUR
 
 
 def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from streams.monitoring.statistics.estimators import WeightedSums
@@ -41,6 +42,14 @@ class SlidingSums:
         """Give the sums over the window that ends now."""
         self._forget(self._number(now))
         return WeightedSums.merged(self._slices.values())
+
+    def dump(self) -> dict[str, list[float]]:
+        """The sums of each slice, by its number."""
+        return {str(number): sums.numbers for number, sums in self._slices.items()}
+
+    def load(self, slices: Mapping[str, Sequence[float]]) -> None:
+        """Continue from what `dump` gave."""
+        self._slices = {int(number): WeightedSums.from_numbers(sums) for number, sums in slices.items()}
 
     def _number(self, moment: datetime) -> int:
         return int(moment.timestamp() // self._slice_seconds)

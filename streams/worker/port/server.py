@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from judge.endpoint.hosts import is_loopback
-from streams.errors import StreamsError
+from streams.errors import PortError
 from streams.telemetry.exposition import content_type, expose
 from streams.worker.health import Health, Report
 from streams.worker.port.access import BasicAuth
@@ -41,10 +41,6 @@ _ASSETS: Final = {
     "/status.js": ("status.js", "text/javascript"),
     "/status.css": ("status.css", "text/css"),
 }
-
-
-class PortError(StreamsError):
-    """The port cannot be listened on."""
 
 
 class WebServer:

@@ -12,6 +12,8 @@ import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoint.openai_chat import OpenAIChat
+from judge.endpoint.request import RequestWriter
+from judge.endpoint.response_formats import ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,
@@ -80,13 +82,12 @@ async def test_without_a_schema_nothing_is_said_of_the_format() -> None:
     assert "response_format" not in fake.requests[0]
 
 
-async def test_openai_itself_is_given_max_completion_tokens() -> None:
+def test_openai_itself_is_given_max_completion_tokens() -> None:
     """Its newer models refuse max_tokens; a bound among the parameters is sent alone."""
-    chat = OpenAIChat(endpoint="e", model="m", api_key=KEY)
-    assert "max_completion_tokens" in json.loads(chat._body(ASK))
+    writer = RequestWriter(endpoint="e", model="m", host="api.openai.com")
+    assert "max_completion_tokens" in json.loads(writer.write(ASK, ResponseFormat.PLAIN))
     own = ChatRequest(messages=ASK.messages, parameters={"max_tokens": 5})
-    assert json.loads(chat._body(own)).get("max_completion_tokens") is None
-    await chat.close()
+    assert json.loads(writer.write(own, ResponseFormat.PLAIN)).get("max_completion_tokens") is None
 
 
 async def test_a_key_in_the_environment_is_not_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_waits_of_less_than_a_millisecond_end() -> None:
         chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
         endpoint = Endpoint(chat, requests_per_minute=120_000)
         pool = EndpointPool([endpoint], patience=Patience(timeout_seconds=DEADLINE_SECONDS))
-        judge = ReliableJudge({one.endpoint: Judge(METRIC, one) for one in pool.chats}, pool)
+        judge = ReliableJudge({chat.endpoint: Judge(METRIC, chat)}, pool)
         tasks = [make_task("tone", answer=f"Answer {number}.") for number in range(CALLS)]
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from generate.message_schemas import json_schema
 from judge.endpoint.completion import NoCompletionError, read_completion
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import EventError
@@ -26,7 +27,6 @@ from judge.text.redaction import KINDS, Redactor
 from judge.verdict.evaluator import Judge
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import RESULT, Failed, Scored
-from schemas.json_schema import json_schema
 from tests.judge.attacks.corpus import ATTACKS
 from tests.judge.built_tasks import task_for
 

@@ -29,15 +29,21 @@ JSON = st.recursive(
         ('{"score": 4}', 4),
         ('\ufeff{"score": 4}', 4),
         ('```json\n{"score": 3, "rationale": ["a {b} c"]}\n```', 3),
-        ('At first {"score": 1}, but on reflection:\n{"score": 2}\nThat is all.', 2),
+        ('It is {"score": 2}, as I said:\n{"score": 2}\nThat is all.', 2),
+        ('<think>Perhaps {"score": 1}, {"score": 3}.</think>\n{"score": 2}', 2),
+        ('<think>{"score": 2} it is', 2),
+        ("{'score': 4, 'why': \"it's\", 'ok': True, 'x': None,}", 4),
+        ('{score: 4, "parts": [1, 2,],}', 4),
+        ('{"score": 4, "why": "two\nlines"}', 4),
+        ('<tool_call>{"name": "verdict", "arguments": {"score": 4}}</tool_call>', 4),
+        ('{"score": 4, "score": 4}', 4),
         ('Thinking {about braces} and {"items": [{"score": 9}]}. {"score": 5}', 5),
         ('{"score": 4, "details": [{"score": 1}]} is my verdict', 4),
-        ('I write {"score": NaN} or rather {"score": 2}', 2),
         ("{" * 500 + '{"score": 0}', 0),
     ],
 )
-def test_the_last_outermost_object_with_a_score_is_the_verdict(reply: str, score: int) -> None:
-    """Fences, prose, earlier attempts and inner objects do not hide it."""
+def test_the_outermost_object_with_a_score_is_the_verdict(reply: str, score: int) -> None:
+    """Fences, prose, thoughts, inner objects and slips of the pen do not hide it."""
     assert extract_verdict(reply)["score"] == score
 
 
@@ -53,13 +59,19 @@ def test_the_last_outermost_object_with_a_score_is_the_verdict(reply: str, score
         ('{"score": 1e999}', "large"),
         ('so: {"score": 123456789012345678901234567890}', "64 bits"),
         ('{"score": 1, "x": ' + "[" * 100 + "]" * 100 + "}", "nested"),
-        ('{"score": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "no JSON object"),
-        ('{"score": ' + "1" * 10_000 + "}x", "no JSON object"),
-        ('{"score": 4', "no JSON object"),
+        ('{"score": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "cannot be read"),
+        ('{"score": 1, "x": ' + "[" * 40 + "]" * 40 + ",}", "nested too deeply"),
+        ('{"score": ' + "1" * 10_000 + "}x", "too large"),
+        ('{"score": 4', "cannot be read"),
+        ('At first {"score": 1}, but on reflection:\n{"score": 2}', "2 JSON objects .* that differ"),
+        ('I write {"score": NaN} or rather {"score": 2}', "NaN"),
+        ("{'score': NaN}", "NaN"),
+        ('{"score": 5, "score": 1}', "given twice"),
+        ('{"score": 4, "inner": {"score": 1}, oops}', "cannot be read"),
     ],
 )
 def test_rubbish_is_refused_with_a_reason(reply: str, word: str) -> None:
-    """The detail names what is wrong, so that a judge can mend it."""
+    """The detail names what is wrong, so that a judge can repair it."""
     with pytest.raises(InvalidVerdictError, match=word):
         extract_verdict(reply)
 
@@ -96,6 +108,6 @@ def test_any_text_gives_a_verdict_or_the_one_error(text: str) -> None:
 def test_what_was_written_as_json_is_read_back(extra: Any, before: str, after: str) -> None:
     """An object survives prose around it that does not swallow it."""
     verdict = {"score": 3, "extra": extra}
-    # A brace before it could open a larger object only together with a quote that closes: keep it to plain words.
-    text = before.replace('"', "'") + " " + json.dumps(verdict) + " " + after
+    # A brace and a quote before it would begin another object: keep it to plain words.
+    text = before.replace('"', "").replace("'", "") + " " + json.dumps(verdict) + " " + after
     assert extract_verdict(text) == verdict

@@ -60,7 +60,7 @@ async def judging(
     patience = Patience(timeout_seconds=5 * call_seconds, first_wait_seconds=0.02, longest_wait_seconds=0.5)
     pool = EndpointPool([Endpoint(chat, call_seconds=call_seconds) for chat in chats], patience=patience)
     try:
-        yield ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in pool.chats}, pool), pool
+        yield ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in chats}, pool), pool
     finally:
         pool.stop()
         for chat in chats:

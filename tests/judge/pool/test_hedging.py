@@ -11,7 +11,8 @@ from judge.chat import ChatReply, ChatRequest
 from judge.errors import EventError, JudgeUnavailableError
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.pool.hedging import HedgedChat
+from judge.pool.attempt import Attempt
+from judge.pool.hedging import ask_twice
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge, Result
 from judge.verdict.evaluator import Judge
@@ -74,8 +75,7 @@ def judged(
             chance=lambda: 1.0,
             clock=now,
         )
-        hedged = HedgedChat(pool.chats[0], after_seconds=AFTER_SECONDS)
-        judge = ReliableJudge({"primary": Judge(METRIC, hedged)}, pool)
+        judge = ReliableJudge({"primary": Judge(METRIC, server)}, pool, hedge_after_seconds=AFTER_SECONDS)
         began = now()
         results = await asyncio.gather(*(judge.judge(make_task("tone", answer=text)) for text in texts))
         over = now() - began
@@ -171,8 +171,8 @@ def test_a_verdict_given_up_leaves_no_slot_taken() -> None:
     async def scenario() -> None:
         server = Server((20.0, None))
         pool = EndpointPool([Endpoint(server)], clock=asyncio.get_running_loop().time)
-        hedged = HedgedChat(pool.chats[0], after_seconds=AFTER_SECONDS)
-        calling = asyncio.create_task(hedged.complete(ChatRequest(messages=())))
+        call = ask_twice(pool.chats[0], ChatRequest(messages=()), Attempt(), after_seconds=AFTER_SECONDS)
+        calling = asyncio.create_task(call)
         await asyncio.sleep(AFTER_SECONDS + 1)
         calling.cancel()
         await asyncio.wait({calling})

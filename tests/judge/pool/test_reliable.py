@@ -104,15 +104,16 @@ def pooled(
 ) -> tuple[ReliableJudge, EndpointPool, Notes]:
     """A judge over endpoints, without jitter, on the running loop's clock."""
     notes = Notes()
+    given = [one if isinstance(one, Endpoint) else Endpoint(one) for one in endpoints]
     pool = EndpointPool(
-        [one if isinstance(one, Endpoint) else Endpoint(one) for one in endpoints],
+        given,
         max_in_flight=max_in_flight,
         patience=Patience(**patience),
         observer=notes,
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in pool.chats}, pool), pool, notes
+    return ReliableJudge({one.chat.endpoint: Judge(METRIC, one.chat) for one in given}, pool), pool, notes
 
 
 async def judge_all(judge: ReliableJudge, texts: Sequence[str]) -> list[Result]:
@@ -550,7 +551,7 @@ def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
         assert server.in_flight == 0
         results = await judge_all(judge, ["a"] * 10)
         assert {result.status for result in results} == {"scored"}
-        assert [chat.waiting for chat in pool.chats] == [0]
+        assert [chat.admission.waiting for chat in pool.chats] == [0]
 
     run_virtually(scenario())
 
@@ -602,7 +603,7 @@ def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
         chance=lambda: 1.0,
         clock=asyncio.get_running_loop().time,
     )
-    return ReliableJudge({one.endpoint: Judge(METRIC, one, prices=PRICES) for one in pool.chats}, pool), notes
+    return ReliableJudge({one.endpoint: Judge(METRIC, one, prices=PRICES) for one in endpoints}, pool), notes
 
 
 def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:

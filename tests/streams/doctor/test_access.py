@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 from aiokafka.protocol.types import Int32, String
 
-from streams.doctor.access import judge_group, judge_hidden, judge_producer, judge_topic_rights
-from streams.doctor.facts import GroupView, Right, TopicView, rights_of
-from streams.doctor.needs import Need
+from streams.doctor.access import check_group, check_hidden, check_producer, check_topic_rights
+from streams.doctor.facts import GroupView, TopicView
+from streams.kafka.topics.flow import TOPICS, TopicUse
 from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights
+from streams.kafka.topics.rights import Right, rights_of
 from streams.settings import KafkaSettings
 
 KAFKA = KafkaSettings()
-NEEDS = {"in": Need(reads=True), "both": Need(reads=True, writes=True), "out": Need(writes=True)}
+NEEDS = {
+    "in": TopicUse("in", TOPICS[0], reads=True, writes=False),
+    "both": TopicUse("both", TOPICS[1], reads=True, writes=True),
+    "out": TopicUse("out", TOPICS[2], reads=False, writes=True),
+}
 READ, WRITE = Right.READ, Right.WRITE
 
 
@@ -33,7 +38,7 @@ def test_what_is_missing_is_named_with_its_command() -> None:
         TopicView("both", 0, rights=frozenset({READ})),
         TopicView("out", 0, rights=frozenset({READ, WRITE})),
     ]
-    found = judge_topic_rights(views, NEEDS, KAFKA)
+    found = check_topic_rights(views, NEEDS, KAFKA)
     assert [(one.subject, one.outcome) for one in found] == [
         ("in", "failed"),
         ("both", "failed"),
@@ -46,17 +51,17 @@ def test_what_is_missing_is_named_with_its_command() -> None:
 
 
 def test_what_the_broker_does_not_tell_is_not_claimed() -> None:
-    (found,) = judge_topic_rights([TopicView("in", 0), TopicView("out", 3)], NEEDS, KAFKA)
+    (found,) = check_topic_rights([TopicView("in", 0), TopicView("out", 3)], NEEDS, KAFKA)
     assert found.outcome == "not tried"
     assert "does not tell rights" in found.detail
 
 
 def test_the_producer() -> None:
-    assert judge_producer(0, KAFKA).outcome == "ok"
-    refused = judge_producer(31, KAFKA)
+    assert check_producer(0, KAFKA).outcome == "ok"
+    refused = check_producer(31, KAFKA)
     assert (refused.outcome, refused.may_pass) == ("failed", False)
     assert "IdempotentWrite" in refused.remedy
-    assert judge_producer(14, KAFKA).may_pass
+    assert check_producer(14, KAFKA).may_pass
 
 
 @pytest.mark.parametrize(
@@ -74,14 +79,14 @@ def test_the_producer() -> None:
     ],
 )  # fmt: skip
 def test_the_group(group: GroupView, outcome: str, words: str) -> None:
-    (found,) = judge_group("g", group, KAFKA)
+    (found,) = check_group("g", group, KAFKA)
     assert (found.subject, found.outcome) == ("group g", outcome)
     assert words in found.detail
     assert bool(found.remedy) == (outcome == "failed")
 
 
 def test_settings_that_are_kept_back() -> None:
-    found = judge_hidden({"t": "TopicAuthorizationFailedError", "": "x"}, KAFKA)
+    found = check_hidden({"t": "TopicAuthorizationFailedError", "": "x"}, KAFKA)
     assert [(one.subject, one.outcome) for one in found] == [("t", "warning"), ("broker", "warning")]
     assert "--operation DescribeConfigs --topic t" in found[0].remedy
 

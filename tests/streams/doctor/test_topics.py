@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from streams.doctor.facts import Partition, TopicView
-from streams.doctor.needs import Need, topic_needs
-from streams.doctor.topics import Expected, acl_command, judge_topic, largest_record, split_problem
-from streams.kafka.topics.flow import AgentName
+from streams.doctor.topics import Expected, acl_command, check_topic, largest_record, split_problem
+from streams.kafka.topics.flow import TOPICS, TopicUse
 from streams.settings import KafkaSettings, Settings
 
-READ, TASKS, WRITTEN = Need(reads=True), Need(reads=True, writes=True, is_tasks=True), Need(writes=True)
+_EVENTS, _TASKS, _, _SCORES = TOPICS[:4]
+READ = TopicUse("qa.scores", _SCORES, reads=True, writes=False)
+TASKS = TopicUse("judge.tasks.coverage", _TASKS, reads=True, writes=True)
+WRITTEN = TopicUse("qa.scores", _SCORES, reads=False, writes=True)
 SOUND = {
     "cleanup.policy": "delete",
     "max.message.bytes": "4194304",
@@ -30,10 +32,15 @@ def topic(
 
 
 def judged(
-    view: TopicView, need: Need = TASKS, *, workers: int = 1, events_bytes: int | None = None, **shown: str
+    view: TopicView,
+    need: TopicUse = TASKS,
+    *,
+    workers: int = 1,
+    events_bytes: int | None = None,
+    **shown: str,
 ) -> list[tuple[str, str, bool]]:
     settings = SOUND | {name.replace("_", "."): value for name, value in shown.items()}
-    found = judge_topic(view, settings, need, Expected(Settings(), workers, events_bytes))
+    found = check_topic(view, settings, need, Expected(Settings(), workers, events_bytes))
     assert {one.check for one in found} == {"topics"}
     assert {one.subject for one in found} == {"t"}
     assert all(one.remedy for one in found if one.outcome != "ok")
@@ -49,7 +56,7 @@ def test_a_sound_topic_is_one_line() -> None:
         )
     ]
     # What the broker does not show is neither told nor held against it.
-    assert judge_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
+    assert check_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
     assert "kept for ever" in judged(topic(), retention_ms="-1")[0][1]
 
 
@@ -72,7 +79,7 @@ def test_a_sound_topic_is_one_line() -> None:
     ],
 )  # fmt: skip
 def test_each_fault_is_named(
-    view: TopicView, need: Need, more: dict[str, Any], outcome: str, words: str, may_pass: bool
+    view: TopicView, need: TopicUse, more: dict[str, Any], outcome: str, words: str, may_pass: bool
 ) -> None:
     """One finding each, with a remedy; what may pass by waiting is told from what does not."""
     ((found, detail, passes),) = judged(view, need, **more)
@@ -91,36 +98,17 @@ def test_what_does_not_matter_for_a_topic_is_not_held_against_it() -> None:
 def test_topics_that_cannot_be_used() -> None:
     """Missing, hidden, in trouble."""
     missing = TopicView("qa.events", 3)
-    (found,) = judge_topic(missing, None, READ, Expected(Settings(), 1))
+    (found,) = check_topic(missing, None, READ, Expected(Settings(), 1))
     assert (found.outcome, found.detail, found.may_pass) == ("failed", "is not there", True)
     assert "--create --topic qa.events --partitions 4" in found.remedy
     settings = Settings.model_validate({"topics": {"create": True}})
-    (found,) = judge_topic(missing, None, READ, Expected(settings, 1))
+    (found,) = check_topic(missing, None, READ, Expected(settings, 1))
     assert (found.outcome, found.detail) == ("ok", "is not there; a worker creates it with 4 partitions")
-    (found,) = judge_topic(TopicView("t", 29), None, READ, Expected(Settings(), 1))
+    (found,) = check_topic(TopicView("t", 29), None, READ, Expected(Settings(), 1))
     assert "may not even see it" in found.detail
     assert found.remedy.endswith("--operation Read --topic t")
-    (found,) = judge_topic(TopicView("t", 5), None, READ, Expected(Settings(), 1))
+    (found,) = check_topic(TopicView("t", 5), None, READ, Expected(Settings(), 1))
     assert (found.detail, found.may_pass) == ("cannot be used: LeaderNotAvailableError", True)
-
-
-def test_what_agents_do_with_topics() -> None:
-    """A topic that all agents together read and write is both; apart each has its own."""
-    settings = Settings.model_validate({"metrics": {"coverage": {}}})
-    tasks = "judge.tasks.coverage"
-    assert topic_needs(settings, ("intake", "judge", "monitor")) == {
-        "qa.events": Need(reads=True),
-        tasks: Need(reads=True, writes=True, is_tasks=True),
-        "qa.dead-letters": Need(writes=True),
-        "qa.scores": Need(reads=True, writes=True),
-        "qa.alerts": Need(writes=True),
-    }
-    judge: tuple[AgentName, ...] = ("judge",)
-    assert topic_needs(settings, judge) == {
-        tasks: Need(reads=True, is_tasks=True),
-        "qa.scores": Need(writes=True),
-        "qa.dead-letters": Need(writes=True),
-    }
 
 
 def test_commands_that_grant() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from schemas import Evaluator, JudgeCall, JudgeTask, Sampling, Scored, Source, Times
 from streams.judging.agent import JudgeAgent
+from streams.judging.budget import BudgetLimits
+from streams.judging.spending import Spending
 from streams.kafka.output import Output
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,7 +65,9 @@ class _Output:
 async def test_a_task_becomes_a_result() -> None:
     """The one that the metric's judge gives."""
     output = _Output()
-    agent = JudgeAgent(judges={"tone": _Judge()}, output=cast("Output", output))
+    agent = JudgeAgent(
+        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits())
+    )
     await agent.handle(cast("Any", _Record()), "tone")
     assert [result.result_id for result in output.results] == [_TASK.result_id]
     assert output.letters == []
@@ -81,7 +85,9 @@ async def test_a_task_becomes_a_result() -> None:
 async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | None, detail: str) -> None:
     """The reason names fields, never what stood in them."""
     output = _Output()
-    agent = JudgeAgent(judges={"tone": _Judge()}, output=cast("Output", output))
+    agent = JudgeAgent(
+        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits())
+    )
     await agent.handle(cast("Any", _Record(value)), "tone")
     ((reason, said),) = output.letters
     assert reason == "invalid_task"

@@ -17,8 +17,9 @@ from faust.exceptions import ProducerSendError
 from prometheus_client import CollectorRegistry
 
 from schemas import DeadLetter
+from streams.errors import TooLargeError
 from streams.kafka import output as module
-from streams.kafka.output import CUT_VALUE_BYTES, Output, TooLargeError, moment
+from streams.kafka.output import CUT_VALUE_BYTES, Output, moment
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
 

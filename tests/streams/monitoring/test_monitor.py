@@ -12,7 +12,8 @@ from streams.monitoring.snapshot import SeriesSnapshot
 from tests.streams.randomness import seeded
 from tests.streams.results import START, at, failed, scored, unscored
 
-PLAIN = MonitorConfig(labels=(), baseline_samples=20)
+PLAIN = MonitorConfig(labels=(), baseline_samples=20, shares={"relevance": (), "coverage": ()})
+"""The mean alone."""
 
 
 def feed(monitor: Monitor, results: Iterable[Scored | Unscored | Failed]) -> list[Alert]:
@@ -40,9 +41,9 @@ def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
     alerts = feed(monitor, [scored(n, 3 - n % 3) for n in range(90, 150)])
     (alert,) = alerts
     assert (alert.kind, alert.metric, alert.labels, alert.model) == ("drop", "relevance", {}, "judge-1")
-    # The first 20 hold 14 fives and 6 fours: 94 / 20.
-    assert alert.baseline.mean == pytest.approx(4.7)
-    assert alert.baseline.count == 20
+    # The latest look was at 80, which hold 54 fives and 26 fours: 374 / 80.
+    assert alert.baseline.mean == pytest.approx(4.675)
+    assert alert.baseline.count == 80
     # The 4 of second 89 is below what is tolerated too, so it may be taken for the first of the bad ones.
     assert at(85) <= alert.started_at <= at(90)
     assert alert.raised_at < at(105)
@@ -50,10 +51,10 @@ def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
     assert 1.5 < alert.current.mean < 3
     assert alert.current.low < alert.current.mean < alert.current.high
     assert alert.statistic >= alert.threshold == 20_000
-    assert alert.detector == "shiryaev-roberts-e/1"
+    assert alert.detector == "shiryaev-roberts-e/2"
     current = alert.current
     assert alert.summary == (
-        f"relevance of all answers fell from 4.70 to {current.mean:.2f} (95% interval {current.low:.2f}-"
+        f"relevance of all answers fell from 4.67 to {current.mean:.2f} (95% interval {current.low:.2f}-"
         f"{current.high:.2f}, {current.count} judged answers) since about 14:01 UTC; judge model judge-1"
     )
     # The ones since are the events 92, 95, 98, ..., the twos 91, 94, 97, ...: the lowest first, then the latest.
@@ -76,14 +77,14 @@ def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -
     monitor = Monitor(PLAIN)
     feed(monitor, calm(40))
     (drop,) = feed(monitor, [scored(n, 1) for n in range(40, 70)])
-    assert only(monitor).state == "dropped"
-    assert only(monitor).dropped_at == drop.started_at == at(40)
+    assert only(monitor).mean.state == "dropped"
+    assert only(monitor).mean.dropped_at == drop.started_at == at(40)
     assert feed(monitor, calm(10, first=70)) == []
     (recovered,) = feed(monitor, calm(300, first=80))
     assert (recovered.kind, recovered.started_at) == ("recovered", at(40))
     assert recovered.summary.startswith("relevance of all answers is back from its drop: 4.6")
-    assert "since about 14:01 UTC, 4.70 before the drop; judge model judge-1" in recovered.summary
-    assert (only(monitor).state, only(monitor).dropped_at) == ("watching", None)
+    assert "since about 14:01 UTC, 4.67 before the drop; judge model judge-1" in recovered.summary
+    assert (only(monitor).mean.state, only(monitor).mean.dropped_at) == ("watching", None)
     (again,) = feed(monitor, [scored(n, 1) for n in range(380, 410)])
     assert (again.kind, again.started_at) == ("drop", at(380))
 
@@ -93,7 +94,7 @@ def test_scores_around_the_limit_do_not_flap() -> None:
     random = seeded(4)
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     feed(monitor, [scored(n, 1) for n in range(50)])
-    assert only(monitor).state == "dropped"
+    assert only(monitor).mean.state == "dropped"
     kinds = [
         alert.kind for alert in feed(monitor, (scored(n, random.choice([3, 5])) for n in range(50, 5050)))
     ]
@@ -127,10 +128,10 @@ def test_each_label_value_is_watched_and_named() -> None:
     assert {"app": "support"} in labels
     assert {"app": "search"} not in labels
     assert {"app": "docs"} not in labels
-    support = alerts[labels.index({"app": "support"})]
+    support = next(one for one in alerts if one.labels == {"app": "support"} and one.measure == "mean")
     assert support.summary.startswith("relevance of app=support fell from 4.5")
-    # The allowed rate is shared by the whole traffic and the two label names.
-    assert support.threshold == 60_000
+    # The allowed rate is shared by the whole traffic and the two label names, and by mean, share and mix of each.
+    assert support.threshold == 20_000 * 3 * 3
     assert {series.labels for series in monitor.snapshot(at(0)).series} == {
         (),
         *((("app", app),) for app in apps),
@@ -164,8 +165,8 @@ def test_no_data_is_no_number() -> None:
     monitor = Monitor(PLAIN)
     feed(monitor, [failed(0)])
     series = only(monitor)
-    assert (series.overall, series.window, series.recent, series.baseline) == (None, None, None, None)
-    assert (series.state, series.statistic) == ("learning", 0)
+    assert (series.overall, series.window, series.recent, series.mean.baseline) == (None, None, None, None)
+    assert (series.mean.state, series.mean.statistic) == ("learning", 0)
     feed(monitor, [scored(1, 4)])
     assert only(monitor, at(1)).window is not None
     assert only(monitor, at(3700)).window is None
@@ -308,22 +309,24 @@ def test_yesterdays_start_has_its_date() -> None:
 
 
 def test_a_series_at_the_bottom_has_nothing_to_fall_to() -> None:
-    """All ones from the start: learned as normal, watched, never called."""
+    """All ones from the start: the series says that it cannot see a fall, and never calls one."""
     monitor = Monitor(PLAIN)
     assert feed(monitor, [scored(n, 1) for n in range(300)]) == []
-    assert (only(monitor).state, only(monitor).statistic, only(monitor).tolerated_mean) == ("watching", 0, 1)
+    mean = only(monitor).mean
+    assert (mean.state, mean.statistic, mean.tolerated) == ("learning", 0, None)
 
 
 def test_an_uncertain_baseline_tolerates_more() -> None:
-    """Ones and fives in turn: the mean of 3 is known to about a point, and so much is tolerated, not 0.25."""
+    """Ones and fives in turn: the mean of 3 is known to about a point, and so much is tolerated, not 0.08."""
     monitor = Monitor(PLAIN)
     feed(monitor, [scored(n, 1 + 4 * (n % 2)) for n in range(20)])
-    tolerated = only(monitor).tolerated_mean
+    tolerated = only(monitor).mean.tolerated
     assert tolerated is not None
     assert tolerated < 2
     sure = Monitor(MonitorConfig(labels=(), baseline_samples=1000))
     feed(sure, [scored(n, 5) for n in range(1000)])
-    assert only(sure).tolerated_mean == pytest.approx(4.75)
+    # 0.1 points on a scale five wide are 0.08 on one of four.
+    assert only(sure).mean.tolerated == pytest.approx(4.92)
 
 
 def test_an_alert_and_a_snapshot_hold_what_the_schema_demands() -> None:
@@ -351,7 +354,10 @@ def test_a_time_without_offset_is_refused() -> None:
         ({"score_ranges": {"tone": (5, 1)}}, "score_ranges.tone must rise"),
         ({"targets": {"tone": 3.0}}, "targets.tone needs a range"),
         ({"targets": {"relevance": 5.0}}, "targets.relevance must be inside the scale 1 to 5"),
-        ({"smallest_probability": 0.0}, "smallest_probability must be above 0"),
+        ({"min_share_rise": 1.0}, "min_share_rise must be above 0 and below 1"),
+        ({"shares": {"tone": (1.0,)}}, "shares.tone needs a range"),
+        ({"shares": {"relevance": (5.0,)}}, "shares.relevance must be at least 1 and below 5"),
+        ({"shares": {"relevance": (2.0, 2.0)}}, "shares.relevance must differ"),
     ],
 )
 def test_a_configuration_out_of_range_is_refused(values: dict[str, Any], message: str) -> None:

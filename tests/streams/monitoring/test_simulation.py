@@ -10,7 +10,8 @@ import pytest
 
 from schemas import Alert
 from streams.monitoring.monitor import Monitor, MonitorConfig
-from streams.monitoring.series import Change, Sample, Series
+from streams.monitoring.series import Series
+from streams.monitoring.watch import Change, Sample
 from tests.streams.randomness import seeded
 from tests.streams.results import START, scored
 
@@ -31,8 +32,7 @@ def run_series(
     series = Series(MonitorConfig().rules(metric))
     for n in range(length):
         score = random.choice(good if n < length // 2 else bad)
-        change = series.add(Sample(f"e{n}", score, 1.0, START), START)
-        if change is not None:
+        for change in series.add(Sample(f"e{n}", score, 1.0, START), START):
             return change, n
     return None, length
 
@@ -45,16 +45,16 @@ def run_series(
 def test_a_drop_half_way_is_called_soon_and_never_before(
     metric: str, good: list[int], bad: list[int], length: int
 ) -> None:
-    """Of 300 runs, at least 99% call it within 25 judged answers, and at most 1% call anything earlier."""
+    """Of 100 runs, at least 99 call it within 25 judged answers, and at most 1 calls anything earlier."""
     delays = []
     early = 0
-    for seed in range(300):
+    for seed in range(100):
         change, last = run_series(good, bad, metric=metric, length=length, random=seeded(seed))
         early += last < length // 2
         if change is not None and last >= length // 2:
             delays.append(last - length // 2 + 1)
-    assert early <= 3
-    assert sum(delay <= LONGEST_DELAY for delay in delays) >= 297
+    assert early <= 1
+    assert sum(delay <= LONGEST_DELAY for delay in delays) >= 99
     assert sorted(delays)[len(delays) // 2] <= 20
 
 
@@ -75,12 +75,12 @@ def test_a_run_as_in_the_demo_through_the_whole_monitor() -> None:
                 alerts += [(n, alert) for alert in monitor.observe(result, result.times.occurred_at)]
         assert all(n >= 200 for n, _ in alerts)
         assert all(alert.kind == "drop" for _, alert in alerts)
-        overall = {alert.metric: (n, alert) for n, alert in alerts if not alert.labels}
+        overall = {one.metric: (n, one) for n, one in alerts if not one.labels and one.measure == "mean"}
         assert set(overall) == {"relevance", "coverage"}
         for n, alert in overall.values():
             assert n < 200 + LONGEST_DELAY
             # It began at 200, and a few scores before may look like its begin.
-            assert abs(alert.started_at - (START + timedelta(seconds=200))) <= timedelta(seconds=6)
+            assert abs(alert.started_at - (START + timedelta(seconds=200))) <= timedelta(seconds=8)
 
 
 def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
@@ -98,18 +98,18 @@ def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
 
 
 def test_a_long_calm_run_stays_within_the_bound() -> None:
-    """50,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in 20,000."""
+    """30,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in 20,000."""
     random = seeded(1)
-    monitor = Monitor(MonitorConfig(labels=("app",), smallest_probability=0.25))
+    monitor = Monitor(MonitorConfig(labels=("app",)))
     probabilities = {"support": 1.0, "search": 0.5, "docs": 0.25}
     drops = 0
-    for n, (app, score) in enumerate(bursts(50_000, random)):
+    for n, (app, score) in enumerate(bursts(30_000, random)):
         if random.random() < probabilities[app]:
             result = scored(n, score, labels={"app": app}, probability=probabilities[app])
             alerts = monitor.observe(result, result.times.occurred_at)
             drops += sum(alert.kind == "drop" for alert in alerts)
     judged = next(s.scored for s in monitor.snapshot(START).series if not s.labels)
-    assert judged > 25_000
+    assert judged > 15_000
     assert drops <= judged / 20_000
 
 
@@ -124,7 +124,7 @@ def test_learned_baselines_rarely_break_the_bound() -> None:
         random = seeded(seed)
         series = Series(config.rules("coverage"))
         for n in range(560):
-            change = series.add(Sample(f"e{n}", random.choice(GOOD_COVERAGE), 1.0, START), START)
-            drops += change is not None and change.kind == "drop"
+            changes = series.add(Sample(f"e{n}", random.choice(GOOD_COVERAGE), 1.0, START), START)
+            drops += sum(change.kind == "drop" for change in changes)
     # 100 * 500 / 1000 = 50 would be allowed.
     assert drops <= 5

@@ -87,7 +87,7 @@ def test_examples_change_the_hash_and_only_they() -> None:
         ([{"question": "q", "answer": "a"}], "reply must be"),
         ([{"question": "q", "answer": "a", "reply": "good"}], "reply must be"),
         ([{"question": "q", "answer": "a", "reply": {"score": 9}}], "from 1 to 5, got 9"),
-        ([{"question": "q", "answer": "a", "reply": {"score": True}}], "from 1 to 5, got True"),
+        ([{"question": "q", "answer": "a", "reply": {"score": True}}], "from 1 to 5, got true"),
     ],
 )  # fmt: skip
 def test_an_example_that_cannot_be_used_is_an_error(examples: Any, told: str) -> None:
@@ -106,8 +106,19 @@ def test_an_example_has_pages() -> None:
         user="{answer} {context}",
     )
     assert [message.content for message in pack.render(INPUTS)[1:4:2]] == [
-        "a Page-7:\nseven",
-        "a Page-1:\none",
+        'a {\n "Page-7": "seven"\n}',
+        'a {\n "Page-1": "one"\n}',
     ]
     with pytest.raises(PromptPackError, match="context must be a mapping"):
         _pack([{"answer": "a", "context": [1], "reply": {"score": 1}}], user="{answer} {context}")
+
+
+def test_an_examples_reply_keeps_to_the_schema() -> None:
+    """The judge would learn to break it."""
+    schema = {
+        "type": "object",
+        "properties": {"score": {"type": "integer"}, "why": {"type": "string"}},
+        "required": ["score", "why"],
+    }
+    with pytest.raises(PromptPackError, match="'why' is a required property"):
+        _pack([{"question": "q", "answer": "a", "reply": {"score": 1}}], response_schema=schema)

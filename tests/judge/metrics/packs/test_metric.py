@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.judge.built_tasks import task_for
 
 PACK = parse_pack(
     b"""
-response_schema: {type: object, properties: {score: {type: integer}}, required: [score], additionalProperties: false}
+response_schema: {type: object, properties: {score: {type: integer}, why: {type: array}}, required: [score]}
 messages:
   - {role: system, content: Rate it.}
   - {role: user, content: "{question} / {answer} / {context}"}
@@ -30,7 +31,7 @@ def test_the_pack_is_filled_in_and_its_schema_sent() -> None:
     assert task.reference is None
     request = METRIC.prepare(task)
     assert isinstance(request, ChatRequest)
-    assert [message.content for message in request.messages] == ["Rate it.", "q / a / Page-1:\nx"]
+    assert [message.content for message in request.messages] == ["Rate it.", 'q / a / {\n "Page-1": "x"\n}']
     assert request.response_schema is PACK.response_schema
     assert METRIC.mode == "verbatim"
     assert len(METRIC.prompt_hash) == len(METRIC.schema_hash) == 12
@@ -54,7 +55,38 @@ def test_the_judges_verdict_is_taken_as_it_is() -> None:
     assert type(outcome.verdict["score"]) is int
 
 
-@pytest.mark.parametrize("score", [0, 6, 4.5, "4", True, None, [4], -1, 1e300])
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ('{"score": 5, "why": "fine"}', "why: 'fine' is not of type 'array'"),
+        ('{"score": 5, "why": {"a": 1}}', "is not of type 'array'"),
+    ],
+)
+def test_the_response_schema_is_checked(reply: str, told: str) -> None:
+    """No endpoint is sure to enforce it; the detail says where it is broken, and a quoted 5 does not break it."""
+    with pytest.raises(InvalidVerdictError, match=re.escape(told)):
+        METRIC.interpret(task_for(METRIC), reply)
+    assert METRIC.interpret(task_for(METRIC), '{"score": "5", "why": []}').score == 5  # type: ignore[union-attr]  # scored
+
+
+@pytest.mark.parametrize("written", ["5", "5.0", '"5"', '" 5.00 "', "5e0"])
+def test_five_is_five_however_it_is_written(written: str) -> None:
+    """Published as the integer."""
+    outcome = METRIC.interpret(task_for(METRIC), f'{{"score": {written}}}')
+    assert outcome == ScoredOutcome(verdict={"score": 5}, score=5)
+
+
+def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:
+    """Whatever metric it is said for."""
+    metric = PackMetric("cover", PACK, score_range=(0, 5))
+    verdict = {"score": 0, "rationale": ["Fact: Evaluation not possible due to missing input.", "Score: 0"]}
+    outcome = metric.interpret(task_for(metric), json.dumps(verdict))
+    assert outcome == UnscoredOutcome("missing_input", verdict=verdict)
+    scored = metric.interpret(task_for(metric), '{"score": 0, "rationale": ["Nothing is covered."]}')
+    assert isinstance(scored, ScoredOutcome)
+
+
+@pytest.mark.parametrize("score", [0, 6, 4.5, "four", "4/5", "4,0", "٤", True, None, [4], -1, 1e300])
 def test_a_score_that_is_none_is_refused(score: object) -> None:
     """The detail says what it must be."""
     with pytest.raises(InvalidVerdictError, match="whole number from 1 to 5"):
@@ -64,4 +96,4 @@ def test_a_score_that_is_none_is_refused(score: object) -> None:
 def test_a_verdict_has_a_bounded_size() -> None:
     """It goes into a record as it is."""
     with pytest.raises(InvalidVerdictError, match="at most 65536 bytes"):
-        METRIC.interpret(task_for(METRIC), json.dumps({"score": 1, "why": "x" * MAX_VERDICT_BYTES}))
+        METRIC.interpret(task_for(METRIC), json.dumps({"score": 1, "more": "x" * MAX_VERDICT_BYTES}))

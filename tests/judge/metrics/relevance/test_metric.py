@@ -272,11 +272,17 @@ def test_a_judge_that_lists_nothing_finds_every_tagged_claim_added() -> None:
     assert _kinds(outcome) == ["claim_not_listed"] * 3 + ["score_lowered"]
 
 
-@pytest.mark.parametrize("score", [0, 6, -1, 10**30, 4.5, "5", None, True])
+@pytest.mark.parametrize("score", [0, 6, -1, 10**30, 4.5, "five", "4/5", None, True])
 def test_a_score_out_of_its_range_is_invalid(score: Any) -> None:
     """The error says what to mend."""
     with pytest.raises(InvalidVerdictError, match=r"score|integer"):
         _outcome(_reply(TALL, PARIS, BUILT, score=score))
+
+
+@pytest.mark.parametrize("score", [4.0, "4", " 4.0 "])
+def test_a_whole_number_is_one_however_it_is_written(score: Any) -> None:
+    """Models quote numbers, and write decimals."""
+    assert _judge(_reply(TALL, PARIS, BUILT, score=score)).score == 4
 
 
 @pytest.mark.parametrize(
@@ -477,7 +483,7 @@ def test_no_claims_can_be_said() -> None:
     outcome = _verbatim(None, answer="I cannot answer that.")
     assert isinstance(outcome, UnscoredOutcome)
     assert outcome.reason == "no_claims"
-    with pytest.raises(InvalidVerdictError, match="integer from 1 to 5"):
+    with pytest.raises(InvalidVerdictError, match="whole number from 1 to 5"):
         _verbatim(None)
 
 
@@ -510,6 +516,9 @@ def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -
 class _Pack:
     hash = "abcdefabcdef"
     response_schema: ResponseSchema | None = ResponseSchema("verdict", {"type": "object"})
+
+    def check(self, reply: str) -> None:
+        """Nothing to check."""
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
         return (ChatMessage("user", f"{inputs.question}|{inputs.answer}|{inputs.context}"),)

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from streams.errors import SettingsError
-from streams.kafka.access.errors import TokenError
+from streams.errors import SettingsError, TokenError
 from streams.kafka.access.tokens import ClientCredentialsTokens, FileTokens, MskTokens, expiry_of, open_tokens
 from streams.settings import OAuthSettings, SecuritySettings
 from tests.loopback import on_loopback

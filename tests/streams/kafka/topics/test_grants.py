@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from streams.kafka.topics.flow import AGENTS, group_of, needed_topics
+from streams.kafka.topics.flow import AGENTS, group_of, topic_uses
 from streams.kafka.topics.grants import (
     Grant,
     checking_grants,
@@ -60,7 +60,7 @@ def test_the_documentation_shows_what_is_granted_in_the_tests(
 def test_every_needed_topic_has_a_grant(parts: tuple[str, ...]) -> None:
     agents = [agent for agent in AGENTS if agent in (parts or AGENTS)]
     topics = {grant.name for grant in grants_of(*parts) if grant.resource == "topic"}
-    assert topics == set(needed_topics(SETTINGS, agents))
+    assert topics == {use.name for use in topic_uses(SETTINGS.topics, SETTINGS.metrics, agents)}
 
 
 def test_names_are_quoted_for_the_shell() -> None:

@@ -18,11 +18,11 @@ from prometheus_client import CollectorRegistry, Counter
 from structlog.testing import capture_logs
 
 from judge.endpoint.hosts import is_loopback
-from streams.errors import SettingsError
+from streams.errors import PortError, SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.worker.health import Health
 from streams.worker.port.access import BasicAuth, open_access, server_tls
-from streams.worker.port.server import PortError, WebServer
+from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority
 
 PATHS = ("/", "/status.js", "/status.css", "/status.json", "/metrics", "/healthz", "/readyz")

@@ -1,0 +1,1 @@
+"""The Grafana dashboards, as Python; their JSON stands in `helm/files/dashboards/`."""

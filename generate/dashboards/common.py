@@ -1,0 +1,251 @@
+"""What the dashboards share: variables, links between them, and pieces of PromQL. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from generate.dashboards.grafana import DATASOURCE, Json
+
+QUALITY_UID: Final = "judgestream-quality"
+PIPELINE_UID: Final = "judgestream-pipeline"
+JUDGE_UID: Final = "judgestream-judge"
+
+TITLES: Final = {
+    QUALITY_UID: "judgestream / Quality",
+    PIPELINE_UID: "judgestream / Pipeline",
+    JUDGE_UID: "judgestream / Judge",
+}
+
+RUNBOOKS: Final = "https://judgestream.example/docs/alerts.md"
+"""Default of the variable `runbooks`: a stand-in, since every installation keeps its runbooks elsewhere."""
+
+WORKER: Final = 'job=~"$job", instance=~"$instance"'
+"""Picks the workers."""
+METRIC: Final = f'{WORKER}, metric=~"$metric"'
+"""Picks the metrics that are judged."""
+EVENTS: Final = 'job=~"$job", metric=~"$metric", app=~"$app", model=~"$model"'
+"""Picks by the labels of events. A label that the settings do not name matches "All"."""
+ENDPOINT: Final = f'{WORKER}, endpoint=~"$endpoint"'
+"""Picks the judge's endpoints."""
+
+WINDOW: Final = "$__rate_interval"
+
+ALERTS: Final = 'ALERTS{alertname=~"Judgestream.+", job=~"$job"'
+"""Prometheus' own record of alerts; the brace stays open for more."""
+
+
+def datasource() -> Json:
+    """Let the reader choose the Prometheus."""
+    return {
+        "name": "datasource",
+        "label": "Data source",
+        "description": "The Prometheus that scrapes the workers.",
+        "type": "datasource",
+        "query": "prometheus",
+        "regex": "",
+        "hide": 0,
+        "multi": False,
+        "includeAll": False,
+        "refresh": 1,
+        "skipUrlSync": False,
+        "options": [],
+        "current": {"selected": True, "text": "default", "value": "default"},
+    }
+
+
+def label_variable(name: str, label: str, query: str, description: str) -> Json:
+    """A variable with the values that a label has, "All" first.
+
+    All is the expression `.*`, which fits series without the label, too.
+
+    Args:
+        name: Of the variable.
+        label: Shown beside it.
+        query: `label_values(...)`.
+        description: Shown as a tooltip.
+    """
+    return {
+        "name": name,
+        "label": label,
+        "description": description,
+        "type": "query",
+        "datasource": DATASOURCE,
+        "query": {"query": query, "refId": f"variable-{name}"},
+        "regex": "",
+        "hide": 0,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "refresh": 2,  # with the time range: labels come and go
+        "sort": 1,
+        "skipUrlSync": False,
+        "options": [],
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+    }
+
+
+def choice(name: str, label: str, values: tuple[str, ...], default: str, description: str) -> Json:
+    """A variable with fixed values, one of which is chosen."""
+    return {
+        "name": name,
+        "label": label,
+        "description": description,
+        "type": "custom",
+        "query": ",".join(values),
+        "hide": 0,
+        "multi": False,
+        "includeAll": False,
+        "skipUrlSync": False,
+        "options": [{"selected": value == default, "text": value, "value": value} for value in values],
+        "current": {"selected": True, "text": default, "value": default},
+    }
+
+
+def runbooks() -> Json:
+    """Where docs/alerts.md is read: a text that an installation may change."""
+    return {
+        "name": "runbooks",
+        "label": "Runbooks",
+        "description": "Address of docs/alerts.md; change it where you keep a copy.",
+        "type": "textbox",
+        "query": RUNBOOKS,
+        "hide": 2,  # neither label nor box: it may be given in the address
+        "skipUrlSync": False,
+        "options": [{"selected": True, "text": RUNBOOKS, "value": RUNBOOKS}],
+        "current": {"selected": True, "text": RUNBOOKS, "value": RUNBOOKS},
+    }
+
+
+def workers() -> list[Json]:
+    """The variables `job` and `instance`."""
+    return [
+        label_variable(
+            "job",
+            "Job",
+            "label_values(judgestream_consumer_lag_records, job)",
+            "Scrape job of the workers: an installation each.",
+        ),
+        label_variable(
+            "instance",
+            "Worker",
+            'label_values(judgestream_consumer_lag_records{job=~"$job"}, instance)',
+            "One worker or all.",
+        ),
+    ]
+
+
+def metrics() -> Json:
+    """The variable `metric`."""
+    return label_variable(
+        "metric",
+        "Metric",
+        'label_values(judgestream_results_total{job=~"$job"}, metric)',
+        "What is judged: coverage, relevance, and those of prompt packs.",
+    )
+
+
+def event_labels() -> list[Json]:
+    """The variables `app` and `model`: empty where telemetry.labels does not name them, and then without effect."""
+    family = 'judgestream_results_total{job=~"$job", metric=~"$metric"}'
+    return [
+        label_variable(
+            "app", "App", f"label_values({family}, app)", "Event label app; needs it in telemetry.labels."
+        ),
+        label_variable(
+            "model",
+            "Model",
+            f"label_values({family}, model)",
+            "Event label model: what wrote the answer, not what judged it; needs it in telemetry.labels.",
+        ),
+    ]
+
+
+def endpoints() -> Json:
+    """The variable `endpoint`."""
+    return label_variable(
+        "endpoint",
+        "Endpoint",
+        'label_values(judgestream_judge_call_seconds_count{job=~"$job"}, endpoint)',
+        "Name of a judge endpoint, as in judge.endpoints.",
+    )
+
+
+def links(own: str) -> list[Json]:
+    """Links to the other dashboards, with time range and variables, and to the runbooks."""
+    common: dict[str, Any] = {"tags": [], "asDropdown": False, "type": "link"}
+    others = [
+        common
+        | {
+            "title": title.rpartition(" / ")[2],
+            "url": f"/d/{uid}",
+            "icon": "dashboard",
+            "tooltip": f"To {title}, at the same time",
+            "targetBlank": False,
+            "includeVars": True,
+            "keepTime": True,
+        }
+        for uid, title in TITLES.items()
+        if uid != own
+    ]
+    runbook = common | {
+        "title": "Runbooks",
+        "url": "${runbooks}",
+        "icon": "doc",
+        "tooltip": "What each alert means and what to do",
+        "targetBlank": True,
+        "includeVars": False,
+        "keepTime": False,
+    }
+    return [*others, runbook]
+
+
+def annotation(name: str, color: str, expr: str, title: str, tags: str) -> Json:
+    """Marks on all graphs where an expression has a value.
+
+    Args:
+        name: Shown at the switch.
+        color: Of the marks.
+        expr: PromQL.
+        title: Of a mark, with `{{label}}`.
+        tags: Labels shown with it, separated by commas.
+    """
+    return {
+        "name": name,
+        "datasource": DATASOURCE,
+        "enable": True,
+        "hide": False,
+        "iconColor": color,
+        "expr": expr,
+        "step": "60s",
+        "titleFormat": title,
+        "textFormat": "",
+        "tagKeys": tags,
+        "useValueForTime": False,
+    }
+
+
+def rate(name: str, by: str, selector: str) -> str:
+    """Events a second, summed by labels."""
+    return f"sum by ({by}) (rate({name}{{{selector}}}[{WINDOW}]))"
+
+
+def marks() -> list[Json]:
+    """Marks of what explains a step in a graph: a new evaluator, and alerts."""
+    seen = 'max_over_time(judgestream_evaluator_info{job=~"$job"}[1d] offset 2m)'
+    return [
+        annotation(
+            "Evaluator changes",
+            "purple",
+            'group by (metric, fingerprint, model) (judgestream_evaluator_info{job=~"$job"}) '
+            f"unless on (metric, fingerprint) group by (metric, fingerprint) ({seen})",
+            "{{metric}}: a new evaluator judges",
+            "fingerprint,model",
+        ),
+        annotation(
+            "Alerts",
+            "red",
+            f'group by (alertname, metric, slice) ({ALERTS}, alertstate="firing"}})',
+            "{{alertname}}",
+            "metric,slice",
+        ),
+    ]

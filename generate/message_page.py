@@ -1,0 +1,91 @@
+"""The reference of what travels on topics, from the message schemas and the table of topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from generate.json_words import kind_of
+from generate.message_schemas import EXAMPLES, MESSAGES, json_schema
+from generate.places import DOCS
+from generate.tables import table
+from streams.kafka.topics.flow import TOPICS
+from streams.settings import TopicSettings
+
+_INTRODUCTION: Final = """\
+# Messages and topics
+
+<!-- Made by `python -m generate --write` from schemas/ and streams/kafka/topics/flow.py; changes here are lost. -->
+
+Every message is one JSON object with a `schema_version`. The JSON Schemas stand in `schemas/json/`, with valid and invalid
+examples in `schemas/examples/`. A field that a reader does not know is to be ignored: new optional fields come with any version.
+
+## Topics
+"""
+
+
+def page() -> str:
+    """Write the whole page."""
+    names = TopicSettings()
+    rows = [
+        (
+            f"`{(kind.names(names, ['<metric>']))[0]}`",
+            f"[{kind.message}](#{kind.message})",
+            ", ".join(kind.writers) or ("producers" if kind.field == "events" else ""),
+            ", ".join(kind.readers),
+            kind.cleanup,
+        )
+        for kind in TOPICS
+    ]
+    parts = [
+        _INTRODUCTION,
+        table(("topic (default name)", "message", "written by", "read by", "cleanup"), rows),
+    ]
+    for name in MESSAGES:
+        schema = json_schema(name)
+        parts.append(f"## {name}\n")
+        for title, model in _models(schema):
+            if title:
+                parts.append(f"### {name}: {title}\n")
+            if model.get("description"):
+                parts.append(f"{model['description']}\n")
+            required = set(model.get("required", ()))
+            fields = [
+                (
+                    f"`{field}`" + ("" if field in required else " (optional)"),
+                    kind_of(schema, node),
+                    _described(schema, node),
+                )
+                for field, node in model.get("properties", {}).items()
+            ]
+            parts.append(table(("field", "value", "meaning"), fields))
+        example = min((EXAMPLES / name / "valid").glob("*.json"), key=lambda file: file.stat().st_size)
+        text = json.dumps(json.loads(example.read_text(encoding="utf-8")), indent=2, ensure_ascii=False)
+        parts.append(f"```json\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+def files() -> Mapping[Path, str]:
+    """What is committed, by its path."""
+    return {DOCS / "messages.md": page()}
+
+
+def _models(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The models of a message: one, or one a kind."""
+    kinds = schema.get("oneOf")
+    if kinds is None:
+        return [("", schema)]
+    return [(_name(kind["$ref"]), schema["$defs"][_name(kind["$ref"])]) for kind in kinds]
+
+
+def _name(reference: str) -> str:
+    return reference.rpartition("/")[2]
+
+
+def _described(schema: dict[str, Any], node: dict[str, Any]) -> str:
+    own = node.get("description", "")
+    if own or "$ref" not in node:
+        return str(own)
+    return str(schema["$defs"][_name(node["$ref"])].get("description", ""))

@@ -1,0 +1,76 @@
+"""The JSON Schemas of all messages, from the models.
+
+They stand in `schemas/json/`. `python -m generate --release` copies them to `schemas/released/`, against which later
+changes are checked for compatibility.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from generate.places import ROOT
+from schemas.alert import Alert
+from schemas.dead_letter import DeadLetter
+from schemas.event import QAEvent
+from schemas.result import RESULT
+from schemas.task import JudgeTask
+from schemas.verdict import CoverageVerdict, RelevanceVerdict
+
+FOLDER: Final = ROOT / "schemas" / "json"
+RELEASED: Final = ROOT / "schemas" / "released"
+EXAMPLES: Final = ROOT / "schemas" / "examples"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+MESSAGES: Mapping[str, TypeAdapter[Any]] = {
+    "qa_event": TypeAdapter(QAEvent),
+    "judge_task": TypeAdapter(JudgeTask),
+    "result": RESULT,
+    "dead_letter": TypeAdapter(DeadLetter),
+    "alert": TypeAdapter(Alert),
+    "coverage_verdict": TypeAdapter(CoverageVerdict),
+    "relevance_verdict": TypeAdapter(RelevanceVerdict),
+}
+"""By the name that the schema's file and its folder of examples have."""
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    """Generate the published JSON Schema (draft 2020-12) of a message.
+
+    It says what a producer may send (QAEvent) or what a consumer may rely on (all others).
+
+    Args:
+        name: A key of `MESSAGES`.
+    """
+    schema = accepted_schema(name) if name == "qa_event" else MESSAGES[name].json_schema(mode="serialization")
+    return {"$schema": DIALECT, "$id": f"urn:judgestream:{name}:1", **schema}
+
+
+def accepted_schema(name: str) -> dict[str, Any]:
+    """Generate the JSON Schema of what the model reads, which may be wider than what it writes."""
+    return MESSAGES[name].json_schema(mode="validation")
+
+
+def path(name: str, folder: Path = FOLDER) -> Path:
+    """Where the committed schema of a message stands."""
+    return folder / f"{name}.v1.schema.json"
+
+
+def render(schema: Mapping[str, Any]) -> str:
+    """Put a schema in the form in which it is committed."""
+    return json.dumps(schema, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def files() -> Mapping[Path, str]:
+    """What is committed, by its path."""
+    return {path(name): render(json_schema(name)) for name in MESSAGES}
+
+
+def release() -> None:
+    """Take the current schemas as released: later changes are checked against them."""
+    for name in MESSAGES:
+        path(name, RELEASED).write_text(render(json_schema(name)), encoding="utf-8")

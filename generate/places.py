@@ -1,0 +1,9 @@
+"""Where the repository is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+DOCS: Final = ROOT / "docs"

@@ -1,0 +1,176 @@
+"""The reference of all settings, from the models: every field with its type, default and meaning, and examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from generate.json_words import kind_of, resolve
+from generate.places import DOCS
+from generate.tables import table
+from streams.settings import Settings, settings_schema
+
+EXAMPLES: Final[Mapping[str, str]] = {
+    "kafka": """\
+kafka:
+  bootstrap_servers: "kafka-0:9092,kafka-1:9092"
+  group_id: judgestream
+  security: {protocol: SASL_SSL, mechanism: SCRAM-SHA-512, username: judgestream, password_env: KAFKA_PASSWORD}
+""",
+    "topics": """\
+topics:
+  events: support.answers
+  create: true
+  create_replication_factor: 3
+  create_retention_hours: {events: 72}
+""",
+    "ingest": """\
+ingest:
+  mapping:
+    event_id: id
+    question: request.prompt
+    answer: response.text
+    labels.tenant: meta.customer
+""",
+    "sampling": """\
+sampling:
+  default_rate: 0.05
+  rules:
+    - {name: gold, when: {tenant: gold}, rate: 1.0}
+""",
+    "metrics": """\
+metrics:
+  coverage: {when: {has: [reference]}}
+  relevance: {when: {has: [context]}, rate: 0.5}
+""",
+    "judge": """\
+judge:
+  endpoints:
+    - {name: primary, base_url: "https://llm.example.com/v1", model: gpt-4.1-mini, api_key_env: JUDGE_API_KEY}
+  max_in_flight: 64
+  timeout_seconds: 30
+  budget: {usd_per_day: 25, when_spent: defer}
+""",
+    "monitor": """\
+monitor:
+  labels: [app, model]
+  targets: {relevance: 4.0}
+""",
+    "telemetry": """\
+telemetry:
+  host: 0.0.0.0
+  port: 8080
+  labels: [app, model]
+""",
+}
+"""By section: a file that a test reads as settings."""
+
+_INTRODUCTION: Final = """\
+# Settings
+
+<!-- Made by `python -m generate --write` from streams/settings; changes here are lost. -->
+
+One YAML file holds all settings. `judgestream config check FILE` checks it, `config show FILE` prints what is in force, and
+`config schema` prints the JSON Schema for an editor.
+
+- A variable `JUDGESTREAM_<SECTION>__<FIELD>` overrides the file: `JUDGESTREAM_SAMPLING__DEFAULT_RATE=0.1`.
+- A name that does not exist is an error that suggests the right one.
+- Secrets come from environment variables or files that the settings name, and are never printed.
+- A relative path counts from the folder of the settings file.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One field as the page shows it.
+
+    Args:
+        path: Dotted path from the section's name.
+        kind: What may stand there.
+        default: JSON, or "required".
+        description: What it is.
+    """
+
+    path: str
+    kind: str
+    default: str
+    description: str
+
+
+def page() -> str:
+    """Write the whole page."""
+    schema = settings_schema()
+    parts = [_INTRODUCTION]
+    for section, field in schema["properties"].items():
+        parts.append(f"## {section}\n")
+        described = resolve(schema, field).get("description", "")
+        if described:
+            parts.append(f"{described}\n")
+        if section in EXAMPLES:
+            parts.append(f"```yaml\n{EXAMPLES[section]}```\n")
+        rows = list(rows_of(schema, section, field))
+        parts.append(
+            table(
+                ("setting", "value", "default", "meaning"),
+                [(f"`{row.path}`", row.kind, f"`{row.default}`", row.description) for row in rows],
+            )
+        )
+    return "\n".join(parts)
+
+
+def files() -> Mapping[Path, str]:
+    """What is committed, by its path."""
+    return {DOCS / "settings.md": page()}
+
+
+def example(section: str) -> Any:
+    """Read the example of a section as settings; the other sections have their defaults."""
+    return Settings.model_validate(yaml.safe_load(EXAMPLES[section]))
+
+
+def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterator[Row]:
+    """List the fields of a section and of the sections within, by dotted path."""
+    node = resolve(schema, field)
+    inner = _section_of(schema, node)
+    if inner is None:
+        return
+    suffix, model = inner
+    for name, child in model.get("properties", {}).items():
+        here = f"{path}{suffix}.{name}"
+        resolved = resolve(schema, child)
+        nested = _section_of(schema, resolved)
+        if nested is not None and nested[0] == "":
+            yield from rows_of(schema, here, child)
+            continue
+        default = (
+            "required"
+            if name in model.get("required", ())
+            else json.dumps(child.get("default"), ensure_ascii=False)
+        )
+        description = child.get("description") or resolved.get("description", "")
+        yield Row(here, kind_of(schema, resolved), default, description)
+        if nested is not None:
+            yield from rows_of(schema, here, child)
+
+
+def _section_of(schema: dict[str, Any], node: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Find the model within a node: itself, what a list holds, what a mapping holds, or one of its alternatives."""
+    node = resolve(schema, node)
+    if "properties" in node:
+        return "", node
+    if isinstance(node.get("items"), dict):
+        found = _section_of(schema, node["items"])
+        return None if found is None else (f"[]{found[0]}", found[1])
+    if isinstance(node.get("additionalProperties"), dict):
+        found = _section_of(schema, node["additionalProperties"])
+        return None if found is None else (f".<name>{found[0]}", found[1])
+    for one in node.get("anyOf", ()):
+        found = _section_of(schema, one)
+        if found is not None:
+            return found
+    return None

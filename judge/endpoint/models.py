@@ -1,0 +1,63 @@
+"""Which models an endpoint serves: `GET /models`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from judge.endpoint.hosts import is_loopback
+
+MAX_LIST_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """What an endpoint answered.
+
+    Args:
+        status: The HTTP status.
+        names: The models; None where the reply lists none (many gateways have no list, and some keys may not see it).
+        date: The `Date` header, where the reply does not come from a cache.
+    """
+
+    status: int
+    names: tuple[str, ...] | None
+    date: str | None = None
+
+
+async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) -> ModelList:
+    """Ask an endpoint for its models. Redirects are not followed.
+
+    Args:
+        base_url: Up to and with `/v1`.
+        api_key: Sent as the bearer token; empty for none.
+        timeout_seconds: Bound on the whole call.
+
+    Raises:
+        aiohttp.ClientError: The connection failed or broke off.
+        OSError: Likewise.
+        TimeoutError: No answer in time.
+    """
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+    async with (
+        asyncio.timeout(timeout_seconds),
+        # No proxy of the environment leads to this machine itself.
+        aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(base_url).hostname or "")) as session,
+        session.get(f"{base_url}/models", headers=headers, allow_redirects=False) as answer,
+    ):
+        body = await answer.content.read(MAX_LIST_BYTES)
+        date = None if "Age" in answer.headers else answer.headers.get("Date")
+        return ModelList(answer.status, _names(body) if answer.status == 200 else None, date)
+
+
+def _names(body: bytes) -> tuple[str, ...] | None:
+    try:
+        listed: Any = orjson.loads(body)["data"]
+        return tuple(str(one["id"]) for one in listed)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None

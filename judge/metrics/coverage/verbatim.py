@@ -1,0 +1,138 @@
+"""A coverage judge's own verdict: its counts are read, checked and scored by the metric's formula."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from judge.errors import InvalidVerdictError
+from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.coverage.bounds import Counts, lowered_counts
+from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, CoverageScore, coverage_score, is_forced
+from judge.metrics.structured import read_score
+from schemas import Correction, JudgeTask
+
+_KIND = re.compile(r"\W*(fact|conclusion|term|organi[sz]ation)\w*", re.IGNORECASE)
+_COUNTS = re.compile(r"(?<![\d.,-])(\d{1,6})\s*(?:out\s+of|of|/)\s*(\d{1,6})(?![\d.,]*\d)")
+_ORGANIZATION = re.compile(
+    r"\W{0,6}(?P<not>not\s+|mis-?|un-?)?match(?:ed)?\b(?P<rest>.*)", re.IGNORECASE | re.DOTALL
+)
+_BOTH = re.compile(r"[\s,;]*(?:or\b|/|\|)", re.IGNORECASE)
+_FORM = (
+    '"Fact: 2 of 3 facts correctly matched.", "Conclusion: 0 of 0 conclusions correctly matched.", '
+    '"Terminology: 1 of 1 terms correctly matched.", "Organization: matched" (or "Organization: mismatched")'
+)
+
+
+def own_verdict(task: JudgeTask, reply: str) -> Outcome:
+    """Turn the judge's own verdict into one that follows from its counts.
+
+    Counts that contradict the score are sent back once; where they still do, the score is what the counts give. The forced
+    zero for missing input is no score: it becomes `Unscored`.
+
+    Args:
+        task: The task, with a reference.
+        reply: The reply as the judge wrote it.
+
+    Raises:
+        InvalidVerdictError: There is no single verdict, or its counts cannot be read; the detail says what to repair.
+    """
+    low, high = COVERAGE_RANGE
+    verdict = read_score(reply, low=low, high=high)
+    claimed = verdict["score"]
+    if is_forced(claimed, verdict.get("rationale")):
+        return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
+    lines = _lines(verdict.get("rationale"))
+    said = read_counts(lines)
+    own = _score(said)
+    counts, lowered = lowered_counts(task, said)
+    score = _score(counts)
+    objection = None
+    if own.score != claimed:
+        objection = (
+            f"the score is {claimed}, but the counts of the rationale give {own.exact_text}, rounded {own.score}, by the formula; "
+            "count once more and compute the score from the counts"
+        )
+    if score.score != claimed:
+        detail = f"the judge said {claimed}; its {'lowered' if lowered else 'own'} counts give {score.exact_text}, rounded {score.score}"
+        lowered = (*lowered, Correction(kind="score_recomputed", detail=detail))
+    return scored(score, {"score": claimed, "rationale": lines}, lowered, objection)
+
+
+def read_counts(lines: Sequence[str]) -> Counts:
+    """Read the counts of a rationale.
+
+    Args:
+        lines: The rationale's lines, in any order, among them one each for facts, conclusions, terms and organization.
+
+    Raises:
+        InvalidVerdictError: One is missing, says two things, or more is matched than there is.
+    """
+    found: dict[str, set[tuple[int, int]]] = {"fact": set(), "conclusion": set(), "term": set()}
+    organization: set[bool | None] = set()
+    for line in lines:
+        kind = _KIND.match(line)
+        if kind is None:
+            continue
+        name = kind[1].lower()
+        if name in found:
+            found[name].update((int(matched), int(total)) for matched, total in _COUNTS.findall(line))
+        else:
+            organization.add(_alike(line[kind.end() :]))
+    counts: dict[str, tuple[int, int]] = {}
+    for name, pairs in found.items():
+        if len(pairs) != 1:
+            raise _unreadable(f"{len(pairs)} counts of {name}s" if pairs else f"no count of {name}s")
+        counts[name] = next(iter(pairs))
+        if counts[name][0] > counts[name][1]:
+            raise _unreadable(f"{counts[name][0]} of {counts[name][1]} {name}s")
+    similar = organization.pop() if len(organization) == 1 else None
+    if similar is None:
+        raise _unreadable("no organization, or both matched and mismatched")
+    return Counts(counts["fact"], counts["conclusion"], counts["term"], similar)
+
+
+def scored(
+    score: CoverageScore, evidence: Any, corrections: tuple[Correction, ...], objection: str | None = None
+) -> ScoredOutcome:
+    """The outcome of a coverage score."""
+    return ScoredOutcome(
+        verdict=score.verdict(),
+        score=score.score,
+        score_exact=score.exact_text,
+        evidence=evidence,
+        corrections=corrections,
+        objection=objection,
+    )
+
+
+def _score(counts: Counts) -> CoverageScore:
+    return coverage_score(
+        facts=counts.facts,
+        conclusions=counts.conclusions,
+        terms=counts.terms,
+        organization=counts.organization,
+    )
+
+
+def _alike(said: str) -> bool | None:
+    """Whether a line says matched or mismatched; None where it says neither or both."""
+    match = _ORGANIZATION.match(said)
+    if match is None or _BOTH.match(match["rest"]) or "match" in match["rest"].lower():
+        return None
+    return match["not"] is None
+
+
+def _unreadable(problem: str) -> InvalidVerdictError:
+    return InvalidVerdictError(
+        f"the rationale has {problem}; it must be a list of five strings: {_FORM}, and the score"
+    )
+
+
+def _lines(rationale: Any) -> list[str]:
+    if isinstance(rationale, str):
+        return [line for line in rationale.splitlines() if line.strip()]
+    if isinstance(rationale, list) and all(isinstance(line, str) for line in rationale):
+        return rationale
+    raise InvalidVerdictError("rationale must be a list of five strings")

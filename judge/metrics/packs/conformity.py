@@ -1,0 +1,50 @@
+"""Holding a judge's reply against a pack's response schema."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from judge.chat import ResponseSchema
+from judge.errors import InvalidVerdictError, PromptPackError
+from judge.metrics.reply import extract_verdict
+from judge.metrics.structured import with_whole_score
+
+MAX_TOLD = 3
+"""Breaches that one error names."""
+
+
+class Conformity:
+    """Checks verdicts by a JSON Schema (Draft 2020-12), for not every endpoint enforces what it is sent.
+
+    Args:
+        schema: The schema.
+
+    Raises:
+        PromptPackError: It is no JSON Schema.
+    """
+
+    def __init__(self, schema: ResponseSchema) -> None:
+        # Here, because it takes long to import, and most workers have no such pack.
+        from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+
+        try:
+            Draft202012Validator.check_schema(schema.schema)
+        except (SchemaError, RecursionError) as error:
+            raise PromptPackError(
+                f"response_schema is no JSON Schema: {str(error).splitlines()[0][:300]}"
+            ) from error
+        self._validator = Draft202012Validator(schema.schema)
+
+    def check(self, reply: str) -> None:
+        """Read the verdict of a reply and hold it against the schema; a whole score counts as an integer.
+
+        Raises:
+            InvalidVerdictError: There is no single verdict, or it breaks the schema; the detail names where.
+        """
+        verdict = with_whole_score(extract_verdict(reply))
+        told = [
+            f"{error.json_path[2:] or 'the verdict'}: {error.message[:200]}"
+            for error in islice(self._validator.iter_errors(verdict), MAX_TOLD)
+        ]
+        if told:
+            raise InvalidVerdictError(f"the verdict breaks the response schema: {'; '.join(told)}")

@@ -1,0 +1,106 @@
+"""The judging stack: endpoints with their limits, prices and cache, opened and closed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from judge.metric import Metric
+from judge.pool.observer import PoolObserver
+from judge.pool.pool import Endpoint, EndpointPool, Patience
+from judge.pool.reliable import ReliableJudge
+from judge.verdict.cache import VerdictCache
+from judge.verdict.evaluator import Judge
+from judge.verdict.pricing import PriceTable
+from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingOptions:
+    """How a stack judges.
+
+    Args:
+        max_in_flight: Calls at the same time over all endpoints; at least 1.
+        patience: How failures are met.
+        hedge_after_seconds: A call without a reply for so long is made a second time; None: never.
+        max_output_tokens: Bound on a reply; None leaves it to the metric.
+        repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
+    """
+
+    max_in_flight: int = 64
+    patience: Patience = field(default_factory=Patience)
+    hedge_after_seconds: float | None = None
+    max_output_tokens: int | None = None
+    repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS
+
+
+class JudgingStack:
+    """What judges in one event loop; an asynchronous context manager that closes what it was given.
+
+    Use `judge` where a verdict may take as long as it takes (a worker, a file), and `evaluator` where one try is wanted and its
+    errors are the caller's to handle (the library, the doctor).
+
+    Args:
+        endpoints: In order of preference; at least one, with distinct names. Closed with the stack, unless borrowed.
+        options: How it judges.
+        prices: What tokens cost.
+        cache: Verdicts given before. Closed with the stack.
+        observer: Hears of calls and outages.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        options: JudgingOptions | None = None,
+        *,
+        prices: PriceTable | None = None,
+        cache: VerdictCache | None = None,
+        observer: PoolObserver | None = None,
+    ) -> None:
+        self.endpoints = tuple(endpoints)
+        self._options = options or JudgingOptions()
+        self._prices = prices
+        self._cache = cache
+        self.pool = EndpointPool(
+            endpoints,
+            max_in_flight=self._options.max_in_flight,
+            patience=self._options.patience,
+            observer=observer,
+        )
+
+    def judge(self, metric: Metric) -> ReliableJudge:
+        """Give a metric's judge over all endpoints, which waits out what passes."""
+        judges = {one.chat.endpoint: self.evaluator(metric, one) for one in self.endpoints}
+        return ReliableJudge(judges, self.pool, hedge_after_seconds=self._options.hedge_after_seconds)
+
+    def evaluator(self, metric: Metric, endpoint: Endpoint | None = None) -> Judge:
+        """Give a metric's judge at one endpoint, by default the first, outside the pool's limits: one try a call."""
+        asked = endpoint or self.endpoints[0]
+        # The smallest window of all: what is cut must not depend on which endpoint answers.
+        windows = [one.context_tokens for one in self.endpoints if one.context_tokens is not None]
+        return Judge(
+            metric,
+            asked.chat,
+            prices=self._prices,
+            parameters=asked.parameters,
+            max_output_tokens=self._options.max_output_tokens,
+            context_tokens=min(windows, default=None),
+            repair_attempts=self._options.repair_attempts,
+            cache=self._cache,
+        )
+
+    async def close(self) -> None:
+        """Stop waiting calls, and release connections and cache."""
+        self.pool.stop()
+        for endpoint in self.endpoints:
+            if not endpoint.borrowed:
+                await endpoint.chat.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

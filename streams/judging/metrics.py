@@ -1,0 +1,70 @@
+"""From settings to the metrics."""
+
+from __future__ import annotations
+
+import structlog
+
+from judge.errors import PromptPackError
+from judge.metric import Metric
+from judge.metrics import registry
+from judge.metrics.packs.pack import PromptPack, load_pack
+from judge.text.redaction import Redactor
+from judge.verdict.guarded_metric import GuardedMetric, TextLimits
+from streams.errors import SettingsError
+from streams.settings import JudgeSettings, MetricSettings, Settings
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+def build_metric(name: str, settings: MetricSettings) -> Metric:
+    """Build one metric.
+
+    Args:
+        name: Its name; `coverage` and `relevance` are built in.
+        settings: Its settings.
+
+    Raises:
+        SettingsError: Its prompt pack cannot be used, or nothing says its range.
+    """
+    pack = _pack(name, settings)
+    if name in registry.BUILT_IN:
+        return registry.build_metric(name, mode=settings.mode, pack=pack)
+    if pack is None:
+        raise SettingsError([f"metrics.{name}: is not a built-in metric; set prompt_pack or rename it"])
+    score_range = settings.score_range or pack.score_range
+    if score_range is None:
+        raise SettingsError(
+            [
+                f"metrics.{name}.score_range: is required, for {settings.prompt_pack} names none; set [lowest, highest]"
+            ]
+        )
+    return registry.build_metric(name, pack=pack, score_range=score_range)
+
+
+def _pack(name: str, settings: MetricSettings) -> PromptPack | None:
+    if settings.prompt_pack is None:
+        return None
+    try:
+        pack = load_pack(settings.prompt_pack)
+    except PromptPackError as error:
+        raise SettingsError([f"metrics.{name}.prompt_pack: {error}"]) from error
+    for warning in pack.warnings:
+        _log.warning("prompt pack", metric=name, file=str(settings.prompt_pack), warning=warning)
+    return pack
+
+
+def build_metrics(settings: Settings) -> dict[str, Metric]:
+    """Build all metrics that the settings name.
+
+    Raises:
+        SettingsError: With the first that cannot be built.
+    """
+    return {
+        name: guarded(build_metric(name, metric), settings.judge) for name, metric in settings.metrics.items()
+    }
+
+
+def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
+    """Bound and redact a metric's texts as the section `judge` says."""
+    limits = TextLimits(question=judge.max_question_chars, answer=judge.max_answer_chars)
+    return GuardedMetric(metric, redactor=Redactor(judge.redact), limits=limits)

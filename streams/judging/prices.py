@@ -1,0 +1,64 @@
+"""What the judge's tokens cost, by the settings or by the published lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from judge.chat import OFFLINE_MODEL
+from judge.verdict.price_list import listed_price
+from judge.verdict.pricing import ModelPrice, Price, PriceTable
+from streams.errors import SettingsError
+from streams.judging.from_settings import budget_limits
+from streams.settings import EndpointSettings, JudgeSettings
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
+    """Collect the prices of endpoints: the settings' own, else the published ones.
+
+    One whose price is not known is named in the log; its results carry no cost.
+    """
+    prices: dict[str, Price] = {}
+    for endpoint in endpoints:
+        price = price_of(endpoint)
+        if price is not None:
+            prices[endpoint.name] = price
+        elif endpoint.model != OFFLINE_MODEL:
+            _log.warning(
+                "no price is known, results carry no cost; set usd_per_million_tokens",
+                endpoint=endpoint.name,
+                model=endpoint.model,
+            )
+    return PriceTable(endpoints=prices)
+
+
+def price_of(endpoint: EndpointSettings) -> Price | None:
+    """Find what an endpoint's tokens cost; None where nobody says."""
+    usd = endpoint.usd_per_million_tokens
+    if usd is not None:
+        return ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)
+    if endpoint.model == OFFLINE_MODEL:
+        return None
+    return listed_price(endpoint.model, base_url=endpoint.base_url)
+
+
+def check_prices(judge: JudgeSettings, endpoints: Iterable[EndpointSettings]) -> None:
+    """See to it that a budget in dollars can be kept.
+
+    Raises:
+        SettingsError: An endpoint's price is not known, so that nobody could tell what is spent.
+    """
+    if not budget_limits(judge).in_usd:
+        return
+    unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
+    if unknown:
+        raise SettingsError(
+            [
+                f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, for no price of this "
+                "model at this address is known; set it, or limit calls instead"
+                for name in unknown
+            ]
+        )

@@ -1,0 +1,134 @@
+"""Opens the judging stack as the settings say: for a worker, a file, a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from judge.chat import ChatClient
+from judge.endpoint.openai_chat import OpenAIChat
+from judge.pool.observer import PoolObserver
+from judge.pool.pool import Endpoint, Patience
+from judge.pool.stack import JudgingOptions, JudgingStack
+from judge.verdict.cache import MemoryCache, VerdictCache
+from judge.verdict.cache_file import FileCache
+from judge.verdict.pricing import PriceTable
+from streams.errors import SettingsError
+from streams.settings import (
+    CacheSettings,
+    EndpointSettings,
+    JudgeSettings,
+    default_endpoints,
+    resolve_api_key,
+)
+
+
+def judge_endpoints(judge: JudgeSettings, env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
+    """Give the endpoints that may be asked, in order of preference.
+
+    Args:
+        judge: The section `judge`.
+        env: Environment variables, for the usual OPENAI_* ones.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    endpoints = judge.endpoints or default_endpoints(env)
+    if not endpoints:
+        raise SettingsError(
+            [
+                "judge.endpoints: names no judge; add one, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)"
+            ]
+        )
+    return endpoints
+
+
+def open_stack(
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings],
+    *,
+    chat: ChatClient | None = None,
+    prices: PriceTable | None = None,
+    observer: PoolObserver | None = None,
+    cached: bool = True,
+) -> JudgingStack:
+    """Open what judges; an asynchronous context manager that closes it, to be used in this event loop.
+
+    Args:
+        judge: The section `judge`.
+        endpoints: In order of preference.
+        chat: The judge to ask in their place; stays the caller's to close.
+        prices: What tokens cost there.
+        observer: Hears of calls and outages.
+        cached: Whether verdicts that were given before may be used.
+
+    Raises:
+        SettingsError: A key is not where the settings say.
+        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot work as configured.
+    """
+    asked = (
+        [_open_endpoint(endpoint, judge) for endpoint in endpoints]
+        if chat is None
+        else [Endpoint(chat, borrowed=True)]
+    )
+    cache = open_cache(judge.cache) if cached else None
+    return JudgingStack(asked, _options(judge), prices=prices, cache=cache, observer=observer)
+
+
+def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint:
+    return Endpoint(
+        open_chat(endpoint, judge),
+        max_in_flight=endpoint.max_in_flight,
+        requests_per_minute=endpoint.requests_per_minute,
+        tokens_per_minute=endpoint.tokens_per_minute,
+        call_seconds=endpoint.timeout_seconds,
+        parameters=endpoint.parameters,
+        context_tokens=endpoint.context_tokens,
+    )
+
+
+def _options(judge: JudgeSettings) -> JudgingOptions:
+    return JudgingOptions(
+        max_in_flight=judge.max_in_flight,
+        patience=Patience(
+            timeout_seconds=judge.timeout_seconds,
+            first_wait_seconds=judge.retry.first_wait_seconds,
+            longest_wait_seconds=judge.retry.longest_wait_seconds,
+            breaker_failures=judge.breaker.failures,
+            longest_breaker_seconds=judge.breaker.longest_pause_seconds,
+        ),
+        hedge_after_seconds=judge.hedge_after_seconds,
+        max_output_tokens=judge.max_output_tokens,
+        repair_attempts=judge.repair_attempts,
+    )
+
+
+def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
+    """Open the connection to an endpoint; to be called, used and closed in one event loop.
+
+    Raises:
+        SettingsError: Its key is not where the settings say.
+        JudgeConfigurationError: The endpoint cannot work as configured.
+    """
+    key = resolve_api_key(endpoint)
+    return OpenAIChat(
+        endpoint=endpoint.name,
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        api_key="" if key is None else key.get_secret_value(),
+        timeout_seconds=min(judge.timeout_seconds, endpoint.timeout_seconds or judge.timeout_seconds),
+        # One more, to find out whether it answers while all others hang.
+        max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + 1,
+    )
+
+
+def open_cache(settings: CacheSettings) -> VerdictCache | None:
+    """Open the verdict cache; None where it is off.
+
+    Raises:
+        JudgeConfigurationError: Its file cannot be used.
+    """
+    if not settings.max_entries:
+        return None
+    if settings.file is None:
+        return MemoryCache(settings.max_entries)
+    return FileCache(settings.file, settings.max_entries)

@@ -1,0 +1,107 @@
+"""What is watched of the scores of a metric: their mean, or the share of some of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+Score = float | str
+"""A number, or a label; True and False are the numbers 1 and 0."""
+
+MEAN = "mean"
+MIX = "mix"
+"""The plain mean, which a change of the mix of labels alone moves as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One statistic of a metric's scores, and which way is worse.
+
+    Each score becomes an amount: itself for a mean; 1 or 0 for a share. What is estimated is the mean of the amounts.
+
+    Attributes:
+        name: Names it in alerts and metrics.
+        lowest: Lowest amount.
+        highest: Highest amount.
+        worse: Whether less of it is worse, or more.
+        min_change: Smallest change for the worse that matters, in units of the amount.
+        target: The worst level that is all right, in the same units; None learns one.
+        within_parts: Compare within the parts of the traffic, so that a change of their mix is no change.
+        at_most: Of a share: the scores of at most this count.
+        among: Of a share: these scores count, such as labels. Without this and `at_most` it is a mean.
+    """
+
+    name: str
+    lowest: float = 0.0
+    highest: float = 1.0
+    worse: Literal["down", "up"]
+    min_change: float
+    target: float | None = None
+    within_parts: bool = True
+    at_most: float | None = None
+    among: frozenset[Score] | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share rather than a mean."""
+        return self.at_most is not None or self.among is not None
+
+    def amount(self, score: Score) -> float:
+        """Say how much one score counts."""
+        if self.among is not None:
+            return float(score in self.among)
+        if isinstance(score, str):
+            raise TypeError(
+                f"the measure {self.name} needs numbers, got the label {score!r}; watch its share"
+            )
+        return float(score) if self.at_most is None else float(score <= self.at_most)
+
+    def goodness(self, amount: float) -> float:
+        """Scale an amount to [0, 1], where 1 is best."""
+        scaled = (amount - self.lowest) / (self.highest - self.lowest)
+        return scaled if self.worse == "down" else 1 - scaled
+
+    def reported(self, goodness: float) -> float:
+        """Turn goodness back into units of the amount."""
+        scaled = goodness if self.worse == "down" else 1 - goodness
+        return self.lowest + scaled * (self.highest - self.lowest)
+
+
+def mean_of(lowest: float, highest: float, *, min_drop: float, target: float | None = None) -> Measure:
+    """Watch the mean score, within the parts of the traffic."""
+    return Measure(
+        name=MEAN, lowest=lowest, highest=highest, worse="down", min_change=min_drop, target=target
+    )
+
+
+def mix_of(lowest: float, highest: float, *, min_drop: float) -> Measure:
+    """Watch the mean score whatever the mix."""
+    return Measure(
+        name=MIX, lowest=lowest, highest=highest, worse="down", min_change=min_drop, within_parts=False
+    )
+
+
+def share_at_most(level: float, *, min_rise: float) -> Measure:
+    """Watch the share of scores of at most `level`; more of them is worse."""
+    return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
+
+
+def share_of(
+    name: str, scores: Collection[Score], *, worse: Literal["down", "up"], min_change: float
+) -> Measure:
+    """Watch the share of some scores, such as labels or True.
+
+    Args:
+        name: Names the measure.
+        scores: Which count.
+        worse: Whether fewer of them is worse, or more.
+        min_change: Smallest change of the share that matters; above 0 and below 1.
+    """
+    return Measure(name=name, worse=worse, min_change=min_change, among=frozenset(scores))
+
+
+def lowest_third(lowest: float, highest: float) -> float:
+    """Give the level of the lowest third of a scale, whole where the ends are: 2 of 1 to 5, 1 of 0 to 5, 33 of 0 to 100."""
+    level = lowest + (highest - lowest) / 3
+    return float(int(level)) if float(lowest).is_integer() and highest - lowest > 2 else level

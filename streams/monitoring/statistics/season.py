@@ -1,0 +1,225 @@
+"""How the normal mean moves with the hour of the day and the day of the week. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import cos, exp, log, pi, sin, sqrt
+
+_DAY_SECONDS = 86_400.0
+_WEEK_SECONDS = 7 * _DAY_SECONDS
+_HOUR_SECONDS = 3_600
+_STEP_SECONDS = 900
+"""Predictions are made for quarters of an hour."""
+
+_PERIODS = (
+    *(_DAY_SECONDS / k for k in (1, 2, 3)),
+    *(_WEEK_SECONDS / k for k in (1, 2, 3)),
+)
+_DEVIATIONS = (0.03, 0.015, 0.01, 0.008, 0.005, 0.003)
+"""Expected swing of each wave, as a standard deviation of its sine and cosine on the scale [0, 1]."""
+_SIZE = 1 + 2 * len(_PERIODS)
+_DAILY = range(1, 7)
+_SCALES = ((0.1, 0.5), (0.6, 0.3), (1.5, 0.2))
+"""Whether the swings are next to none, moderate or strong, with the chance of each beforehand."""
+_WANDER = 0.0075
+"""What the mean of an hour moves without a reason; keeps one busy hour from counting for a hundred."""
+_KEPT_AN_HOUR = 0.5 ** (1 / (24 * 7 * 8))
+"""Half of what is known is forgotten in eight weeks: habits change."""
+_LEAST_VARIANCE = 0.0025
+_FIRST_VARIANCE = (0.5, 10.0)
+"""Sum of squares and count before any hour: a variance of 0.05. An hour's own variance would not do: hours that happen to
+hold the best scores alone would seem to know their mean exactly."""
+_LEAST_CHANCE = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """How far the normal mean of a moment is from the mean of all.
+
+    Attributes:
+        offset: In units of the scale [0, 1].
+        error: Standard error of the offset: large for an hour that was not seen yet.
+    """
+
+    offset: float
+    error: float
+
+
+class Season:
+    """Learns a daily and a weekly swing of the mean, and predicts it with its error.
+
+    A ridge regression of the hourly means on sines and cosines (three of the day, three of the week): with m_h the mean
+    of hour h from n_h effective samples of variance v (within hours, over all of them), and φ_h its sines and cosines, the precision of m_h is
+    1 / (v / n_h + 0.0075²), and each coefficient is expected to be 0 give or take the deviation in `_WAVES`.
+    Source: Hoerl and Kennard, "Ridge regression" (Technometrics, 1970), in its Bayesian reading.
+
+    An hour enters when it is over, so a prediction follows from the past. Without a swing, or with all samples in
+    one hour, the prediction is 0 with an error near 0.
+
+    Args:
+        state: What `state` gave, to continue from.
+    """
+
+    __slots__ = ("_hour", "_models", "_open", "_precision", "_squares", "_swings", "_traffic", "_weighted")
+
+    def __init__(self, state: Sequence[Sequence[float]] | None = None) -> None:
+        self._precision = [[0.0] * _SIZE for _ in range(_SIZE)]
+        self._weighted = [0.0] * _SIZE
+        self._traffic = [0.0] * _SIZE
+        self._hour: int | None = None
+        self._open = [0.0] * 4  # of the hour that is going on: sums of w, wy, wy², w²
+        self._squares = list(
+            _FIRST_VARIANCE
+        )  # within hours: sum of squared deviations, and of effective samples
+        if state is not None:
+            head, self._weighted, self._traffic, *rows = ([float(number) for number in row] for row in state)
+            self._hour = None if head[0] < 0 else int(head[0])
+            self._open, self._squares = head[1:5], head[5:7]
+            self._precision = rows
+        self._swings: dict[int, Swing] = {}
+        self._models: list[tuple[float, list[float], list[list[float]]]] = []
+        if self._traffic[0] > 0:
+            self._fit()
+
+    @property
+    def state(self) -> list[list[float]]:
+        """All that was learned, as rows of numbers."""
+        head = [-1.0 if self._hour is None else float(self._hour), *self._open, *self._squares]
+        return [head, list(self._weighted), list(self._traffic), *(list(row) for row in self._precision)]
+
+    def add(self, at_seconds: float, value: float, weight: float) -> None:
+        """Take one sample.
+
+        Args:
+            at_seconds: When its answer was given, in seconds since the epoch.
+            value: The sample, in [0, 1].
+            weight: The inverse of its inclusion probability.
+        """
+        hour = int(at_seconds // _HOUR_SECONDS)
+        if self._hour is None:
+            self._hour = hour
+        elif hour > self._hour:
+            self._close(self._hour, hour)
+            self._hour = hour
+        w, wy, wyy, ww = self._open
+        self._open = [w + weight, wy + weight * value, wyy + weight * value * value, ww + weight * weight]
+
+    def forget_open_hour(self) -> None:
+        """Leave out what the hour that is going on has brought: it belongs to a fall."""
+        self._open = [0.0] * 4
+
+    def swing(self, at_seconds: float) -> Swing:
+        """Predict how far the mean of a moment is from the mean of all."""
+        step = int(at_seconds % _WEEK_SECONDS // _STEP_SECONDS)
+        known = self._swings.get(step)
+        if known is None:
+            known = self._swings[step] = self._predict(step)
+        return known
+
+    def _close(self, hour: int, following: int) -> None:
+        w, wy, wyy, ww = self._open
+        self._open = [0.0] * 4
+        if w <= 0:
+            return
+        keep = _KEPT_AN_HOUR ** min(following - hour, 10_000)
+        mean, count = wy / w, w * w / ww
+        self._squares = [
+            self._squares[0] * keep + count * max(wyy / w - mean * mean, 0.0),
+            self._squares[1] * keep + max(count - 1, 0.0),
+        ]
+        variance = max(self._squares[0] / self._squares[1], _LEAST_VARIANCE)
+        information = 1 / (variance / count + _WANDER * _WANDER)
+        waves = _waves(hour * (_HOUR_SECONDS // _STEP_SECONDS) + 2)
+        for i, one in enumerate(waves):
+            row = self._precision[i]
+            for j, other in enumerate(waves):
+                row[j] = row[j] * keep + information * one * other
+            self._weighted[i] = self._weighted[i] * keep + information * mean * one
+            self._traffic[i] = self._traffic[i] * keep + count * one
+        self._fit()
+
+    def _fit(self) -> None:
+        """Fit every scale, and weigh it by its evidence, exp(b·θ / 2) sqrt(|prior| / |prior + precision|)."""
+        self._swings = {}
+        fits = []
+        for (daily, chance), (weekly, other_chance) in product(_SCALES, _SCALES):
+            prior = _prior(daily, weekly)
+            covariance, log_determinant = _inverse(
+                [
+                    [value + (prior[i] if i == j else 0.0) for j, value in enumerate(row)]
+                    for i, row in enumerate(self._precision)
+                ]
+            )
+            theta = [sum(a * b for a, b in zip(row, self._weighted, strict=True)) for row in covariance]
+            explained = sum(a * b for a, b in zip(theta, self._weighted, strict=True))
+            evidence = log(chance * other_chance) + (explained + sum(map(log, prior)) - log_determinant) / 2
+            fits.append((evidence, theta, covariance))
+        best = max(evidence for evidence, _, _ in fits)
+        chances = [exp(evidence - best) for evidence, _, _ in fits]
+        total = sum(chances)
+        self._models = [
+            (chance / total, theta, covariance)
+            for chance, (_, theta, covariance) in zip(chances, fits, strict=True)
+            if chance / total > _LEAST_CHANCE
+        ]
+
+    def _predict(self, step: int) -> Swing:
+        waves = _waves(step)
+        answers = self._traffic[0]
+        if answers <= 0:
+            return Swing(0.0, 0.0)
+        usual = [value / answers for value in self._traffic]
+        # The intercept cancels: what matters is this moment beside the usual one.
+        away = [one - other for one, other in zip(waves, usual, strict=True)]
+        offset = square = 0.0
+        for chance, theta, covariance in self._models:
+            one = sum(a * b for a, b in zip(away, theta, strict=True))
+            spread = sum(
+                a * sum(b * c for b, c in zip(row, away, strict=True))
+                for a, row in zip(away, covariance, strict=True)
+            )
+            offset += chance * one
+            square += chance * (spread + one * one)
+        return Swing(offset, sqrt(max(square - offset * offset, 0.0)))
+
+
+@lru_cache(maxsize=16)
+def _prior(daily: float, weekly: float) -> tuple[float, ...]:
+    """Precision of each coefficient; 1 of the intercept, which says next to nothing."""
+    scaled = [
+        deviation * (daily if 2 * number + 1 in _DAILY else weekly)
+        for number, deviation in enumerate(_DEVIATIONS)
+    ]
+    return (1.0, *(1 / deviation**2 for deviation in scaled for _ in range(2)))
+
+
+@lru_cache(maxsize=1024)
+def _waves(step: int) -> tuple[float, ...]:
+    """The intercept, and sine and cosine of each wave, in the middle of a step."""
+    seconds = (step + 0.5) * _STEP_SECONDS
+    angles = [2 * pi * seconds / period for period in _PERIODS]
+    return (1.0, *(number for angle in angles for number in (cos(angle), sin(angle))))
+
+
+def _inverse(matrix: list[list[float]]) -> tuple[list[list[float]], float]:
+    """Invert a symmetric positive definite matrix (Gauss and Jordan; its diagonal needs no pivoting).
+
+    Returns:
+        The inverse, and the logarithm of the determinant.
+    """
+    rows = matrix
+    log_determinant = 0.0
+    for k in range(len(rows)):
+        pivot = rows[k][k]
+        log_determinant += log(pivot)
+        lead = rows[k] = [value / pivot for value in rows[k]]
+        lead[k] = 1 / pivot
+        for i, row in enumerate(rows):
+            if i != k:
+                factor = row[k]
+                row[k] = 0.0
+                rows[i] = [a - factor * b for a, b in zip(row, lead, strict=True)]
+    return rows, log_determinant

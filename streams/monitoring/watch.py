@@ -1,0 +1,382 @@
+"""One measure of one series: what is normal for it, and whether it has fallen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from schemas import Estimate
+from streams.monitoring.measures import Measure, Score
+from streams.monitoring.statistics.baseline import GrowingBaseline
+from streams.monitoring.statistics.changepoints import samples_since_shift
+from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.statistics.mix import Mix
+from streams.monitoring.statistics.season import Season
+
+EXAMPLES = 5
+"""Events that an alert names."""
+
+_ERRORS_TOLERATED = 2.6
+"""Standard errors of the season by which an hour may be lower than predicted; one side of 0.5%."""
+_LEAST = 1e-6
+"""The test needs a tolerated mean above 0 and below 1."""
+
+SeriesState = Literal["learning", "watching", "dropped"]
+"""learning: no fall could be seen yet; watching: no drop called; dropped: called, and not recovered since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One score, as series remember it.
+
+    Attributes:
+        event_id: The answer's event.
+        score: The score.
+        probability: Its inclusion probability.
+        occurred_at: When the answer was given.
+        policy: The sampling policy.
+        stratum: The sampling rule.
+        part: The part of the traffic within which it is compared.
+    """
+
+    event_id: str
+    score: Score
+    probability: float
+    occurred_at: datetime
+    policy: str = ""
+    stratum: str = ""
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A drop, or a recovery from one.
+
+    Attributes:
+        kind: Which.
+        measure: What changed.
+        further: A drop of what had dropped already; its baseline is the level since that drop.
+        baseline: What was normal; of a count of 0 where it is a configured target.
+        current: Since the change.
+        statistic: Of the test that called it.
+        threshold: Of the same test.
+        detector: Its name.
+        began_at: When the change seems to have begun, by the answers' own time.
+        dropped_at: When the drop seems to have begun; `began_at` for a drop.
+        or_earlier: The change seems to have begun before the remembered scores, so `began_at` is their first.
+        example_event_ids: The worst since, the worst first and the later first among equals.
+    """
+
+    kind: Literal["drop", "recovered"]
+    measure: Measure
+    further: bool
+    baseline: Estimate
+    current: Estimate
+    statistic: float
+    threshold: float
+    detector: str
+    began_at: datetime
+    dropped_at: datetime
+    or_earlier: bool
+    example_event_ids: tuple[str, ...]
+
+
+class Watch:
+    """The baseline, season, mix and tests of one measure.
+
+    Args:
+        measure: What is watched.
+        first: Scores after which the baseline is looked at for the first time.
+        threshold: Scores of this series for each false alarm, and for each false recovery, that is allowed.
+    """
+
+    def __init__(self, measure: Measure, *, first: int, threshold: float) -> None:
+        self.measure = measure
+        self._first = first
+        self._threshold = threshold
+        self._least_drop = measure.min_change / (measure.highest - measure.lowest)
+        self._target = None if measure.target is None else measure.goodness(measure.target)
+        self._baseline = GrowingBaseline(first=first, min_drop=self._least_drop)
+        self._season = Season()
+        self._mix = Mix()
+        self._downward = ShiryaevRobertsEDetector(threshold=threshold)
+        self._upward: ShiryaevRobertsEDetector | None = None
+        self._fallen = GrowingBaseline(first=first, min_drop=self._least_drop)  # the level since the drop
+        self._further = ShiryaevRobertsEDetector(threshold=threshold)
+        self._fallen_mean = 0.0
+        self.dropped_at: datetime | None = None
+
+    @property
+    def state(self) -> SeriesState:
+        """Where it stands."""
+        if self._upward is not None:
+            return "dropped"
+        return "learning" if self._target is None and not self._baseline.learned else "watching"
+
+    @property
+    def baseline(self) -> Estimate | None:
+        """What is normal; None while learning."""
+        if self.measure.target is not None:
+            level = self.measure.target
+            return Estimate(mean=level, low=level, high=level, count=0, effective_count=0)
+        return self._goodness_estimate(self._baseline.looked_at)
+
+    @property
+    def tolerated(self) -> float | None:
+        """The worst level that is all right, apart from season and mix; None while learning."""
+        if self.measure.target is not None:
+            return self.measure.target
+        return self.measure.reported(self._baseline.tolerated) if self._baseline.learned else None
+
+    @property
+    def statistic(self) -> float:
+        """Evidence for a drop. While dropped, what it was when the drop was called."""
+        return self._downward.state.statistic
+
+    @property
+    def threshold(self) -> float:
+        """Where the statistic calls a drop."""
+        return self._threshold
+
+    def add(
+        self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True
+    ) -> Change | None:
+        """Take one score, and tell if it decides that something changed.
+
+        Args:
+            sample: The score.
+            share: Its weight relative to the largest of its policy.
+            history: The latest scores, this one last.
+            may_call: Whether a drop may be called now; evidence is collected either way.
+        """
+        value = self.measure.goodness(self.measure.amount(sample.score))
+        if self._upward is not None:
+            return self._while_dropped(self._upward, sample, value, share, history)
+        limit = self._limit(self._baseline, sample)
+        if limit is not None:
+            called = self._downward.update(value, tolerated_mean=limit, share=share)
+            if called and may_call:
+                return self._drop(history)
+        self._learn(sample, value)
+        return None
+
+    def _learn(self, sample: Sample, value: float) -> None:
+        weight, seconds = 1 / sample.probability, sample.occurred_at.timestamp()
+        if self._target is None:
+            within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
+            self._season.add(seconds, value - within, weight)
+            if self.measure.within_parts:
+                usual = value - self._season.swing(seconds).offset
+                self._mix.add(sample.part, usual, weight, count=self._baseline.sums.count)
+        if self._baseline.add(value, sample.probability):
+            self._mix.refit(self._baseline.sums.count)
+
+    def _offset(self, sample: Sample) -> float:
+        """How far the normal mean of such an answer is from that of all."""
+        if self._target is not None:
+            return 0.0
+        within = self._mix.offset(sample.part) if self.measure.within_parts else 0.0
+        return within + self._season.swing(sample.occurred_at.timestamp()).offset
+
+    def _limit(self, baseline: GrowingBaseline, sample: Sample) -> float | None:
+        """The mean tolerated for an answer such as this one; None while learning.
+
+        Where the season is known less exactly than the baseline's margin allows for, as on the first days, the limit is
+        lower by the difference.
+        """
+        if self._target is not None and baseline is self._baseline:
+            return self._target
+        if not baseline.learned:
+            return None
+        doubt = _ERRORS_TOLERATED * self._season.swing(sample.occurred_at.timestamp()).error
+        limit = baseline.tolerated + self._offset(sample) - max(0.0, doubt - baseline.margin)
+        return min(max(limit, _LEAST), 1 - _LEAST)
+
+    def _drop(self, history: Sequence[Sample]) -> Change:
+        usual = self._usual_mean()
+        change = self._change("drop", self._downward, history, usual_mean=usual)
+        self._upward = ShiryaevRobertsEDetector(threshold=self._threshold)
+        self._fall_to(change)
+        self._season.forget_open_hour()
+        return change
+
+    def _fall_to(self, change: Change) -> None:
+        """Learn the level since a drop, below which a further fall would be called."""
+        self._fallen = GrowingBaseline(first=self._first, min_drop=self._least_drop)
+        self._further.reset()
+        self._fallen_mean = self.measure.goodness(change.current.mean)
+        self.dropped_at = self.dropped_at or change.began_at
+
+    def _while_dropped(
+        self,
+        upward: ShiryaevRobertsEDetector,
+        sample: Sample,
+        value: float,
+        share: float,
+        history: Sequence[Sample],
+    ) -> Change | None:
+        # The same test upside down, with the same threshold: a mean near the limit does not flap.
+        limit = self._limit(self._baseline, sample) or _LEAST
+        if upward.update(1 - value, tolerated_mean=1 - limit, share=share):
+            change = self._change("recovered", upward, history, usual_mean=self._fallen_mean)
+            self._upward = None
+            self.dropped_at = None
+            self._downward.reset()
+            return change
+        lower = self._limit(self._fallen, sample)
+        if lower is not None and self._further.update(value, tolerated_mean=lower, share=share):
+            change = self._change("drop", self._further, history, usual_mean=self._fallen.mean, further=True)
+            self._fall_to(change)
+            return change
+        self._fallen.add(value, sample.probability)
+        return None
+
+    def _usual_mean(self) -> float:
+        """Against this the begin of a drop is placed.
+
+        A target alone would not do: where the mean is only a little below it, a few of the worst scores would pass
+        for all of the drop.
+        """
+        if self._target is None:
+            return self._baseline.mean
+        looked_at = self._baseline.looked_at.mean
+        return max(self._target + self._least_drop, 0.0 if looked_at is None else looked_at)
+
+    def _change(
+        self,
+        kind: Literal["drop", "recovered"],
+        detector: ShiryaevRobertsEDetector,
+        history: Sequence[Sample],
+        *,
+        usual_mean: float,
+        further: bool = False,
+    ) -> Change:
+        state = detector.state
+        # Before the detector's own samples nothing was in question: they were the baseline, or the state before.
+        remembered = list(history)[-state.samples :]
+        measure, sign = self.measure, 1 if kind == "drop" else -1
+        suspected = samples_since_shift(
+            (
+                (
+                    sign * (measure.goodness(measure.amount(one.score)) - self._offset(one)),
+                    1 / one.probability,
+                )
+                for one in reversed(remembered)
+            ),
+            normal_mean=sign * usual_mean,
+        )
+        since = remembered[-suspected:]  # all of them, should none stand out
+        current = estimate_of(measure, since)
+        baseline = self._goodness_estimate(self._fallen.looked_at) if further else self.baseline
+        if current is None or baseline is None:
+            raise AssertionError("a change is called by a score, and after the baseline")
+        began_at = since[0].occurred_at
+        latest_first = since[::-1]
+        worst = sorted(latest_first, key=lambda one: measure.goodness(measure.amount(one.score)))
+        return Change(
+            kind=kind,
+            measure=measure,
+            further=further,
+            baseline=baseline,
+            current=current,
+            statistic=state.statistic,
+            threshold=state.threshold,
+            detector=detector.name,
+            began_at=began_at,
+            dropped_at=began_at if further else self.dropped_at or began_at,
+            or_earlier=len(since) == len(remembered) < state.samples,
+            example_event_ids=tuple(one.event_id for one in worst[:EXAMPLES]),
+        )
+
+    def _goodness_estimate(self, sums: WeightedSums) -> Estimate | None:
+        found = estimate(sums, lowest=0, highest=1)
+        if found is None:
+            return None
+        low, high = sorted((self.measure.reported(found.low), self.measure.reported(found.high)))
+        return found.model_copy(update={"mean": self.measure.reported(found.mean), "low": low, "high": high})
+
+    def dump(self) -> dict[str, Any]:
+        """Everything that it knows, as JSON values."""
+        return {
+            "baseline": _dump_baseline(self._baseline),
+            "season": self._season.state,
+            "mix": self._mix.parts,
+            "offsets": dict(self._mix.offsets),
+            "downward": _dump_detector(self._downward),
+            "upward": None if self._upward is None else _dump_detector(self._upward),
+            "fallen": _dump_baseline(self._fallen),
+            "further": _dump_detector(self._further),
+            "fallen_mean": self._fallen_mean,
+            "dropped_at": None if self.dropped_at is None else self.dropped_at.isoformat(),
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `dump` gave.
+
+        Raises:
+            ValueError, KeyError, TypeError, IndexError: It is not of that form.
+        """
+        self._baseline = self._load_baseline(state["baseline"])
+        self._season = Season(state["season"])
+        self._mix = Mix([tuple(part) for part in state["mix"]], state["offsets"])
+        self._downward = self._load_detector(state["downward"])
+        self._upward = None if state["upward"] is None else self._load_detector(state["upward"])
+        self._fallen = self._load_baseline(state["fallen"])
+        self._further = self._load_detector(state["further"])
+        self._fallen_mean = float(state["fallen_mean"])
+        dropped_at = state["dropped_at"]
+        self.dropped_at = None if dropped_at is None else datetime.fromisoformat(dropped_at)
+
+    def _load_baseline(self, state: Mapping[str, Any]) -> GrowingBaseline:
+        return GrowingBaseline(
+            first=self._first,
+            min_drop=self._least_drop,
+            sums=WeightedSums.from_numbers(state["sums"]),
+            looked_at=WeightedSums.from_numbers(state["looked_at"]),
+            tolerated=float(state["tolerated"]),
+            mean=float(state["mean"]),
+        )
+
+    def _load_detector(self, state: Mapping[str, Any]) -> ShiryaevRobertsEDetector:
+        evidence = [float(value) for value in state["evidence"]]
+        return ShiryaevRobertsEDetector(
+            threshold=self._threshold, evidence=evidence, samples=int(state["samples"])
+        )
+
+
+def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:
+    """Give mean and interval; None without scores."""
+    mean = sums.mean
+    ends = sums.interval(lowest=lowest, highest=highest)
+    if mean is None or ends is None:
+        return None
+    low, high = ends
+    return Estimate(
+        mean=min(max(mean, low), high),  # rounding may put it a hair outside the scale
+        low=low,
+        high=high,
+        count=sums.count,
+        effective_count=sums.effective_count,
+    )
+
+
+def estimate_of(measure: Measure, samples: Sequence[Sample]) -> Estimate | None:
+    """Estimate a measure from samples; None without any."""
+    sums = WeightedSums.of((measure.amount(one.score), one.probability) for one in samples)
+    return estimate(sums, lowest=measure.lowest, highest=measure.highest)
+
+
+def _dump_baseline(baseline: GrowingBaseline) -> dict[str, Any]:
+    return {
+        "sums": baseline.sums.numbers,
+        "looked_at": baseline.looked_at.numbers,
+        "tolerated": baseline.tolerated,
+        "mean": baseline.mean,
+    }
+
+
+def _dump_detector(detector: ShiryaevRobertsEDetector) -> dict[str, Any]:
+    return {"evidence": detector.evidence, "samples": detector.state.samples}

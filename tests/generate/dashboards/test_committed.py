@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generate.dashboards.files import FOLDER, all_dashboards
+from streams.telemetry.instruments import CATALOGUE, LABELS, label_names
+from tests.generate.dashboards.promql import names, plain, rules, selectors
+
+_FILES = sorted(FOLDER.glob("*.json"))
+_BUILT_IN = {"__interval", "__rate_interval", "__range"}
+_TIMES = dict.fromkeys(_BUILT_IN, "4m")
+_WINDOWS = ("5m", "1h", "1d")
+# Prometheus makes these itself.
+_OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "job", "metric", "slice"}}
+_TARGET = {"job", "instance", "namespace", "cluster"}
+_EVENT = set(label_names(["app", "model", "prompt_version", "tenant", "language"]).values())
+_SPECS = {spec.name: spec for spec in CATALOGUE}
+# Metrics that no dashboard, rule or alert needs, each with its reason.
+_UNUSED: dict[str, str] = {}
+
+each_dashboard = pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def _panels(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [panel for panel in document["panels"] if panel["type"] != "row"]
+
+
+def _expressions(document: dict[str, Any]) -> Iterator[str]:
+    for panel in _panels(document):
+        yield from (target["expr"] for target in panel["targets"])
+    yield from (mark["expr"] for mark in document["annotations"]["list"])
+    for variable in document["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["query"]["query"]
+
+
+def _ready(document: dict[str, Any]) -> Iterator[str]:
+    """Every expression for every window, with plain values for the variables."""
+    values = {one["name"]: "v" for one in document["templating"]["list"]}
+    for expr in _expressions(document):
+        for window in _WINDOWS:
+            yield plain(expr, {**_TIMES, **values, "window": window})
+
+
+def _base(name: str) -> str:
+    return name if name in _SPECS else re.sub(r"_(bucket|count|sum)$", "", name)
+
+
+def test_uids_stay_as_bookmarks_know_them() -> None:
+    """A changed uid breaks every bookmark and link."""
+    assert {_load(path)["uid"] for path in _FILES} == {
+        "judgestream-quality",
+        "judgestream-pipeline",
+        "judgestream-judge",
+    }
+
+
+@each_dashboard
+def test_every_panel_explains_itself(path: Path) -> None:
+    """A title, a description of some length, a unit, and a reason where there is no data."""
+    for panel in _panels(_load(path)):
+        defaults = panel["fieldConfig"]["defaults"]
+        assert panel["title"]
+        assert len(panel["description"]) >= 50, panel["title"]
+        assert defaults["unit"], panel["title"]
+        assert defaults["noValue"] not in {"", "0", "No data"}, panel["title"]
+        assert panel["targets"], panel["title"]
+        # The text of a stat panel is one line, which Grafana shrinks until it fits.
+        assert panel["type"] != "stat" or len(defaults["noValue"]) <= 20, panel["title"]
+
+
+@each_dashboard
+def test_panels_fill_the_grid_without_overlap(path: Path) -> None:
+    """Each id once; no panel outside of the 24 columns or on another one."""
+    document = _load(path)
+    ids = [panel["id"] for panel in document["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in document["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@each_dashboard
+def test_only_variables_that_exist_are_used_and_all_are(path: Path) -> None:
+    """A misspelt variable matches nothing and says nothing."""
+    document = _load(path)
+    declared = {one["name"] for one in document["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z_]\w*)", json.dumps(document)))
+    used -= {name for name in used if name.startswith("__")} & (_BUILT_IN | {"__all", "__auto"})
+    assert used == declared
+    assert {one.get("repeat") for one in document["panels"]} - {None} <= declared
+
+
+@each_dashboard
+def test_expressions_speak_of_what_exists(path: Path) -> None:
+    """Metrics of the catalogue, series of the recording rules, and what Prometheus makes; no others."""
+    recorded = {rule["record"] for rule in rules("rules.yaml")}
+    for expr in _ready(_load(path)):
+        found = {_base(name) for name in names(expr)} - {"label_values"}
+        assert found, expr
+        assert found <= _SPECS.keys() | recorded | _OF_PROMETHEUS.keys(), expr
+
+
+@each_dashboard
+def test_selectors_speak_of_labels_that_their_metric_has(path: Path) -> None:
+    """A matcher on a label that a metric never has would always pick everything or nothing."""
+    for expr in _ready(_load(path)):
+        for name, labels in selectors(expr):
+            spec = _SPECS.get(_base(name))
+            if spec is not None:
+                known = {label for label in spec.labels if label != LABELS} | _TARGET
+                known |= _EVENT if LABELS in spec.labels else set()
+                assert labels <= known, expr
+            elif name in _OF_PROMETHEUS:
+                assert labels <= _OF_PROMETHEUS[name], expr
+
+
+@each_dashboard
+def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
+    """Sums of scores are taken from the rules, which know the evaluator, and it stays in every sum and legend."""
+    for panel in _panels(_load(path)):
+        for target in panel["targets"]:
+            expr = plain(target["expr"], {"window": "1h"})
+            about = {name for name in names(expr) if "judgestream_score" in name}
+            assert not any(name.startswith("judgestream_score_") for name in about), expr
+            if about:
+                grouped = re.findall(r"\bsum by \(([^)]*)\)", expr)
+                assert all("fingerprint" in labels for labels in grouped), expr
+                assert target["format"] == "table" or "{{evaluator}}" in target["legendFormat"]
+
+
+@each_dashboard
+def test_every_query_has_the_chosen_data_source(path: Path) -> None:
+    """Nothing is bound to the data source of one installation."""
+    document = _load(path)
+    for panel in _panels(document):
+        for holder in (panel, *panel["targets"]):
+            assert holder["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert [target["refId"] for target in panel["targets"]] == list("ABCDEFGH"[: len(panel["targets"])])
+
+
+@each_dashboard
+def test_links_lead_somewhere(path: Path) -> None:
+    """To the other two dashboards, and from panels to headings that belong to an alert."""
+    document = _load(path)
+    uids = {_load(other)["uid"] for other in _FILES} - {document["uid"]}
+    urls = [link["url"] for link in document["links"]]
+    assert {url for url in urls if url.startswith("/d/")} == {f"/d/{uid}" for uid in uids}
+    anchors = {f"${{runbooks}}#{rule['alert'].lower()}" for rule in rules("alerts.yaml")}
+    linked = {link["url"] for panel in _panels(document) for link in panel.get("links", ())}
+    assert linked
+    assert linked <= anchors
+
+
+def test_every_alert_has_a_panel() -> None:
+    """Who is woken finds the graph that shows why, with a link to the runbook."""
+    shown = {alert for one in all_dashboards().values() for panel in one.panels() for alert in panel.alerts}
+    assert shown == {rule["alert"] for rule in rules("alerts.yaml")}
+
+
+def test_every_metric_of_the_catalogue_is_used() -> None:
+    """In a panel, a rule or an alert; or it is listed as unused, with a reason."""
+    exprs = [expr for path in _FILES for expr in _ready(_load(path))]
+    exprs += [rule["expr"] for file in ("rules.yaml", "alerts.yaml") for rule in rules(file)]
+    used = {_base(name) for expr in exprs for name in names(expr)}
+    assert _SPECS.keys() - used == _UNUSED.keys()

@@ -1,0 +1,122 @@
+"""A change that would break a producer, a consumer or a rolling upgrade does not get through."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from generate.compatibility import unreadable, vanished
+from generate.message_schemas import MESSAGES, RELEASED, accepted_schema, json_schema, path
+
+Document = dict[str, Any]
+
+
+def _released(name: str) -> Document:
+    schema: Document = json.loads(path(name, RELEASED).read_text(encoding="utf-8"))
+    return schema
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_released_messages_can_still_be_read(name: str) -> None:
+    """Producers and workers of the last release write what this version reads."""
+    assert unreadable(writer=_released(name), reader=accepted_schema(name)) == []
+
+
+@pytest.mark.parametrize("name", sorted(MESSAGES.keys() - {"qa_event"}))
+def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> None:
+    """No field vanished, none changed its kind, none has values that the released schema refuses."""
+    assert unreadable(writer=json_schema(name), reader=_released(name)) == []
+    assert vanished(released=_released(name), current=json_schema(name)) == []
+
+
+def _require_labels(schema: Document) -> None:
+    schema["required"].append("labels")
+
+
+def _shorten_event_id(schema: Document) -> None:
+    schema["properties"]["event_id"]["maxLength"] = 64
+
+
+def _change_context(schema: Document) -> None:
+    schema["properties"]["context"] = {"type": "array", "items": {"type": "string"}}
+
+
+def _narrow_labels(schema: Document) -> None:
+    schema["properties"]["labels"]["additionalProperties"]["maxLength"] = 10
+
+
+def _no_null_reference(schema: Document) -> None:
+    schema["properties"]["reference"] = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (_require_labels, "$.labels"),
+        (_shorten_event_id, "$.event_id"),
+        (_change_context, "$.context"),
+        (_narrow_labels, "$.labels.*"),
+        (_no_null_reference, "$.reference"),
+    ],
+)
+def test_a_change_that_refuses_todays_events_is_named(change: Callable[[Document], None], field: str) -> None:
+    """A narrower event schema is found, with the field that it concerns."""
+    narrower = copy.deepcopy(json_schema("qa_event"))
+    change(narrower)
+    problems = unreadable(writer=json_schema("qa_event"), reader=narrower)
+    assert problems
+    assert all(problem.startswith(f"{field}:") for problem in problems)
+
+
+def _drop_alert_summary(schema: Document) -> None:
+    del schema["properties"]["summary"]
+    schema["required"].remove("summary")
+
+
+def _alert_mean_as_text(schema: Document) -> None:
+    schema["$defs"]["Estimate"]["properties"]["mean"] = {"type": "string"}
+
+
+def _further_alert_kind(schema: Document) -> None:
+    schema["properties"]["kind"]["enum"].append("rise")
+
+
+def _optional_threshold(schema: Document) -> None:
+    schema["required"].remove("threshold")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (_drop_alert_summary, "$.summary"),
+        (_alert_mean_as_text, "$.baseline.mean"),
+        (_further_alert_kind, "$.kind"),
+        (_optional_threshold, "$.threshold"),
+    ],
+)
+def test_a_change_that_breaks_consumers_is_named(change: Callable[[Document], None], field: str) -> None:
+    """A field that vanishes, changes its type, gains a value or becomes optional is found."""
+    changed = copy.deepcopy(json_schema("alert"))
+    change(changed)
+    problems = unreadable(writer=changed, reader=json_schema("alert"))
+    assert any(problem.startswith(f"{field}:") for problem in problems)
+
+
+def test_a_vanished_optional_field_is_named() -> None:
+    """Consumers may use a field that no reader needs; taking it away is a break as well."""
+    changed = copy.deepcopy(json_schema("result"))
+    del changed["$defs"]["Scored"]["properties"]["score_exact"]
+    assert vanished(released=json_schema("result"), current=changed) == ["$.score_exact"]
+
+
+def test_a_further_field_breaks_nobody() -> None:
+    """New versions may say more."""
+    wider = copy.deepcopy(json_schema("result"))
+    wider["$defs"]["Scored"]["properties"]["language"] = {"type": "string"}
+    wider["$defs"]["Scored"]["required"].append("language")
+    assert unreadable(writer=wider, reader=json_schema("result")) == []
+    assert vanished(released=json_schema("result"), current=wider) == []

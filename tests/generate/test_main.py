@@ -1,0 +1,36 @@
+"""The command that writes and checks generated files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generate import __main__ as generate
+
+
+def test_the_committed_files_are_current() -> None:
+    """`make generate` was run after the last change of what they follow from."""
+    assert generate.main(["--check"]) == 0
+
+
+def test_what_differs_is_missing_or_left_over_is_found(tmp_path: Path) -> None:
+    """Each in its own way is stale; what is as made is not."""
+    made = {tmp_path / "same": "1", tmp_path / "other": "2", tmp_path / "gone": "3"}
+    (tmp_path / "same").write_text("1", encoding="utf-8")
+    (tmp_path / "other").write_text("old", encoding="utf-8")
+    (tmp_path / "left").write_text("4", encoding="utf-8")
+    assert generate.stale(made, [tmp_path]) == [tmp_path / name for name in ("gone", "left", "other")]
+
+
+def test_check_names_the_remedy_and_write_applies_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--check` fails with what to run; `--write` mends it, and makes folders."""
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    monkeypatch.setattr(generate, "FOLDERS", ())
+    monkeypatch.setattr(generate, "GENERATORS", (lambda: {tmp_path / "deep" / "page.md": "text"},))
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().err == "deep/page.md is not current; run `make generate` and commit it\n"
+    assert generate.main(["--write"]) == 0
+    assert (tmp_path / "deep" / "page.md").read_text(encoding="utf-8") == "text"

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from judge.errors import InvalidVerdictError
+from judge.metric import ScoredOutcome, UnscoredOutcome
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.scoring import FORCED_VERDICT
+from schemas import CoverageVerdict
+from tests.judge.metrics.coverage.test_metric import ANSWER, REFERENCE, _kinds, _lines
+from tests.judge.tasks import make_task
+
+
+def _own(score: Any, *, facts: str = "2 of 2", organization: str = "matched") -> str:
+    return json.dumps(
+        {
+            "score": score,
+            "rationale": [
+                f"Fact: {facts} facts correctly matched.",
+                "Conclusion: 0 of 0 conclusions correctly matched.",
+                "Terminology: 1 of 1 terms correctly matched.",
+                f"Organization: {organization}",
+                f"Score: {score}",
+            ],
+        }
+    )
+
+
+def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
+    task = make_task("coverage", question="Where is it?", reference=REFERENCE, answer=answer)
+    outcome = Coverage(mode="verbatim").interpret(task, reply)
+    assert isinstance(outcome, ScoredOutcome)
+    CoverageVerdict.model_validate(dict(outcome.verdict))
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("facts", "organization", "score_exact"),
+    [
+        ("2 of 2", "matched", "5"),
+        ("2 out of 2", "Matched.", "5"),
+        ("2/2", "matched", "5"),
+        ("1 of 2", "matched", "3.25"),  # 0.35 + 0.21 + 0.09
+        ("2 of 2", "mismatched", "4.55"),  # 0.7 + 0.21
+        ("2 of 2", "not matched", "4.55"),
+        ("0 of 2", "matched", "1.05"),  # 0.21
+    ],
+)
+def test_the_judges_own_counts_are_recomputed(facts: str, organization: str, score_exact: str) -> None:
+    """A score that its own counts do not give is objected to, and corrected if need be; one that they give is left alone."""
+    outcome = _verbatim(_own(2, facts=facts, organization=organization))
+    assert outcome.score_exact == score_exact
+    assert _kinds(outcome) == ["score_recomputed"]
+    assert outcome.objection is not None
+    assert f"rounded {outcome.score}" in outcome.objection
+    right = _verbatim(_own(outcome.score, facts=facts, organization=organization))
+    assert (right.corrections, right.objection) == ((), None)
+    assert right.verdict == outcome.verdict
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        (0, "Fact: all facts correctly matched."),
+        (0, "Fact: 3 of 2 facts correctly matched."),
+        (0, "Fact: two of two facts correctly matched."),
+        (0, "Fact: 2 facts correctly matched."),
+        (0, "Fact: 2 of 2, or 1 of 2, facts correctly matched."),
+        (0, "Fact: 1.5 of 2 facts correctly matched."),
+        (0, "Fact: 2 of 2.5 facts correctly matched."),
+        (0, "Fact: -2 of 2 facts correctly matched."),
+        (0, "Fact: 1-2 of 2 facts correctly matched."),
+        (1, "Conclusion: N/A"),
+        (1, "Fact: 1 of 2 facts correctly matched."),
+        (2, ""),
+        (3, "Organization: matched / mismatched"),
+        (3, "Organization: mismatched or matched"),
+        (3, "Organization: matched, or is it?"),
+        (3, "Organization: matched (not mismatched)"),
+        (3, "Organization: not mismatched"),
+        (3, "Organization: partly matched"),
+        (3, "Organization: N/A"),
+        (4, "Organization: mismatched"),
+    ],
+)
+def test_counts_that_say_two_things_or_none_are_sent_back(line: int, instead: str) -> None:
+    """No score is taken from them; the error shows the form."""
+    reply = json.loads(_own(5))
+    reply["rationale"][line] = instead
+    with pytest.raises(InvalidVerdictError, match=r"the rationale has .*Fact: 2 of 3"):
+        _verbatim(json.dumps(reply))
+
+
+@pytest.mark.parametrize("facts", ["2 of 2", "2 out of 2", "2/2 (2 of 2)"])
+def test_counts_in_other_words_are_read(facts: str) -> None:
+    """As people write them."""
+    assert _verbatim(_own(5, facts=facts)).score == 5
+
+
+def test_a_forced_zero_of_the_judges_own_is_no_score() -> None:
+    """The metric prescribes it for missing input, and it is counted nowhere."""
+    task = make_task("coverage", question="Where is it?", reference=REFERENCE, answer=ANSWER)
+    outcome = Coverage(mode="verbatim").interpret(task, json.dumps(dict(FORCED_VERDICT)))
+    assert outcome == UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))
+    told = json.dumps({"score": 0, "rationale": "Score: 0 = forced due to missing context"})
+    assert Coverage(mode="verbatim").interpret(task, told) == outcome
+
+
+def test_counts_are_read_from_one_text_too() -> None:
+    """Five lines in a string are as good as five strings."""
+    reply = json.loads(_own(5))
+    reply["rationale"] = "\n".join(reply["rationale"])
+    assert _verbatim(json.dumps(reply)).corrections == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ('{"score": 4, "rationale": ["good", "very good"]}', "five strings"),
+        ('{"score": 4}', "five strings"),
+        ('{"score": 7, "rationale": ["", "", "", "", ""]}', "whole number from 0 to 5, got 7"),
+        ('{"score": 4.5, "rationale": ["", "", "", "", ""]}', "whole number from 0 to 5, got 4.5"),
+        ('{"score": false, "rationale": ["", "", "", "", ""]}', "whole number from 0 to 5, got false"),
+        ("Four out of five.", "no JSON object"),
+    ],
+)
+def test_a_verdict_without_its_parts_is_invalid(reply: str, told: str) -> None:
+    """The error tells the judge what to repair."""
+    with pytest.raises(InvalidVerdictError, match=told):
+        _verbatim(reply)
+
+
+@pytest.mark.parametrize(
+    ("answer", "score_exact", "kinds"),
+    [
+        # Nothing but stop words and words of the question: 0 of 2 facts, 0 of 1 terms.
+        ("I do not know.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
+        ("Berlin.", "0", ["match_not_borne_out", "term_not_in_answer", "score_recomputed"]),
+        # One word in common may state one of them, and which is not known.
+        ("Paris.", "5", []),
+    ],
+)
+def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: str, kinds: list[str]) -> None:
+    """2 of 2 facts cannot be matched by an answer without a word of the reference."""
+    outcome = _verbatim(_own(5), answer=answer)
+    assert outcome.score_exact == score_exact
+    assert _kinds(outcome) == kinds
+
+
+def test_a_reference_has_facts_whatever_the_judge_counts() -> None:
+    """0 of 0 would be the neutral 1: the two sentences count, of which the answer has neither; 5 * 0.21 for the term is left."""
+    outcome = _verbatim(_own(5, facts="0 of 0"), answer="The Eiffel Tower is green.")
+    assert _lines(outcome)[0] == "Fact: 0 of 2 facts correctly matched."
+    assert outcome.score_exact == "1.05"
+    assert _kinds(outcome) == ["reference_not_accounted", "reference_not_accounted", "score_recomputed"]
+
+
+def test_conclusions_without_facts_count_as_facts() -> None:
+    """1 of 2 conclusions and no fact: 5 * (0.5 * 0.7 + 0.21 + 0.09) = 3.25."""
+    reply = _own(5, facts="0 of 0").replace("0 of 0 conclusions", "1 of 2 conclusions")
+    outcome = _verbatim(reply)
+    assert outcome.score_exact == "3.25"
+    assert _kinds(outcome) == ["conclusions_without_facts", "score_recomputed"]

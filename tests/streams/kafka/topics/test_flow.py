@@ -1,0 +1,50 @@
+"""The table of topics: everything else follows from it."""
+
+from __future__ import annotations
+
+from generate.message_schemas import MESSAGES
+from streams.kafka.topics.flow import AGENTS, TOPICS, group_of, message_of, topic_uses
+from streams.settings import RetentionSettings, Settings, TopicSettings
+
+SETTINGS = Settings.model_validate({"metrics": {"coverage": {}}})
+
+
+def test_what_agents_do_with_topics() -> None:
+    """A topic that all agents together read and write is both; apart each has its own."""
+    everything = topic_uses(SETTINGS.topics, SETTINGS.metrics)
+    assert {use.name: use.operations for use in everything} == {
+        "qa.events": ("Read",),
+        "judge.tasks.coverage": ("Read", "Write"),
+        "qa.dead-letters": ("Write",),
+        "qa.scores": ("Read", "Write"),
+        "qa.alerts": ("Write",),
+    }
+    judge = topic_uses(SETTINGS.topics, SETTINGS.metrics, ("judge",))
+    assert {use.name: use.operations for use in judge} == {
+        "judge.tasks.coverage": ("Read",),
+        "qa.scores": ("Write",),
+        "qa.dead-letters": ("Write",),
+    }
+
+
+def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
+    """A row that lacks one would break the creation of topics or the reading of records."""
+    topics = TopicSettings()
+    for kind in TOPICS:
+        assert kind.names(topics, ["coverage"])[0]
+        assert getattr(RetentionSettings(), kind.field) >= 1
+        assert kind.message in MESSAGES
+
+
+def test_what_a_topic_holds_follows_from_its_name() -> None:
+    """Names are the settings'; a topic of somebody else holds nothing of ours."""
+    topics = TopicSettings.model_validate({"scores": "verdicts", "tasks_prefix": "todo."})
+    assert message_of(topics, "verdicts") == "result"
+    assert message_of(topics, "todo.tone") == "judge_task"
+    assert message_of(topics, "qa.scores") is None
+
+
+def test_agents_apart_have_a_group_of_their_own() -> None:
+    """Whatever order they are named in."""
+    assert group_of("g", AGENTS) == "g"
+    assert group_of("g", ("judge", "intake")) == "g.intake.judge"

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.monitoring.statistics.baseline import GrowingBaseline
+from tests.streams.randomness import seeded
+
+
+def test_it_looks_at_60_120_240_and_so_on() -> None:
+    baseline = GrowingBaseline(first=60, min_drop=0.02)
+    looks = [number for number in range(1, 1001) if baseline.add(0.75, 1.0)]
+    assert looks == [60, 120, 240, 480, 960]
+    assert baseline.looked_at.count == 960
+    # No spread: the interval is narrow enough for the smallest drop that matters to count.
+    assert baseline.tolerated == pytest.approx(0.73)
+    assert baseline.margin == pytest.approx(0.02)
+
+
+def test_it_knows_more_with_every_doubling() -> None:
+    """Zeros and ones with mean 0.8: the tolerated mean rises towards 0.8 - 0.02."""
+    random = seeded(3)
+    baseline = GrowingBaseline(first=60, min_drop=0.02)
+    values = [float(random.random() < 0.8) for _ in range(60 * 2**7)]
+    tolerated = [baseline.tolerated for value in values if baseline.add(value, 1.0)]
+    assert all(later >= earlier for earlier, later in pairwise(tolerated))
+    assert tolerated[0] < 0.7
+    assert 0.76 < tolerated[-1] < 0.79
+
+
+def test_a_decline_does_not_talk_it_down() -> None:
+    baseline = GrowingBaseline(first=60, min_drop=0.02)
+    for _ in range(240):
+        baseline.add(0.9, 1.0)
+    before = baseline.tolerated
+    for _ in range(2000):
+        baseline.add(0.5, 1.0)
+    assert baseline.tolerated == before
+    assert baseline.mean == pytest.approx(0.9)
+
+
+def test_it_is_rarely_above_the_true_mean() -> None:
+    """Of 200 baselines of a skewed law, each looked at 5 times, at most 1% ever tolerate less than the true mean."""
+    harmed = 0
+    for seed in range(200):
+        random = seeded(seed)
+        baseline = GrowingBaseline(first=60, min_drop=0.0001)
+        for _ in range(960):
+            baseline.add(float(random.random() < 0.9), 1.0)
+        harmed += baseline.tolerated > 0.9
+    assert harmed <= 2
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=150), st.integers(0, 150))
+def test_it_continues_where_it_was_put_away(values: list[float], cut: int) -> None:
+    one = GrowingBaseline(first=20, min_drop=0.1)
+    for value in values[:cut]:
+        one.add(value, 0.5)
+    two = GrowingBaseline(
+        first=20,
+        min_drop=0.1,
+        sums=one.sums,
+        tolerated=one.tolerated,
+        mean=one.mean,
+        looked_at=one.looked_at,
+    )
+    for value in values[cut:]:
+        assert one.add(value, 0.5) == two.add(value, 0.5)
+    assert (one.tolerated, one.mean, one.looked_at) == (two.tolerated, two.mean, two.looked_at)

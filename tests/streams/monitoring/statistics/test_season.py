@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from math import cos, pi
+
+import pytest
+
+from streams.monitoring.statistics.season import Season
+from tests.streams.randomness import seeded
+
+DAY = 86_400.0
+MIDNIGHT = 1_772_409_600.0  # Monday, 2 March 2026, 00:00 UTC
+
+
+def fed(days: int, *, swing: float, per_hour: int = 20) -> Season:
+    """Learn from days whose mean is 0.8, with `swing` above it at midnight and as much below at noon."""
+    random = seeded(1)
+    season = Season()
+    for number in range(days * 24 * per_hour):
+        moment = MIDNIGHT + number * 3600 / per_hour
+        mean = 0.8 + swing * cos(2 * pi * moment / DAY)
+        season.add(moment, float(random.random() < mean), 1.0)
+    return season
+
+
+def test_without_a_swing_it_predicts_none() -> None:
+    """Two weeks of a steady mean: every hour is like the others, give or take two percent."""
+    season = fed(14, swing=0.0)
+    swings = [season.swing(MIDNIGHT + 14 * DAY + hour * 3600) for hour in range(24)]
+    assert max(abs(one.offset) for one in swings) < 0.02
+    assert max(one.error for one in swings) < 0.02
+
+
+def test_a_daily_swing_is_learned() -> None:
+    """An amplitude of 0.05: midnight is above the mean, noon below, by about that."""
+    season = fed(14, swing=0.05)
+    assert season.swing(MIDNIGHT + 14 * DAY).offset == pytest.approx(0.05, abs=0.015)
+    assert season.swing(MIDNIGHT + 14.5 * DAY).offset == pytest.approx(-0.05, abs=0.015)
+
+
+def test_an_hour_that_was_never_seen_is_known_less_exactly() -> None:
+    """Six hours of the first morning: the evening's mean may be another."""
+    season = Season()
+    for number in range(6 * 60):
+        season.add(MIDNIGHT + number * 60, 0.8 if number % 2 else 1.0, 1.0)
+    assert season.swing(MIDNIGHT + 18 * 3600).error > 3 * season.swing(MIDNIGHT + 3 * 3600).error
+
+
+def test_before_the_first_hour_is_over_nothing_is_predicted() -> None:
+    season = Season()
+    for _ in range(100):
+        season.add(MIDNIGHT, 0.3, 1.0)
+    assert (season.swing(MIDNIGHT).offset, season.swing(MIDNIGHT).error) == (0, 0)
+
+
+def test_a_fall_in_the_open_hour_can_be_left_out() -> None:
+    """What belongs to a drop is not learned as a habit of the hour."""
+    one, two = fed(3, swing=0.0), fed(3, swing=0.0)
+    one.add(MIDNIGHT + 3 * DAY, 0.8, 1.0)
+    for number in range(100):
+        two.add(MIDNIGHT + 3 * DAY + number, 0.0, 1.0)
+    later = MIDNIGHT + 3 * DAY + 3600
+    for season in (one, two):
+        season.forget_open_hour()
+        season.add(later, 0.8, 1.0)
+        season.add(later + 3600, 0.8, 1.0)
+    assert one.swing(later) == two.swing(later)
+
+
+def test_it_continues_where_it_was_put_away() -> None:
+    one = fed(2, swing=0.05)
+    two = Season(one.state)
+    for season in (one, two):
+        for number in range(50):
+            season.add(MIDNIGHT + 2 * DAY + number * 600, 0.7, 2.0)
+    for hour in range(24):
+        moment = MIDNIGHT + 3 * DAY + hour * 3600
+        assert one.swing(moment) == two.swing(moment)

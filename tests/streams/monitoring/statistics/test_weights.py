@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.monitoring.statistics.weights import MOST_POLICIES, RelativeWeights
+
+
+def test_a_tiny_rate_once_does_not_deafen_what_follows() -> None:
+    """A policy with a rate of 1 in 1,000 is replaced: under the new one a weight of 2 counts fully again."""
+    weights = RelativeWeights()
+    assert weights.share("a", 1000) == 1
+    assert weights.share("a", 2) == 0.002
+    assert weights.share("b", 2) == 1
+    assert weights.share("a", 2) == 0.002
+
+
+def test_a_lowered_policy_begins_with_the_largest_weight_of_its_base_over_the_factor() -> None:
+    """Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a 4 counts a tenth from the first one on."""
+    weights = RelativeWeights([("p", 10.0)])
+    assert weights.share("p*1/4", 4) == pytest.approx(0.1)
+    assert weights.share("p*0", 5) == pytest.approx(0.5)  # a factor that is none: as the base
+    assert weights.share("q*1/4", 4) == 1  # nothing is known of q
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(1, 1e9)), max_size=60))
+def test_shares_are_above_0_and_at_most_1_and_survive_a_restart(samples: list[tuple[str, float]]) -> None:
+    one = RelativeWeights()
+    for policy, weight in samples:
+        two = RelativeWeights(one.largest)
+        share = one.share(policy, weight)
+        assert 0 < share <= 1
+        assert two.share(policy, weight) == share
+
+
+def test_remembered_policies_are_bounded() -> None:
+    """The one that was not seen for longest is forgotten."""
+    weights = RelativeWeights()
+    for number in range(MOST_POLICIES + 5):
+        weights.share(f"p{number}", 3)
+    assert len(weights.largest) == MOST_POLICIES
+    assert weights.largest[0][0] == "p5"
+
+
+@pytest.mark.parametrize("weight", [0.5, float("nan")])
+def test_a_weight_below_1_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match="weight must be at least 1"):
+        RelativeWeights().share("p", weight)

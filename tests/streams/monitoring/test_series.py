@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.series import Series
+from streams.monitoring.watch import Change, Sample
+from tests.streams.randomness import seeded
+from tests.streams.results import START
+
+GOOD = [5] * 14 + [4] * 4 + [3, 1]  # mean 4.5, 5% of at most 2
+RULES = MonitorConfig(labels=("app",)).rules("relevance")
+Draw = Callable[[Random, int], Sample]
+
+
+def sample(number: int, score: float, **fields: object) -> Sample:
+    return Sample(f"e{number}", score, 1.0, START + timedelta(seconds=number), **fields)  # type: ignore[arg-type]
+
+
+def run(series: Series, draw: Draw, numbers: range, random: Random) -> list[tuple[int, Change]]:
+    """Feed samples; give each change with the number of its sample."""
+    out = []
+    for number in numbers:
+        one = draw(random, number)
+        out += [(number, change) for change in series.add(one, one.occurred_at)]
+    return out
+
+
+def good(random: Random, number: int) -> Sample:
+    return sample(number, random.choice(GOOD))
+
+
+def test_a_shape_that_changes_while_the_mean_stays_is_called_by_a_share() -> None:
+    """Fours and fives become fives and ones: the mean stays at 4.5, the share of at most 2 goes from 0 to 12.5%."""
+    random, series = seeded(1), Series(RULES)
+
+    def mild(random: Random, number: int) -> Sample:
+        return sample(number, random.choice([4, 5]))
+
+    def harsh(random: Random, number: int) -> Sample:
+        return sample(number, random.choice([5] * 7 + [1]))
+
+    assert run(series, mild, range(1000), random) == []
+    changes = run(series, harsh, range(1000, 1400), random)
+    assert [(change.kind, change.measure.name) for _, change in changes] == [("drop", "share_at_most_2")]
+    change = changes[0][1]
+    assert change.baseline.mean == 0
+    assert 0.05 < change.current.mean < 0.3
+    assert change.current.low < 0.125 < change.current.high
+
+
+def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
+    """From 4.5 to 3, and after 500 answers there to 1.5: two drops, the second measured from the level of the first."""
+    random, series = seeded(2), Series(MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance"))
+    assert run(series, good, range(500), random) == []
+    changes = run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(500, 1000), random)
+    changes += run(series, lambda r, n: sample(n, r.choice([1, 2])), range(1000, 1300), random)
+    assert [(change.kind, change.further) for _, change in changes] == [("drop", False), ("drop", True)]
+    first, second = (change for _, change in changes)
+    assert first.current.mean == pytest.approx(3, abs=0.5)
+    assert second.baseline.mean == pytest.approx(3, abs=0.2)
+    assert second.began_at >= START + timedelta(seconds=990)
+    assert series.mean.dropped_at == first.began_at
+
+
+def test_a_change_of_the_mix_is_told_as_one_and_not_as_a_drop() -> None:
+    """App "weak" always had 3 where the other has 4.75; its share goes from a fifth to four fifths."""
+    random, series = seeded(3), Series(RULES)
+
+    def mixed(share: float) -> Draw:
+        def draw(random: Random, number: int) -> Sample:
+            weak = random.random() < share
+            return sample(number, random.choice([2, 3, 4] if weak else [5, 5, 5, 4]), part=f"app={weak}")
+
+        return draw
+
+    assert run(series, mixed(0.2), range(2000), random) == []
+    changes = run(series, mixed(0.8), range(2000, 2600), random)
+    assert {change.measure.name for _, change in changes} == {"mix"}
+    assert series.mean.state == "watching"
+    # The same answers with both apps worse by a point: that is a drop, whatever the mix.
+    worse = run(
+        series,
+        lambda r, n: sample(n, r.choice([1, 2, 3] if n % 5 else [4, 4, 4, 3]), part=f"app={bool(n % 5)}"),
+        range(2600, 3000),
+        random,
+    )
+    assert ("drop", "mean") in {(change.kind, change.measure.name) for _, change in worse}
+
+
+def test_a_daily_swing_is_not_a_drop() -> None:
+    """Ten days of 240 answers with a swing of 0.4 points between night and day."""
+    random, series = seeded(4), Series(MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance"))
+
+    def swinging(random: Random, number: int) -> Sample:
+        moment = START + timedelta(minutes=6 * number)
+        bad = 0.16 if moment.hour < 12 else 0.04
+        score = 1 if random.random() < bad else random.choice([4, 5, 5, 5])
+        return Sample(f"e{number}", score, 1.0, moment)
+
+    assert run(series, swinging, range(2400), random) == []
+
+
+def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
+    """For an hour everything was sampled at 1 in 500; afterwards a drop is called as soon as without that hour."""
+    delays = []
+    for spoiled in (False, True):
+        random, series = seeded(5), Series(RULES)
+        run(series, good, range(1000), random)
+        if spoiled:
+            for number in range(20):
+                series.add(Sample(f"x{number}", 5, 0.002, START, policy="tiny"), START)
+        changes = run(series, lambda r, n: sample(n, r.choice([1, 2, 3])), range(1000, 1200), random)
+        delays.append(next(number for number, change in changes if change.measure.name == "mean"))
+    assert delays[1] <= delays[0] + 3
+
+
+def test_a_stratum_without_answers_in_the_window_is_named() -> None:
+    """Gold answers, then none for more than an hour: the window says what it does not hold."""
+    series = Series(RULES)
+    series.add(sample(0, 5, stratum="gold"), START)
+    series.add(sample(1, 5, stratum="default"), START)
+    late = START + timedelta(hours=2)
+    one = Sample("e2", 4, 1.0, late, stratum="default")
+    series.add(one, late)
+    window = series.window(late)
+    assert window is not None
+    assert window.missing_strata == ("gold",)
+    assert series.missing_strata(late + timedelta(days=8)) == ()
+
+
+def test_samples_by_record_key_say_that_the_interval_is_too_narrow() -> None:
+    series = Series(RULES)
+    series.add(sample(0, 5, policy="by-key-1234"), START)
+    assert series.total is not None
+    assert series.total.clustered
+
+
+@pytest.mark.parametrize("cut", [30, 700, 1015, 1200, 1500])
+def test_a_series_that_was_put_away_calls_the_same_as_one_that_was_not(cut: int) -> None:
+    """A drop, a further fall and a recovery: put away and taken out at any point, nothing differs."""
+
+    def draw(random: Random, number: int) -> Sample:
+        scores = GOOD if number < 1000 or number >= 1600 else [2, 3, 4] if number < 1300 else [1, 2]
+        moment = START + timedelta(minutes=3 * number)
+        labels = {"stratum": "s", "policy": "p", "part": f"app={number % 3}"}
+        return Sample(f"e{number}", random.choice(scores), (0.2, 1.0)[number % 2], moment, **labels)
+
+    series = Series(RULES)
+    undisturbed = run(series, draw, range(3000), seeded(6))
+    random, before = seeded(6), Series(RULES)
+    changes = run(before, draw, range(cut), random)
+    after = Series(RULES)
+    after.load(before.dump())
+    changes += run(after, draw, range(cut, 3000), random)
+    assert changes == undisturbed
+    assert {change.kind for _, change in changes} == {"drop", "recovered"}
+    assert after.dump() == series.dump()
+
+
+def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
+    """An upgrade adds a share: the others go on, and it begins to learn."""
+    few = Series(MonitorConfig(labels=("app",), shares={"relevance": ()}).rules("relevance"))
+    run(few, good, range(200), seeded(7))
+    more = Series(RULES)
+    more.load(few.dump())
+    assert more.mean.state == "watching"
+    assert [watch.state for watch in more.watches if watch.measure.name == "share_at_most_2"] == ["learning"]
