@@ -17,6 +17,7 @@ from generate.places import ROOT
 from schemas.alert import Alert
 from schemas.dead_letter import DeadLetter
 from schemas.event import QAEvent
+from schemas.label import Label
 from schemas.result import RESULT
 from schemas.task import JudgeTask
 from schemas.verdict import CoverageVerdict, RelevanceVerdict
@@ -32,6 +33,7 @@ MESSAGES: Mapping[str, TypeAdapter[Any]] = {
     "result": RESULT,
     "dead_letter": TypeAdapter(DeadLetter),
     "alert": TypeAdapter(Alert),
+    "label": TypeAdapter(Label),
     "coverage_verdict": TypeAdapter(CoverageVerdict),
     "relevance_verdict": TypeAdapter(RelevanceVerdict),
 }

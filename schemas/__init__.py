@@ -6,6 +6,7 @@ from schemas.alert import Alert, Estimate
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
 from schemas.event import QAEvent
+from schemas.label import Label, Selection, label_id
 from schemas.result import (
     RESULT,
     Correction,
@@ -38,15 +39,18 @@ __all__ = [
     "Header",
     "JudgeCall",
     "JudgeTask",
+    "Label",
     "QAEvent",
     "RelevanceVerdict",
     "Result",
     "Sampling",
     "Scored",
+    "Selection",
     "Source",
     "Times",
     "Unscored",
     "UnscoredReason",
     "Usage",
+    "label_id",
     "result_id",
 ]

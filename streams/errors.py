@@ -12,7 +12,13 @@ StreamsError
 ├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
 ├── PortError               the HTTP port cannot be opened
 ├── WorkerCrashedError      something broke that no retry repairs; the cause is attached
-└── DemoError               the demo cannot do what it was asked to
+├── DemoError               the demo cannot do what it was asked to
+├── StoreError              the verdict store cannot be used
+│   ├── StoreMissingError   there is no file: nothing was stored yet
+│   ├── StoreDamagedError   the file is damaged or of another version: it is set aside and rebuilt from the topics
+│   ├── StoreFullError      the disk is full: the store waits, the worker goes on
+│   └── TooSlowError        a question took too long
+└── BadFilterError          a filter of verdicts cannot be understood
 """
 
 from __future__ import annotations
@@ -156,3 +162,27 @@ class WorkerCrashedError(StreamsError):
 
 class DemoError(StreamsError):
     """The demo could not do what it was asked to."""
+
+
+class StoreError(StreamsError):
+    """The verdict store cannot be used."""
+
+
+class StoreMissingError(StoreError):
+    """There is no store: nothing was stored yet."""
+
+
+class StoreDamagedError(StoreError):
+    """The store's file is no database, a damaged one, or of another version: it is set aside and rebuilt."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full: the store waits, the worker goes on."""
+
+
+class TooSlowError(StoreError):
+    """A question to the store took too long; a shorter time or another filter helps."""
+
+
+class BadFilterError(StreamsError):
+    """A filter cannot be understood; the message names the parameter, the value and what is allowed."""

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -27,6 +29,7 @@ from streams.demo.summary import summary
 from streams.demo.view import Flow, Heading
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
+from streams.kafka.topics.flow import ALL_AGENTS
 from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
@@ -105,6 +108,8 @@ async def run_demo(plan: Plan, display: Display, stop: asyncio.Event) -> Ending:
             bootstrap_servers=broker.bootstrap_servers,
             endpoint=endpoint,
             judge_latency_seconds=plan.judge_latency_seconds,
+            store_path=Path(stack.enter_context(TemporaryDirectory(prefix="judgestream-demo-")))
+            / "store.sqlite3",
         )
         return await _Demo(plan, display, settings, endpoint).run(stack, stop)
 
@@ -139,7 +144,11 @@ class _Demo:
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         worker = asyncio.create_task(
             run_worker(
-                self._settings, stop=self._worker_stop, registry=self._registry, on_ready=ready.set_result
+                self._settings,
+                stop=self._worker_stop,
+                agents=ALL_AGENTS,
+                registry=self._registry,
+                on_ready=ready.set_result,
             )
         )
         stack.push_async_callback(self._stop_worker, worker, ready)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from streams.kafka.topics.flow import topic_uses
+from streams.kafka.topics.flow import ALL_AGENTS, topic_uses
 from streams.settings import EndpointSettings, Settings
 
 PARTITIONS = 4
@@ -14,7 +15,11 @@ _JUDGE_PATIENCE_SECONDS = 30.0
 
 
 def demo_settings(
-    *, bootstrap_servers: str, endpoint: EndpointSettings, judge_latency_seconds: float = 0.0
+    *,
+    bootstrap_servers: str,
+    endpoint: EndpointSettings,
+    judge_latency_seconds: float = 0.0,
+    store_path: Path | None = None,
 ) -> Settings:
     """Make the settings that the demo's worker runs with.
 
@@ -22,6 +27,7 @@ def demo_settings(
         bootstrap_servers: The embedded broker.
         endpoint: The judge.
         judge_latency_seconds: How long the judge takes on purpose.
+        store_path: Where the verdict store is, for a worker that keeps one.
     """
     timeout_seconds = judge_latency_seconds + _JUDGE_PATIENCE_SECONDS
     document: dict[str, Any] = {
@@ -43,10 +49,11 @@ def demo_settings(
             "labels": ["app", "model", "prompt_version"],
             "log_level": "warning",
         },
+        **({} if store_path is None else {"store": {"path": store_path}}),
     }
     return Settings.model_validate(document)
 
 
 def demo_topics(settings: Settings) -> Mapping[str, int]:
     """Name the demo's topics, with their partitions."""
-    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics)}
+    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics, ALL_AGENTS)}

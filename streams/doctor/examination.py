@@ -13,7 +13,7 @@ from streams.doctor.configuration import examine_budget, examine_packs, examine_
 from streams.doctor.endpoints import EndpointExaminer
 from streams.doctor.finding import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
 from streams.doctor.machine import examine_port, examine_process
-from streams.kafka.topics.flow import AGENTS, AgentName
+from streams.kafka.topics.flow import AGENTS, ALL_AGENTS, AgentName
 from streams.settings import Settings
 from streams.telemetry.masking import settings_masker
 
@@ -48,7 +48,7 @@ class Examination:
     ) -> None:
         self._settings = settings
         self._env = env
-        self._agents = tuple(name for name in AGENTS if name in agents)
+        self._agents = tuple(name for name in ALL_AGENTS if name in agents)
         self._checks = tuple(name for name in CHECKS if name not in skip)
         self._skip = tuple(skip)
         self._broker = BrokerExaminer(

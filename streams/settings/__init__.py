@@ -29,6 +29,7 @@ from streams.settings.load import load_settings
 from streams.settings.monitor import MonitorSettings
 from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
+from streams.settings.store import StoreSettings
 from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.settings.tree import BUILT_IN_METRICS, Settings
 
@@ -51,6 +52,7 @@ __all__ = [
     "SamplingSettings",
     "SecuritySettings",
     "Settings",
+    "StoreSettings",
     "TelemetrySettings",
     "TlsSettings",
     "TopicSettings",

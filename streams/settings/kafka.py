@@ -93,6 +93,9 @@ class RetentionSettings(Section):
     scores: Hours = Field(default=720, description="Results; the furthest that a reader may come back.")
     dead_letters: Hours = Field(default=720, description="What somebody has yet to look at.")
     alerts: Hours = Field(default=2160, description="Drops; there are few.")
+    labels: Hours = Field(
+        default=87_600, description="What people say of verdicts; it is work that nobody repeats."
+    )
 
 
 class TopicSettings(Section):
@@ -105,6 +108,7 @@ class TopicSettings(Section):
     scores: TopicName = Field(default="qa.scores", description="Results (out).")
     dead_letters: TopicName = Field(default="qa.dead-letters", description="What could not be processed.")
     alerts: TopicName = Field(default="qa.alerts", description="Drops that the monitor called.")
+    labels: TopicName = Field(default="qa.labels", description="What people say of verdicts.")
     create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
     create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")
     create_replication_factor: int = Field(default=1, ge=1, le=100, description="Replicas of created topics.")

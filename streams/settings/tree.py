@@ -12,6 +12,7 @@ from streams.settings.intake import IngestSettings, MetricSettings, SamplingSett
 from streams.settings.judge import JudgeSettings
 from streams.settings.kafka import KafkaSettings, TopicSettings
 from streams.settings.monitor import MonitorSettings
+from streams.settings.store import StoreSettings
 from streams.settings.telemetry import TelemetrySettings
 
 BUILT_IN_METRICS = ("coverage", "relevance")
@@ -30,6 +31,7 @@ class Settings(Section):
     )
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     monitor: MonitorSettings = Field(default_factory=MonitorSettings)
+    store: StoreSettings = Field(default_factory=StoreSettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
     @model_validator(mode="after")
@@ -89,7 +91,8 @@ def _target_problems(settings: Settings) -> list[tuple[str, str]]:
 def _topic_problems(settings: Settings) -> list[tuple[str, str]]:
     topics = settings.topics
     names = {
-        f"topics.{name}": getattr(topics, name) for name in ("events", "scores", "dead_letters", "alerts")
+        f"topics.{name}": getattr(topics, name)
+        for name in ("events", "scores", "dead_letters", "alerts", "labels")
     }
     names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
     owners: dict[str, str] = {}

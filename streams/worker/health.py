@@ -61,6 +61,7 @@ class Health:
         judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
         broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is well.
         deferred: Why tasks are left to wait on purpose; None while they are not.
+        store_trouble: Why the verdict store is not written; None while it is, or where none runs.
         now: The monotonic clock, in seconds.
     """
 
@@ -72,6 +73,7 @@ class Health:
         judge_trouble: Callable[[], str | None],
         broker_trouble: Callable[[], Sequence[str]],
         deferred: Callable[[], str | None] = lambda: None,
+        store_trouble: Callable[[], str | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
@@ -79,6 +81,7 @@ class Health:
         self._judge_trouble = judge_trouble
         self._broker_trouble = broker_trouble
         self._deferred = deferred
+        self._store_trouble = store_trouble
         self._now = now
         self.stopping = False
 
@@ -113,6 +116,6 @@ class Health:
         if trouble is not None:
             reasons.append(f"judge unavailable: {trouble}")
         reasons += self._broker_trouble()
-        # A spent budget is as it should be: whoever routes or restarts by readiness need not know.
-        deferred = self._deferred()
-        return Report(not reasons, tuple(reasons), () if deferred is None else (deferred,))
+        # A spent budget is as it should be, and the store is a copy: neither keeps an answer from being judged.
+        notes = (self._deferred(), self._store_trouble())
+        return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))

@@ -115,16 +115,30 @@ class _Worker:
             )
             if not await _ended_before(stop, topics_ready):
                 return
-            remembering = asyncio.create_task(self._wiring.remember())
+            beside = [asyncio.create_task(self._wiring.remember())]
+            if self._wiring.store is not None:
+                beside.append(asyncio.create_task(self._wiring.store.run()))
+            running = Running(web.url, self._wiring.group_id, self._wiring.agents)
+            serve = self._serve if self._wiring.agents != ("store",) else self._serve_alone
             try:
-                await self._serve(
-                    stop, Running(web.url, self._wiring.group_id, self._wiring.agents), on_ready
-                )
+                await serve(stop, running, on_ready)
             finally:
-                remembering.cancel()
+                for task in beside:
+                    task.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
         finally:
             await self._wiring.close()
             await web.stop()
+
+    async def _serve_alone(
+        self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None
+    ) -> None:
+        """Serve the store alone: it reads by itself, without a group and so without the application."""
+        _log.info("reading", agents=running.agents, url=running.url)
+        if on_ready is not None:
+            on_ready(running)
+        await stop.wait()
+        self._wiring.health.stopping = True
 
     async def _serve(
         self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None

@@ -32,17 +32,19 @@ from streams.judging.watch import JudgeWatch
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.output import Incoming, Output
-from streams.kafka.topics.flow import AGENTS, AgentName, group_of
+from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
 from streams.monitoring.agent import MonitorAgent
 from streams.monitoring.monitor import Monitor, MonitorConfig
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
+from streams.store.agent import Keeping, StoreAgent
+from streams.store.decoding import Decoder
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
 from streams.text import printable
-from streams.worker.health import Health
+from streams.worker.health import Health, Loop
 from streams.worker.pipeline import Pipeline
 from streams.worker.port.history import History, Point, lines_of
 from streams.worker.port.status import by_outcome, status_of
@@ -80,7 +82,7 @@ class Wiring:
         env: Mapping[str, str] | None,
     ) -> None:
         self._settings = settings
-        self.agents: tuple[AgentName, ...] = tuple(name for name in AGENTS if name in agents)
+        self.agents: tuple[AgentName, ...] = tuple(name for name in ALL_AGENTS if name in agents)
         self.group_id = group_of(settings.kafka.group_id, self.agents)
         self._given_chat = chat
         self._spending = Spending(budget_limits(settings.judge))
@@ -114,14 +116,17 @@ class Wiring:
         self.pipelines: list[Pipeline] = []
         self._judging: JudgingStack | None = None
         self._monitor: Monitor | None = None
+        self.store: StoreAgent | None = None
+        """Keeps the verdict store, where it runs here."""
         self._started_at = time.monotonic()
         self._history = History()
         self.health = Health(
-            loop=self.consumer,
+            loop=self._loop,
             agents=self.pipelines,
             judge_trouble=self._judge_trouble,
             broker_trouble=self._broker_trouble,
             deferred=lambda: self._spending.deferring,
+            store_trouble=lambda: None if self.store is None else self.store.trouble,
         )
 
     def _judge_trouble(self) -> str | None:
@@ -147,6 +152,10 @@ class Wiring:
         consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one
         return consumer
 
+    def _loop(self) -> Loop | None:
+        """Give what reads: the group's consumer, or the store's own where nothing else runs here."""
+        return self.store if self.agents == ("store",) else self.consumer()
+
     def wire(self) -> None:
         """Add every agent that runs here.
 
@@ -154,7 +163,12 @@ class Wiring:
             SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
         """
         for name in self.agents:
-            {"intake": self._add_intake, "judge": self._add_judge, "monitor": self._add_monitor}[name]()
+            {
+                "intake": self._add_intake,
+                "judge": self._add_judge,
+                "monitor": self._add_monitor,
+                "store": self._add_store,
+            }[name]()
         self.metrics.watch_partitions(self.partitions, time.time)
 
     async def finish(self, timeout_seconds: float) -> None:
@@ -248,6 +262,16 @@ class Wiring:
         self._monitor = Monitor(config)
         agent = MonitorAgent(self._monitor, self._output)
         self._add(settings.topics.scores, "monitor", agent, agent.handle)
+
+    def _add_store(self) -> None:
+        settings = self._settings
+        kept = settings.store
+        self.store = StoreAgent(
+            kept.path,
+            kafka=settings.kafka,
+            decoder=Decoder(settings.topics, settings.metrics, kept.texts),
+            keeping=Keeping(days=kept.keep_days, bytes=round(kept.max_gigabytes * 1e9)),
+        )
 
     def partitions(self) -> tuple[PartitionState, ...]:
         """Say how every assigned partition stands."""

@@ -86,7 +86,7 @@ def test_the_simple_rules() -> None:
 
 def test_drawn_numbers_have_the_mean_asked_for() -> None:
     """5 standard errors: 10,000 scores of a spread below 1.5 are within 0.08, Poisson counts within 5 sqrt(mean/10,000)."""
-    random = Random(3)  # noqa: S311 - a simulation
+    random = Random(3)
     for mean in (1.5, 3.0, 4.2):
         assert sum(draw(random, mean, 10_000)) / 10_000 == pytest.approx(mean, abs=0.08)
     for expected in (0.2, 7.0, 80.0):

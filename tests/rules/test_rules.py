@@ -59,7 +59,7 @@ def test_hurried_rules_do_the_same(tmp_path: Path) -> None:
 
 def test_the_simulated_rule_is_the_shipped_one(tmp_path: Path) -> None:
     """Over one scenario both measure the same drop (but for the edges of windows) and call it at the same times."""
-    random = Random(7)  # noqa: S311 - a scenario
+    random = Random(7)
     apps = {name: [_bin(random, name, bin_) for bin_ in range(_HOURS * _BINS_AN_HOUR)] for name in _MEANS}
     histories = [AppHistory(bins, _BINS_AN_HOUR) for bins in apps.values()]
     samples: list[dict[str, object]] = []

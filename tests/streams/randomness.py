@@ -7,4 +7,4 @@ from random import Random
 
 def seeded(seed: int) -> Random:
     """Give a generator of its own, with a fixed seed."""
-    return Random(seed)  # noqa: S311 -- test data, no secret
+    return Random(seed)

@@ -104,14 +104,14 @@ def _environment() -> dict[str, str]:
 
 
 def _agents(text: str) -> tuple[AgentName, ...]:
-    from streams.kafka.topics.flow import AGENTS
+    from streams.kafka.topics.flow import ALL_AGENTS
 
     named = {name.strip() for name in text.split(",") if name.strip()}
-    if not named or named.difference(AGENTS):
+    if not named or named.difference(ALL_AGENTS):
         raise BadUsageError(
-            f"--agents must name one or more of {', '.join(AGENTS)}, separated by commas, got {text!r}"
+            f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {text!r}"
         )
-    return tuple(name for name in AGENTS if name in named)
+    return tuple(name for name in ALL_AGENTS if name in named)
 
 
 def _checks(names: list[str]) -> tuple[CheckName, ...]:

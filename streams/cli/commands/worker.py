@@ -23,7 +23,7 @@ def worker(
     """Judge production answers: read events, sample, judge, publish verdicts, watch for drops.
 
     Runs until SIGTERM or Ctrl-C, and then finishes what is in hand. What it had in hand when it is killed, the next
-    one does again.
+    one does again. With the agent `store` it also keeps results and texts in a file for `explore`, `show` and `export`.
     """
     from streams.cli.settings import settings_for_command
 
@@ -35,16 +35,16 @@ def worker(
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
     from streams.kafka.access.errors import explain
-    from streams.kafka.topics.flow import AGENTS
+    from streams.kafka.topics.flow import ALL_AGENTS
     from streams.telemetry.logs import set_up_logs
     from streams.telemetry.masking import SHORT_SECRET, settings_masker, short_secrets
     from streams.worker.run import run_worker
 
     named = {name.strip() for name in agents.split(",") if name.strip()}
-    chosen = tuple(name for name in AGENTS if name in named)
-    if not named or named.difference(AGENTS):
+    chosen = tuple(name for name in ALL_AGENTS if name in named)
+    if not named or named.difference(ALL_AGENTS):
         raise BadUsageError(
-            f"--agents must name one or more of {', '.join(AGENTS)}, separated by commas, got {agents!r}"
+            f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {agents!r}"
         )
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     for place in short_secrets(settings, os.environ):

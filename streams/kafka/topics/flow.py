@@ -12,9 +12,10 @@ from typing import Final, Literal, get_args
 
 from streams.settings import TopicSettings
 
-AgentName = Literal["intake", "judge", "monitor"]
-AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
-"""The agents that one worker runs by default."""
+AgentName = Literal["intake", "judge", "monitor", "store"]
+ALL_AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
+AGENTS: Final[tuple[AgentName, ...]] = ("intake", "judge", "monitor")
+"""The agents that one worker runs by default. The store must be asked for: it keeps a copy on a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class TopicKind:
 
 TOPICS: Final = (
     TopicKind("events", "qa_event", readers=("intake",)),
-    TopicKind("tasks", "judge_task", readers=("judge",), writers=("intake",)),
+    TopicKind("tasks", "judge_task", readers=("judge", "store"), writers=("intake",)),
     TopicKind("dead_letters", "dead_letter", writers=("intake", "judge")),
-    TopicKind("scores", "result", readers=("monitor",), writers=("judge",)),
-    TopicKind("alerts", "alert", writers=("monitor",)),
+    TopicKind("scores", "result", readers=("monitor", "store"), writers=("judge",)),
+    TopicKind("alerts", "alert", readers=("store",), writers=("monitor",)),
+    TopicKind("labels", "label", readers=("store",)),
 )
 
 
@@ -103,6 +105,6 @@ def message_of(topics: TopicSettings, name: str) -> str | None:
 
 def group_of(group_id: str, agents: Collection[AgentName]) -> str:
     """Name the consumer group: the configured one for all agents together, one of its own for any fewer."""
-    if set(agents) == set(AGENTS):
-        return group_id
-    return ".".join([group_id, *(name for name in AGENTS if name in agents)])
+    # The store belongs to no group: it reads everything, from where its own file ends.
+    grouped = [name for name in AGENTS if name in agents]
+    return group_id if grouped == list(AGENTS) else ".".join([group_id, *grouped])

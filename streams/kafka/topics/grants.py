@@ -49,7 +49,8 @@ def worker_grants(
         agents: Which agents run in it.
     """
     named = [Grant("topic", use.name, use.operations) for use in topic_uses(topics, metrics, agents)]
-    return [*named, Grant("group", group_id, ("Read",))]
+    # The store alone needs no group.
+    return [*named, *([] if set(agents) == {"store"} else [Grant("group", group_id, ("Read",))])]
 
 
 def checking_grants(grants: Sequence[Grant]) -> list[Grant]:

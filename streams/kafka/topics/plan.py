@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streams.kafka.topics.flow import AGENTS, AgentName, TopicKind, topic_uses
+from streams.kafka.topics.flow import ALL_AGENTS, AgentName, TopicKind, topic_uses
 from streams.settings import KafkaSettings, Settings, TopicSettings
 
 CLEANUP: Final = "cleanup.policy"
@@ -68,7 +68,7 @@ def topics_tool(kafka: KafkaSettings) -> str:
     return f"kafka-topics.sh --bootstrap-server {shlex.quote(kafka.bootstrap_servers)}{login}"
 
 
-def plan_topics(settings: Settings, agents: Collection[AgentName] = AGENTS) -> list[WantedTopic]:
+def plan_topics(settings: Settings, agents: Collection[AgentName] = ALL_AGENTS) -> list[WantedTopic]:
     """Say how the topics of these agents are created.
 
     Args:

@@ -41,7 +41,7 @@ class _Worker:
 
     def __init__(self, seed: int, labels: tuple[str, ...], fingerprint: str) -> None:
         self.metrics = Metrics(CollectorRegistry(), labels=labels)
-        self._random = Random(seed)  # noqa: S311 - made-up traffic
+        self._random = Random(seed)
         self._fingerprint = fingerprint
         self._minute = 0
         self.metrics.watch_partitions(self._partitions, lambda: 60.0 * self._minute)

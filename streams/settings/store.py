@@ -1,0 +1,43 @@
+"""Section `store`: the copy of results and texts that people read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from streams.settings.base import FilePath, Section
+
+
+def _link(template: str) -> str:
+    if not template.startswith(("https://", "http://")):
+        raise ValueError("must begin with https:// or http://")
+    return template
+
+
+LinkTemplate = Annotated[str, AfterValidator(_link), Field(max_length=1_000)]
+"""An address with names in braces in it."""
+
+
+class StoreSettings(Section):
+    """The verdict store, written by a worker with `--agents store`."""
+
+    path: FilePath = Field(
+        default=Path("judgestream-store.sqlite3"),
+        description="The file; one worker writes it, on a local disk.",
+    )
+    texts: Literal["full", "excerpt", "none"] = Field(
+        default="full",
+        description="How much of question, answer, reference and pages it keeps, as they were judged (redacted).",
+    )
+    keep_days: int = Field(default=30, ge=1, le=3_650, description="How long it keeps a verdict.")
+    max_gigabytes: float = Field(
+        default=10, gt=0, le=10_000, description="Largest size; the oldest texts go first, then verdicts."
+    )
+    trace_url: LinkTemplate | None = Field(
+        default=None, description="Where a trace is shown; {trace_id} and {span_id} are filled in."
+    )
+    record_url: LinkTemplate | None = Field(
+        default=None, description="Where a record is shown; {topic}, {partition} and {offset} are filled in."
+    )

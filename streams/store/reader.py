@@ -1,0 +1,123 @@
+"""Answers questions about the store, from as many threads as ask: each has a connection of its own for the time."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from streams.errors import StoreError, TooSlowError
+from streams.store.database import LONGEST_QUERY_SECONDS, open_reader, translated
+
+CONNECTIONS: Final = 4
+_STEPS: Final = 20_000
+"""Of SQLite's machine between two looks at the clock: a few milliseconds."""
+
+
+class Reader:
+    """Reads a store that another connection, in this process or another, may be writing.
+
+    Args:
+        path: The file.
+        longest_seconds: After that a question is broken off.
+    """
+
+    def __init__(self, path: Path, *, longest_seconds: float = LONGEST_QUERY_SECONDS) -> None:
+        self.path = path
+        self._longest_seconds = longest_seconds
+        self._idle: queue.LifoQueue[tuple[tuple[int, int], sqlite3.Connection]] = queue.LifoQueue(CONNECTIONS)
+
+    def close(self) -> None:
+        """Close what is not in use."""
+        while True:
+            try:
+                self._idle.get_nowait()[1].close()
+            except queue.Empty:
+                return
+
+    @contextmanager
+    def asking(self) -> Iterator[Asking]:
+        """Have one consistent state to ask about; not for several threads.
+
+        Raises:
+            StoreMissingError: There is no store yet.
+            TooSlowError: One question took too long.
+            StoreError: The file cannot be read.
+        """
+        kept, db = self._connection()
+        deadline = time.monotonic() + self._longest_seconds
+        db.set_progress_handler(lambda: int(time.monotonic() > deadline), _STEPS)
+        healthy = False
+        try:
+            db.execute("BEGIN")
+            yield Asking(db)
+            healthy = True
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT:
+                healthy = True
+                raise TooSlowError(
+                    f"the answer took longer than {self._longest_seconds:g} s; choose a shorter time or fewer words"
+                ) from error
+            raise translated(error, self.path) from error
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        except StoreError:
+            healthy = True
+            raise
+        finally:
+            db.set_progress_handler(None, 0)
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            self._give_back(kept, db, healthy=healthy)
+
+    def _connection(self) -> tuple[tuple[int, int], sqlite3.Connection]:
+        now = self._identity()
+        while True:
+            try:
+                kept, db = self._idle.get_nowait()
+            except queue.Empty:
+                db = open_reader(self.path)
+                return self._identity(), db
+            if kept == now:
+                return kept, db
+            db.close()  # the file was rebuilt: this connection looks at the one that was set aside
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return (0, 0)
+        return found.st_dev, found.st_ino
+
+    def _give_back(self, kept: tuple[int, int], db: sqlite3.Connection, *, healthy: bool) -> None:
+        try:
+            if healthy:
+                self._idle.put_nowait((kept, db))
+                return
+        except queue.Full:
+            pass
+        db.close()
+
+
+class Asking:
+    """Questions about one state of the store."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """All rows of an answer."""
+        return self._db.execute(sql, parameters).fetchall()
+
+    def row(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Row | None:
+        """The first row of an answer."""
+        found: sqlite3.Row | None = self._db.execute(sql, parameters).fetchone()
+        return found
+
+    def each(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
+        """The rows of an answer one by one, for those that do not fit into memory."""
+        yield from self._db.execute(sql, parameters)

@@ -1,0 +1,103 @@
+"""The tables, and which version of them this is. Another version is rebuilt from the topics: it is a copy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+VERSION: Final = 1
+"""Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them."""
+
+APPLICATION_ID: Final = 0x6A737472
+"""Marks the file as a store of judgestream ("jstr"), so that no other database is ever written to."""
+
+STATUSES: Final = ("scored", "unscored", "failed")
+"""The column `status` is a place in this list."""
+
+NO_SCORE: Final = -1_000_001
+"""Stands in `cells` for a missing score: a primary key takes no NULL twice as the same."""
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+GRAINS: Final = (HOUR_MS, DAY_MS)
+"""Lengths of time, in milliseconds, that `cells` has sums for."""
+
+TABLES: Final = """
+CREATE TABLE names (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
+
+CREATE TABLE evaluators (
+  id INTEGER PRIMARY KEY, metric INTEGER NOT NULL, fingerprint TEXT NOT NULL, model TEXT NOT NULL,
+  first_at INTEGER NOT NULL, UNIQUE (metric, fingerprint)
+);
+
+-- Each distinct set of labels once. `grouped` is the set that sums are kept for: without labels of too many values.
+CREATE TABLE label_sets (id INTEGER PRIMARY KEY, labels TEXT NOT NULL UNIQUE, grouped INTEGER NOT NULL);
+CREATE TABLE label_values (
+  name TEXT NOT NULL, value TEXT NOT NULL, set_id INTEGER NOT NULL, PRIMARY KEY (name, value, set_id)
+) WITHOUT ROWID;
+
+CREATE TABLE verdicts (
+  id INTEGER PRIMARY KEY,
+  result_id BLOB NOT NULL UNIQUE,
+  event_id TEXT NOT NULL,
+  replay INTEGER NOT NULL,        -- 0: the live stream
+  metric INTEGER NOT NULL,
+  evaluator INTEGER NOT NULL,
+  labels INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  score INTEGER,
+  at INTEGER NOT NULL,            -- when the answer was given, milliseconds since 1970
+  judged INTEGER NOT NULL,
+  probability REAL NOT NULL,
+  cost REAL,
+  corrected INTEGER NOT NULL,     -- how often code lowered what the judge said
+  suspected INTEGER NOT NULL,     -- how often code suspects what it does not lower
+  partition INTEGER NOT NULL,     -- of this result's own record
+  offset INTEGER NOT NULL
+);
+CREATE INDEX verdicts_worst ON verdicts (replay, status, metric, score, at DESC);
+CREATE INDEX verdicts_time ON verdicts (replay, at);
+CREATE INDEX verdicts_labels ON verdicts (labels, replay, status, score, at DESC);
+CREATE INDEX verdicts_event ON verdicts (event_id);
+CREATE INDEX verdicts_corrected ON verdicts (replay, status, score, at DESC) WHERE corrected > 0;
+CREATE INDEX verdicts_suspected ON verdicts (replay, status, score, at DESC) WHERE suspected > 0;
+
+-- The whole record, as it stands on the topic, compressed.
+CREATE TABLE bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+
+-- Kinds of corrections and suspicions of each verdict.
+CREATE TABLE marks (
+  sort INTEGER NOT NULL, kind INTEGER NOT NULL, verdict INTEGER NOT NULL, PRIMARY KEY (sort, kind, verdict)
+) WITHOUT ROWID;
+
+-- The texts as they were judged, redacted already when the task was made.
+CREATE TABLE texts (
+  id INTEGER PRIMARY KEY, result_id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL, searched INTEGER NOT NULL,
+  body BLOB NOT NULL
+);
+CREATE INDEX texts_time ON texts (at);
+CREATE VIRTUAL TABLE search USING fts5(words, content='', detail=none, tokenize='unicode61 remove_diacritics 2');
+
+-- Numbers of live verdicts that are alike: with these a chart over months is as quick as one over an hour.
+CREATE TABLE cells (
+  grain INTEGER NOT NULL, bucket INTEGER NOT NULL, metric INTEGER NOT NULL, evaluator INTEGER NOT NULL,
+  labels INTEGER NOT NULL, status INTEGER NOT NULL, score INTEGER NOT NULL, probability REAL NOT NULL,
+  corrected INTEGER NOT NULL, suspected INTEGER NOT NULL, count INTEGER NOT NULL, cost REAL NOT NULL,
+  PRIMARY KEY (grain, bucket, metric, evaluator, labels, status, score, probability, corrected, suspected)
+) WITHOUT ROWID;
+
+CREATE TABLE alerts (
+  alert_id TEXT PRIMARY KEY, raised INTEGER NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX alerts_time ON alerts (raised);
+
+-- What people say of a verdict: append only, the latest of a person counts.
+CREATE TABLE labels (
+  label_id TEXT PRIMARY KEY, result_id BLOB NOT NULL, at INTEGER NOT NULL, score INTEGER, note TEXT NOT NULL,
+  who TEXT NOT NULL, body BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX labels_result ON labels (result_id, at);
+
+-- Up to where each topic is in here: written in the same transaction as its records, so neither can be ahead.
+CREATE TABLE positions (
+  topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+"""

@@ -1,0 +1,165 @@
+"""Single verdicts from the store: a page of them in some order, and one with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import orjson
+
+from streams.store import sums
+from streams.store.filters import Filter, selected
+from streams.store.packing import unpacked
+from streams.store.reader import Asking
+from streams.store.schema import STATUSES
+from streams.store.words import matching
+
+Order = Literal["worst", "best", "newest", "costly"]
+ORDERS: Final[dict[str, str]] = {
+    "worst": "score ASC, at DESC",
+    "best": "score DESC, at ASC",
+    "newest": "at DESC",
+    "costly": "cost DESC, at DESC",
+}
+MAX_PAGE: Final = 200
+MAX_SKIPPED: Final = 10_000
+FEW: Final = 20_000
+"""As many verdicts are sorted; of more, an index is followed in the order that is asked for."""
+
+_FIELDS: Final = (
+    "v.id, hex(v.result_id) AS result_id, v.event_id, m.name AS metric, v.evaluator, v.labels, v.status, v.score, v.at, "
+    "v.judged, v.probability, v.cost, v.corrected, v.suspected, v.partition, v.offset"
+)
+_JOINED: Final = "verdicts v JOIN names m ON m.id = v.metric"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some verdicts.
+
+    Attributes:
+        rows: Plain values, one mapping a verdict.
+        count: How many there are in all.
+        more: Whether there are more after these.
+    """
+
+    rows: list[dict[str, Any]]
+    count: int
+    more: bool
+
+
+def page(asking: Asking, wanted: Filter, *, order: str, limit: int, skip: int = 0) -> Page:
+    """Give a page of verdicts.
+
+    Args:
+        asking: The store.
+        wanted: Which.
+        order: A key of `ORDERS`. "worst" and "best" have those that were scored alone.
+        limit: At most so many, up to `MAX_PAGE`.
+        skip: So many before them, up to `MAX_SKIPPED`.
+    """
+    number = sums.count(asking, wanted)
+    limit, skip = min(limit, MAX_PAGE), min(skip, MAX_SKIPPED)
+    numbers = [] if number == 0 else _ids(asking, wanted, order, number, limit + 1, skip)
+    rows = [_row(asking, one) for one in _fetch(asking, numbers[:limit])]
+    return Page(rows, number, len(numbers) > limit)
+
+
+def _ids(asking: Asking, wanted: Filter, order: str, number: int, limit: int, skip: int) -> list[int]:
+    if order in {"worst", "best"} and wanted.status is None:
+        wanted = replace(wanted, status="scored")
+    where, parameters = selected(
+        wanted, matching(asking, wanted.words), ordered=number > FEW and order != "costly"
+    )
+    rows = asking.rows(
+        f"SELECT id FROM verdicts WHERE {where} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?",
+        (*parameters, limit, skip),
+    )
+    return [row[0] for row in rows]
+
+
+def _fetch(asking: Asking, numbers: list[int]) -> list[Any]:
+    found = {
+        row["id"]: row
+        for row in asking.rows(
+            f"SELECT {_FIELDS}, b.body FROM {_JOINED} JOIN bodies b ON b.id = v.id "
+            "WHERE v.id IN (SELECT value FROM json_each(?))",
+            (orjson.dumps(numbers).decode(),),
+        )
+    }
+    return [found[number] for number in numbers if number in found]
+
+
+def _row(asking: Asking, row: Any) -> dict[str, Any]:
+    return {
+        "result_id": row["result_id"].lower(),
+        "event_id": row["event_id"],
+        "metric": row["metric"],
+        "status": STATUSES[row["status"]],
+        "score": row["score"],
+        "at": row["at"],
+        "labels": sums.labels_of(asking, [row["labels"]])[row["labels"]],
+        "probability": row["probability"],
+        "cost_usd": row["cost"],
+        "corrected": row["corrected"],
+        "suspected": row["suspected"],
+        "result": unpacked(row["body"]),
+    }
+
+
+def one(asking: Asking, result_id: str) -> dict[str, Any] | None:
+    """Give a verdict with its whole record (`result`), its texts (`texts`, None where none are kept), labels and place.
+
+    Args:
+        asking: The store.
+        result_id: 32 hexadecimal digits.
+    """
+    try:
+        key = bytes.fromhex(result_id)
+    except ValueError:
+        return None
+    row = asking.row(
+        f"SELECT {_FIELDS}, b.body FROM {_JOINED} JOIN bodies b ON b.id = v.id WHERE v.result_id = ?",
+        (key,),
+    )
+    if row is None:
+        return None
+    texts = asking.row("SELECT body FROM texts WHERE result_id = ?", (key,))
+    labels = asking.rows("SELECT body FROM labels WHERE result_id = ? ORDER BY at", (key,))
+    return _row(asking, row) | {
+        "texts": None if texts is None else unpacked(texts[0]),
+        "people": [unpacked(label[0]) for label in labels],
+        "record": {"partition": row["partition"], "offset": row["offset"]},
+    }
+
+
+def of_event(asking: Asking, event_id: str) -> list[dict[str, Any]]:
+    """Give all verdicts of an event, replays included, the oldest first, each as `one` does."""
+    rows = asking.rows(
+        "SELECT hex(result_id) FROM verdicts WHERE event_id = ? ORDER BY judged LIMIT ?", (event_id, MAX_PAGE)
+    )
+    found = (one(asking, row[0].lower()) for row in rows)
+    return [verdict for verdict in found if verdict is not None]
+
+
+def every(asking: Asking, wanted: Filter) -> Iterator[dict[str, Any]]:
+    """Go through all verdicts, oldest first, each as in `page`, with `people`: the latest label of each person."""
+    where, parameters = selected(wanted, matching(asking, wanted.words))
+    for row in asking.each(
+        f"SELECT {_FIELDS}, b.body, (SELECT count(*) FROM labels l WHERE l.result_id = v.result_id) AS people "
+        f"FROM (SELECT * FROM verdicts WHERE {where}) v JOIN names m ON m.id = v.metric JOIN bodies b ON b.id = v.id "
+        "ORDER BY v.at",
+        parameters,
+    ):
+        made = _row(asking, row)
+        made["people"] = labels(asking, made["result_id"]) if row["people"] else []
+        yield made
+
+
+def labels(asking: Asking, result_id: str) -> list[dict[str, Any]]:
+    """Give the latest label that each person gave a verdict."""
+    rows = asking.rows(
+        "SELECT who, body FROM labels WHERE result_id = ? ORDER BY at", (bytes.fromhex(result_id),)
+    )
+    return list({row[0]: unpacked(row[1]) for row in rows}.values())

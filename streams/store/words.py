@@ -1,0 +1,25 @@
+"""Texts that have some words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streams.store.filters import MAX_MATCHES
+from streams.store.reader import Asking
+
+
+def matching(asking: Asking, words: Sequence[str]) -> list[int] | None:
+    """Give the numbers of the latest texts that have all of some words, at most `MAX_MATCHES`; None for no words.
+
+    Args:
+        asking: The store.
+        words: Each without white space; the beginning of a word is enough.
+    """
+    if not words:
+        return None
+    # Each word is quoted, so none is taken for an operator of the search.
+    question = " ".join(f'"{word.replace(chr(34), "")}"*' for word in words)
+    rows = asking.rows(
+        "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (question, MAX_MATCHES)
+    )
+    return [row[0] for row in rows]

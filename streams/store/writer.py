@@ -1,0 +1,262 @@
+"""Writes batches: every result once, however often it comes, and with each batch where to go on reading."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import orjson
+
+from streams.store.database import open_writer, transaction, translated
+from streams.store.items import AlertItem, Batch, Item, LabelItem, TextItem, VerdictItem
+from streams.store.schema import GRAINS, NO_SCORE, STATUSES
+
+MAX_GROUPED_VALUES: Final = 200
+"""A label with more values than that (a user, a session) has no sums kept by value; it can still be filtered by."""
+_ASKED_AT_ONCE: Final = 500
+_CORRECTION, _SUSPICION = 0, 1
+
+T = TypeVar("T", bound=Item)
+
+
+class Writer:
+    """The one writer of a store. Not for several threads at the same time.
+
+    Args:
+        path: The file; made where it is missing.
+
+    Raises:
+        StoreDamagedError: The file is damaged, or of another version.
+        StoreError: It cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = open_writer(path)
+        self._names: dict[tuple[str, str], int] = {}
+        self._evaluators: dict[tuple[int, str], int] = {}
+        self._sets: dict[bytes, tuple[int, int]] = {}
+        self._values: dict[str, set[str]] | None = None
+
+    def _forget(self) -> None:
+        """Know nothing that is not in the file: what was learnt in a transaction that failed is gone with it."""
+        self._names.clear()
+        self._evaluators.clear()
+        self._sets.clear()
+        self._values = None
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The database, for what keeps it small."""
+        return self._db
+
+    def close(self) -> None:
+        """Merge what is outstanding into the file and let go of it."""
+        self._db.close()
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Say up to where each partition is in here: the offset that is read next."""
+        rows = self._db.execute("SELECT topic, partition, next FROM positions")
+        return {(topic, partition): following for topic, partition, following in rows}
+
+    def write(self, batch: Batch) -> int:
+        """Write a batch, all of it or nothing.
+
+        Returns:
+            How many verdicts were new.
+
+        Raises:
+            StoreFullError: The disk is full; the same batch may be written later.
+            StoreDamagedError: The file is damaged.
+            StoreError: Anything else.
+        """
+        try:
+            with transaction(self._db):
+                new = self._verdicts(_of(VerdictItem, batch.items))
+                self._texts(_of(TextItem, batch.items))
+                self._alerts(_of(AlertItem, batch.items))
+                self._labels(_of(LabelItem, batch.items))
+                self._db.executemany(
+                    "INSERT INTO positions VALUES (?, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
+                    [
+                        (topic, partition, following)
+                        for (topic, partition), following in batch.positions.items()
+                    ],
+                )
+        except sqlite3.Error as error:
+            self._forget()
+            raise translated(error, self.path) from error
+        return new
+
+    def _verdicts(self, items: Sequence[VerdictItem]) -> int:
+        fresh = self._fresh("verdicts", items)
+        if not fresh:
+            return 0
+        (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM verdicts").fetchone()
+        rows, bodies, marks = [], [], []
+        cells: Counter[tuple[object, ...]] = Counter()
+        costs: defaultdict[tuple[object, ...], float] = defaultdict(float)
+        for number, item in enumerate(fresh, start=last + 1):
+            metric = self._name("metric", item.metric)
+            evaluator = self._evaluator(metric, item)
+            labels, grouped = self._label_set(item.labels)
+            status = STATUSES.index(item.status)
+            corrected, suspected = len(item.corrections), len(item.suspicions)
+            rows.append(
+                (
+                    number, item.result_id, item.event_id, int(item.replayed), metric, evaluator, labels, status,
+                    item.score, item.at, item.judged, item.probability, item.cost, corrected, suspected,
+                    item.partition, item.offset,
+                )
+            )  # fmt: skip
+            bodies.append((number, item.body))
+            for sort, kinds in ((_CORRECTION, item.corrections), (_SUSPICION, item.suspicions)):
+                marks += [(sort, self._name("kind", kind), number) for kind in set(kinds)]
+            if item.replayed:
+                continue
+            alike = (
+                metric, evaluator, grouped, status, NO_SCORE if item.score is None else item.score, item.probability,
+                int(corrected > 0), int(suspected > 0),
+            )  # fmt: skip
+            for grain in GRAINS:
+                cell = (grain, item.at - item.at % grain, *alike)
+                cells[cell] += 1
+                costs[cell] += item.cost or 0.0
+        self._db.executemany(f"INSERT INTO verdicts VALUES ({_marks(17)})", rows)
+        self._db.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
+        self._db.executemany("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", marks)
+        self._db.executemany(
+            f"INSERT INTO cells VALUES ({_marks(12)}) "
+            "ON CONFLICT DO UPDATE SET count = count + excluded.count, cost = cost + excluded.cost",
+            [(*cell, count, costs[cell]) for cell, count in sorted(cells.items())],
+        )
+        return len(fresh)
+
+    def _texts(self, items: Sequence[TextItem]) -> None:
+        fresh = self._fresh("texts", items)
+        if not fresh:
+            return
+        (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
+        numbered = list(enumerate(fresh, start=last + 1))
+        self._db.executemany(
+            "INSERT INTO texts VALUES (?, ?, ?, ?, ?)",
+            [(number, item.result_id, item.at, 1, item.body) for number, item in numbered],
+        )
+        self._db.executemany(
+            "INSERT INTO search (rowid, words) VALUES (?, ?)",
+            [(number, clean(item.words)) for number, item in numbered],
+        )
+
+    def _alerts(self, items: Sequence[AlertItem]) -> None:
+        self._db.executemany(
+            "INSERT OR IGNORE INTO alerts VALUES (?, ?, ?)",
+            [(item.alert_id, item.raised, item.body) for item in items],
+        )
+
+    def _labels(self, items: Sequence[LabelItem]) -> None:
+        self._db.executemany(
+            "INSERT OR IGNORE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(one.label_id, one.result_id, one.at, one.score, one.note, one.who, one.body) for one in items],
+        )
+
+    def _fresh(self, table: str, items: Sequence[T]) -> list[T]:
+        """Those that are not in a table yet, each once: the first stays."""
+        by_id: dict[bytes, T] = {}
+        for item in items:
+            if not isinstance(item, AlertItem):
+                by_id.setdefault(item.result_id, item)
+        ids = list(by_id)
+        for start in range(0, len(ids), _ASKED_AT_ONCE):
+            some = ids[start : start + _ASKED_AT_ONCE]
+            question = f"SELECT result_id FROM {table} WHERE result_id IN ({_marks(len(some))})"
+            for (known,) in self._db.execute(question, some).fetchall():
+                del by_id[known]
+        return list(by_id.values())
+
+    def _name(self, kind: str, name: str) -> int:
+        key = (kind, name)
+        number = self._names.get(key)
+        if number is None:
+            self._db.execute("INSERT INTO names (kind, name) VALUES (?, ?) ON CONFLICT DO NOTHING", key)
+            (number,) = self._db.execute("SELECT id FROM names WHERE kind = ? AND name = ?", key).fetchone()
+            self._names[key] = number
+        return int(number)
+
+    def _evaluator(self, metric: int, item: VerdictItem) -> int:
+        key = (metric, item.fingerprint)
+        number = self._evaluators.get(key)
+        if number is None:
+            self._db.execute(
+                "INSERT INTO evaluators (metric, fingerprint, model, first_at) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
+                (*key, item.model, item.at),
+            )
+            row = self._db.execute("SELECT id FROM evaluators WHERE metric = ? AND fingerprint = ?", key)
+            (number,) = row.fetchone()
+            self._evaluators[key] = number
+        return int(number)
+
+    def _label_set(self, labels: Mapping[str, str]) -> tuple[int, int]:
+        """Give the number of a set of labels, and of the set that its sums are kept under."""
+        text = clean_json(labels)
+        found = self._sets.get(text)
+        if found is None:
+            found = self._sets[text] = self._new_label_set(labels, text)
+            if len(self._sets) > 100_000:
+                self._sets.clear()
+        return found
+
+    def _new_label_set(self, labels: Mapping[str, str], text: bytes) -> tuple[int, int]:
+        row = self._db.execute(
+            "SELECT id, grouped FROM label_sets WHERE labels = ?", (text.decode(),)
+        ).fetchone()
+        if row is not None:
+            return int(row[0]), int(row[1])
+        kept = {name: value for name, value in labels.items() if self._is_grouped(name, value)}
+        cursor = self._db.execute("INSERT INTO label_sets (labels, grouped) VALUES (?, 0)", (text.decode(),))
+        number = int(cursor.lastrowid or 0)
+        grouped = number if len(kept) == len(labels) else self._label_set(kept)[0]
+        self._db.execute("UPDATE label_sets SET grouped = ? WHERE id = ?", (grouped, number))
+        self._db.executemany(
+            "INSERT OR IGNORE INTO label_values VALUES (?, ?, ?)",
+            [(clean(name), clean(value), number) for name, value in labels.items()],
+        )
+        return number, grouped
+
+    def _is_grouped(self, name: str, value: str) -> bool:
+        if self._values is None:
+            self._values = defaultdict(set)
+            rows = self._db.execute(
+                "SELECT DISTINCT name, value FROM label_values JOIN label_sets ON set_id = id WHERE id = grouped"
+            )
+            for known_name, known_value in rows:
+                self._values[known_name].add(known_value)
+        values = self._values.setdefault(clean(name), set())
+        if clean(value) in values:
+            return True
+        if len(values) >= MAX_GROUPED_VALUES:
+            return False
+        values.add(clean(value))
+        return True
+
+
+def _of(kind: type[T], items: Iterable[Item]) -> list[T]:
+    return [item for item in items if isinstance(item, kind)]
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def clean(text: str) -> str:
+    """Text that SQLite takes: lone surrogates have no bytes, and NUL would end it."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "�")
+
+
+def clean_json(labels: Mapping[str, str]) -> bytes:
+    """Labels in one form, whatever their order."""
+    return orjson.dumps({clean(name): clean(labels[name]) for name in sorted(labels)})

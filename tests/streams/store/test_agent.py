@@ -1,0 +1,148 @@
+"""The store beside a broker: killed, damaged or with a full disk it ends with what the topics have."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from streams.embedded.broker import EmbeddedBroker
+from streams.errors import StoreFullError
+from streams.settings import KafkaSettings
+from streams.store import agent as agent_module
+from streams.store.agent import Keeping, StoreAgent
+from streams.store.decoding import Decoder
+from streams.store.items import Batch
+from streams.store.writer import Writer
+from tests.integration.deadlines import until
+from tests.streams.results import scored
+from tests.streams.store.records import TOPICS, Record, result_record, task_record
+
+_TOPICS = {
+    TOPICS.scores: 2,
+    TOPICS.task_topic("relevance"): 2,
+    TOPICS.task_topic("coverage"): 1,
+    TOPICS.alerts: 1,
+    TOPICS.labels: 1,
+}
+
+
+@asynccontextmanager
+async def _broker(records: Sequence[Record]) -> AsyncIterator[tuple[EmbeddedBroker, AIOKafkaProducer]]:
+    async with EmbeddedBroker(topics=_TOPICS) as broker:
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        await producer.start()
+        try:
+            await _send(producer, records)
+            yield broker, producer
+        finally:
+            await producer.stop()
+
+
+async def _send(producer: AIOKafkaProducer, records: Sequence[Record]) -> None:
+    sent = [
+        await producer.send(one.topic, one.value, key=str(number).encode())
+        for number, one in enumerate(records)
+    ]
+    await asyncio.gather(*sent)
+
+
+def _agent(path: Path, broker: EmbeddedBroker) -> StoreAgent:
+    return StoreAgent(
+        path,
+        kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+        decoder=Decoder(TOPICS, ("coverage", "relevance"), "full"),
+        keeping=Keeping(days=3_650, bytes=10**9),
+    )
+
+
+@asynccontextmanager
+async def _running(agent: StoreAgent) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(agent.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _count(path: Path, table: str = "verdicts") -> int:
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+            return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    except sqlite3.Error:
+        return -1
+
+
+def _records(first: int, end: int) -> list[Record]:
+    results = [scored(number, 3) for number in range(first, end)]
+    return [record for one in results for record in (task_record(one), result_record(one))]
+
+
+async def test_a_store_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    """At any moment, over and over: in the end each result and text is there once, and so is what came meanwhile."""
+    path = tmp_path / "store.sqlite3"
+    async with _broker(_records(0, 3_000)) as (broker, producer):
+        for seconds in (0.02, 0.1, 0.3):
+            async with _running(_agent(path, broker)):
+                await asyncio.sleep(seconds)
+        await _send(producer, _records(2_990, 3_100))  # ten of them for the second time
+        agent = _agent(path, broker)
+        async with _running(agent):
+            await until(lambda: _count(path) == 3_100, "all results", deadline_seconds=30)
+            await until(lambda: _count(path, "texts") == 3_100, "all texts", deadline_seconds=30)
+            await until(lambda: agent.behind == 0, "the end of the topics", deadline_seconds=30)
+        assert agent.trouble is None
+        assert _count(path) == 3_100
+
+
+async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path) -> None:
+    """Before the start or while it runs; what was damaged is set aside and the agent says no word to the others."""
+    path = tmp_path / "store.sqlite3"
+    path.write_bytes(b"\0garbage" * 1_000)
+    async with _broker(_records(0, 50)) as (broker, producer), _running(_agent(path, broker)):
+        await until(lambda: _count(path) == 50, "the rebuilt store", deadline_seconds=30)
+        assert path.with_name("store.sqlite3.damaged").is_file()
+        with path.open("r+b") as file:
+            file.write(b"\xff" * 64 * 1024)
+        path.with_name("store.sqlite3-wal").write_bytes(b"")
+        await _send(producer, _records(50, 80))
+        await until(lambda: _count(path) == 80, "the store rebuilt again", deadline_seconds=30)
+
+
+async def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent says so, keeps trying and loses nothing."""
+    path = tmp_path / "store.sqlite3"
+    full = [True]
+    write = Writer.write
+
+    def refuse(self: Writer, batch: Batch) -> int:
+        if full[0]:
+            raise StoreFullError("store.path: the disk is full")
+        return write(self, batch)
+
+    monkeypatch.setattr(Writer, "write", refuse)
+    monkeypatch.setattr(agent_module, "AGAIN_SECONDS", 0.05)
+    async with _broker(_records(0, 50)) as (broker, _):
+        agent = _agent(path, broker)
+        async with _running(agent):
+            await until(lambda: agent.trouble is not None, "the trouble", deadline_seconds=30)
+            assert agent.trouble == "store.path: the disk is full"
+            full[0] = False
+            await until(lambda: _count(path) == 50, "all results", deadline_seconds=30)
+            await until(lambda: agent.trouble is None, "no more trouble", deadline_seconds=30)
+
+
+async def test_a_topic_that_comes_later_is_read(tmp_path: Path) -> None:
+    """A topic that is not there is no trouble."""
+    path = tmp_path / "store.sqlite3"
+    async with EmbeddedBroker(topics={TOPICS.scores: 1}) as broker:
+        agent = _agent(path, broker)
+        async with _running(agent):
+            await until(lambda: agent.behind == 0, "the end of the one topic", deadline_seconds=30)
+            assert agent.trouble is None

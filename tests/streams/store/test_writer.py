@@ -1,0 +1,257 @@
+"""What goes in is there once, with where to go on reading; a file that cannot be used is rebuilt."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreMissingError, TooSlowError
+from streams.store import sums, verdicts
+from streams.store.database import file_bytes, open_reader, open_writer, set_aside
+from streams.store.filters import Filter
+from streams.store.items import milliseconds
+from streams.store.packing import pack, unpack
+from streams.store.reader import Reader
+from streams.store.retention import forget_older, keep_below
+from streams.store.schema import DAY_MS, HOUR_MS
+from streams.store.writer import MAX_GROUPED_VALUES, Writer
+from tests.streams.results import at, failed, scored, unscored
+from tests.streams.store.records import Record, batch_of, result_record, task_record
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "store.sqlite3"
+
+
+def _count(path: Path, table: str = "verdicts") -> int:
+    with sqlite3.connect(path) as db:
+        return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_a_result_that_comes_twice_is_there_once(path: Path) -> None:
+    """In one batch or in two: the first stays, as every reader of the topic is told to do."""
+    writer = Writer(path)
+    first, again = scored(1, 4), scored(1, 2)
+    assert writer.write(batch_of(result_record(first, 0), result_record(again, 1))) == 1
+    assert writer.write(batch_of(result_record(again, 2))) == 0
+    writer.close()
+    with Reader(path).asking() as asking:
+        rows = verdicts.page(asking, Filter(), order="newest", limit=10).rows
+        assert [(row["event_id"], row["score"]) for row in rows] == [("e1", 4)]
+        # What is summed is counted once, too.
+        assert sums.count(asking, Filter()) == 1
+
+
+def test_positions_are_those_of_the_last_batch(path: Path) -> None:
+    """They are written with the records, survive a restart and never go back."""
+    writer = Writer(path)
+    writer.write(batch_of(result_record(scored(1, 4), 7)))
+    writer.write(batch_of(result_record(scored(2, 4), 3)))
+    writer.close()
+    assert Writer(path).positions() == {("qa.scores", 0): 8}
+
+
+def test_a_batch_that_fails_leaves_nothing(path: Path) -> None:
+    """Neither records nor positions, and what was learnt for it is forgotten: the next batch is written whole."""
+    writer = Writer(path)
+    writer.connection.execute("PRAGMA max_page_count = 60")
+    labels = {"app": "a"}
+    noise = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(100_000))
+    large = batch_of(
+        result_record(scored(5, 3, labels={"app": "a"})), task_record(scored(5, 3), answer=noise)
+    )
+    with pytest.raises(StoreFullError, match="full"):
+        writer.write(large)
+    writer.connection.execute("PRAGMA max_page_count = 1000000")
+    assert writer.write(batch_of(result_record(scored(1, 4, labels=labels), 9))) == 1
+    assert writer.positions()["qa.scores", 0] == 10
+    assert _count(path, "texts") == 0
+    assert writer.write(large) == 1
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
+def test_a_damaged_file_is_set_aside(path: Path, content: bytes) -> None:
+    """It is told from other trouble, moved away, and a new one takes its place."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(StoreDamagedError, match="damaged"):
+        Writer(path)
+    assert set_aside(path).read_bytes() == content
+    Writer(path).close()
+    assert _count(path) == 0
+
+
+def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alone(path: Path) -> None:
+    """A version is one of ours; a database of somebody else is never written to."""
+    Writer(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 999")
+    with pytest.raises(StoreDamagedError, match="version 999"):
+        Writer(path)
+    with pytest.raises(StoreError, match="version 999"):
+        open_reader(path)
+    other = path.with_name("other.db")
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE mine (x)")
+    with pytest.raises(StoreError, match="another program's"):
+        open_writer(other)
+    assert _count(other, "mine") == 0
+
+
+def test_a_store_that_is_not_there_is_told_so(path: Path) -> None:
+    """A reader makes no file."""
+    with pytest.raises(StoreMissingError, match="--agents store"), Reader(path).asking():
+        pass
+    assert not path.exists()
+
+
+def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -> None:
+    """After a rebuild nobody goes on looking at what was set aside."""
+    writer = Writer(path)
+    writer.write(batch_of(result_record(scored(1, 4))))
+    reader = Reader(path)
+    with reader.asking() as asking:
+        assert sums.count(asking, Filter()) == 1
+    writer.close()
+    set_aside(path)
+    Writer(path).close()
+    with reader.asking() as asking:
+        assert sums.count(asking, Filter()) == 0
+
+
+def test_a_question_that_takes_too_long_is_broken_off(path: Path) -> None:
+    """No page holds a thread for ever."""
+    Writer(path).close()
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(TooSlowError, match=r"0\.01 s"), Reader(path, longest_seconds=0.01).asking() as asking:
+        asking.rows(endless)
+
+
+def test_records_that_are_not_what_belongs_there_are_left_out(path: Path) -> None:
+    """The others of the batch are written, and reading goes on behind them."""
+    bad = [Record("qa.scores", 0, number, value) for number, value in enumerate((b"{", b"{}", b"\xff", None))]
+    batch = batch_of(*bad, result_record(scored(1, 4), 4))
+    assert batch.unreadable == 3
+    writer = Writer(path)
+    assert writer.write(batch) == 1
+    assert writer.positions() == {("qa.scores", 0): 5}
+
+
+def test_hostile_texts_are_kept_as_they_are(path: Path) -> None:
+    """Lone surrogates, NUL and quotation marks neither stop a batch nor change the SQL."""
+    evil = "'; DROP TABLE verdicts; --\0\ud800\u202e"
+    result = scored(1, 1, labels={"app'\0": evil.replace("\ud800", "")})
+    task = task_record(result, answer="x")
+    value = (task.value or b"").replace(b'"x"', b'"\'; DROP TABLE verdicts; --\\u0000\\u202e"')
+    writer = Writer(path)
+    writer.write(batch_of(result_record(result), Record(task.topic, 0, 1, value)))
+    writer.close()
+    with Reader(path).asking() as asking:
+        found = verdicts.one(asking, result.result_id)
+        assert found is not None
+        assert found["texts"]["answer"] == "'; DROP TABLE verdicts; --\0\u202e"
+        for words in (('"', "OR"), ("NEAR(", "*"), ("DROP",)):
+            verdicts.page(asking, Filter(words=words), order="worst", limit=5)
+
+
+def test_texts_are_kept_as_the_settings_say(path: Path) -> None:
+    """Whole, or the first 300 characters of each; without any the task topics are not even read."""
+    result = scored(1, 3)
+    long = task_record(result, answer="a" * 1_000, context={"Page-1": "p" * 1_000})
+    writer = Writer(path)
+    writer.write(batch_of(result_record(result), long, texts="excerpt"))
+    writer.close()
+    with Reader(path).asking() as asking:
+        found = verdicts.one(asking, result.result_id)
+        assert found is not None
+        assert found["texts"]["answer"] == "a" * 300
+        assert found["texts"]["context"] == {"Page-1": "p" * 300}
+        assert found["texts"]["excerpt"] is True
+    from streams.settings import TopicSettings
+    from streams.store.decoding import Decoder
+
+    assert Decoder(TopicSettings(), ("coverage",), "none").topics == ["qa.scores", "qa.alerts", "qa.labels"]
+    assert "judge.tasks.coverage" in Decoder(TopicSettings(), ("coverage",), "full").topics
+
+
+def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
+    """To the hour; sums of the day that is cut are those of its remaining hours, and words find nothing that is gone."""
+    writer = Writer(path)
+    start = milliseconds(at(0)) - milliseconds(at(0)) % DAY_MS
+    begun = (start - milliseconds(at(0))) / 1000
+    old = scored(1, 1, seconds=begun + 3_600 * 2)
+    kept = scored(2, 5, seconds=begun + 3_600 * 6)
+    writer.write(
+        batch_of(result_record(old, 0, corrections=[{"kind": "x", "detail": ""}]), result_record(kept, 1))
+    )
+    writer.write(batch_of(task_record(old, answer="vanished"), task_record(kept, answer="remaining")))
+    assert forget_older(writer, start + 5 * HOUR_MS + 17) == 1
+    with Reader(path).asking() as asking:
+        whole = sums.distribution(asking, Filter())["relevance"]
+        assert whole["scores"] == {5: 1}
+        assert sums.count(asking, Filter()) == 1
+        assert verdicts.one(asking, old.result_id) is None
+        assert sums.count(asking, Filter(correction="x")) == 0
+    # Texts go by the time of their sampling, which the tests set to the start.
+    assert forget_older(writer, milliseconds(at(0)) + 2 * HOUR_MS) == 1
+    with Reader(path).asking() as asking:
+        assert sums.count(asking, Filter(words=("vanished",))) == 0
+    assert _count(path, "texts") == 0
+
+
+def test_what_is_too_much_goes_oldest_first(path: Path) -> None:
+    """Texts first; verdicts only where that was not enough; the file itself becomes smaller."""
+    noise = Random(1)
+    writer = Writer(path)
+    for number in range(300):
+        answer = "".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(3_000))
+        result = scored(number, 3)
+        writer.write(
+            batch_of(result_record(result, number), task_record(result, answer=answer, offset=number))
+        )
+    before = file_bytes(path)
+    assert keep_below(writer, before // 4) > 0
+    assert file_bytes(path) < before // 2
+    assert _count(path, "texts") < 300
+    assert _count(path) == 300
+    assert keep_below(writer, 1) > 0
+    assert _count(path) == 0
+
+
+@given(st.binary(max_size=2_000))
+def test_packing_loses_nothing(data: bytes) -> None:
+    """What comes out is what went in."""
+    assert unpack(pack(data)) == data
+
+
+def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(path: Path) -> None:
+    """A user's name as a label does not make a sum a user."""
+    writer = Writer(path)
+    users = MAX_GROUPED_VALUES + 50
+    results = [scored(number, 3, labels={"app": "a", "user": f"u{number}"}) for number in range(users)]
+    writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
+    with Reader(path).asking() as asking:
+        assert sums.count(asking, Filter(labels=(("app", "a"),))) == users
+        assert sums.count(asking, Filter(labels=(("user", f"u{users - 1}"),))) == 1
+        assert sums.count(asking, Filter(labels=(("user", "u0"), ("app", "a")))) == 1
+        assert len(sums.choices(asking)["labels"]["user"]) == MAX_GROUPED_VALUES
+
+
+def test_every_status_has_its_place(path: Path) -> None:
+    """What was not scored is counted, and averaged by nothing."""
+    writer = Writer(path)
+    writer.write(
+        batch_of(result_record(scored(1, 4), 0), result_record(unscored(2), 1), result_record(failed(3), 2))
+    )
+    with Reader(path).asking() as asking:
+        one = sums.distribution(asking, Filter())["relevance"]
+        assert one["statuses"] == {"scored": 1, "unscored": 1, "failed": 1}
+        assert one["scores"] == {4: 1}
+        [point] = sums.series(asking, Filter(), since=0, until=milliseconds(at(86_400)), step=DAY_MS)
+        assert (point.sums.count, point.sums.mean) == (1, 4.0)
