@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
 from judge.errors import JudgeConfigurationError
 from judge.metric import Metric, Mode
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.options import read_score_range
 from judge.metrics.packs.pack import PromptPack
+from judge.metrics.prompting import PromptSource
 from judge.metrics.relevance.metric import Relevance
+from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE
+from schemas.base import EventField
 
-BUILT_IN = ("coverage", "relevance")
-"""Metrics that need no prompt pack."""
+
+class BuiltInMetric(Protocol):
+    """Builds a built-in metric; its class does."""
+
+    def __call__(self, *, mode: Mode = ..., pack: PromptSource | None = ...) -> Metric:
+        """Build it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """A metric that needs no prompt pack.
+
+    Args:
+        build: The metric's class.
+        score_range: Lowest and highest score.
+        needs: Fields that an event must have to be judged by default.
+    """
+
+    build: BuiltInMetric
+    score_range: tuple[int, int]
+    needs: tuple[EventField, ...]
+
+
+BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
+    {
+        "coverage": BuiltIn(Coverage, COVERAGE_RANGE, needs=("reference",)),
+        "relevance": BuiltIn(Relevance, RELEVANCE_RANGE, needs=("context",)),
+    }
+)
+"""By name. Settings, defaults, ranges, the monitor and the demo follow from this table."""
 
 
 def build_metric(
@@ -39,11 +75,7 @@ def build_metric(
         )
     if name not in BUILT_IN:
         return _own_metric(name, pack, score_range)
-    metric = (
-        Coverage(mode=mode or "evidence", pack=pack)
-        if name == "coverage"
-        else Relevance(mode=mode or "evidence", pack=pack)
-    )
+    metric = BUILT_IN[name].build(mode=mode or "evidence", pack=pack)
     if score_range is not None and tuple(score_range) != metric.score_range:
         raise JudgeConfigurationError(
             f"metric {name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"

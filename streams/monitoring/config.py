@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from math import inf
 from types import MappingProxyType
 
+from judge.metrics.registry import BUILT_IN
 from streams.monitoring.measures import Measure, lowest_third, mean_of, mix_of, share_at_most
 from streams.monitoring.series import SeriesRules
 
 FIVE_POINTS = 5.0
 """Width of the scale that `min_drop` is meant for."""
 
-BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType({"coverage": (0, 5), "relevance": (1, 5)})
+BUILT_IN_RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {name: metric.score_range for name, metric in BUILT_IN.items()}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

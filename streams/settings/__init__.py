@@ -31,10 +31,9 @@ from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
 from streams.settings.store import StoreSettings
 from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
-from streams.settings.tree import BUILT_IN_METRICS, Settings
+from streams.settings.tree import Settings
 
 __all__ = [
-    "BUILT_IN_METRICS",
     "BasicAuthSettings",
     "BudgetSettings",
     "CacheSettings",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
+from judge.metrics.registry import BUILT_IN
 from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey
 from streams.settings.base import FilePath, Rate, Section, refuse
 from streams.settings.mapping import mapping_problems
@@ -130,10 +131,7 @@ class MetricSettings(Section):
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:
-    """The two built-in metrics, each for the events that have what it needs."""
-    reference: Any = {"has": ("reference",)}
-    context: Any = {"has": ("context",)}
+    """The built-in metrics, each for the events that have what it needs."""
     return {
-        "coverage": MetricSettings(when=MetricConditions(**reference)),
-        "relevance": MetricSettings(when=MetricConditions(**context)),
+        name: MetricSettings(when=MetricConditions(has=metric.needs)) for name, metric in BUILT_IN.items()
     }

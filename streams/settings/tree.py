@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from judge.metrics.registry import BUILT_IN
 from schemas.base import MetricName
 from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
@@ -14,9 +15,6 @@ from streams.settings.kafka import KafkaSettings, TopicSettings
 from streams.settings.monitor import MonitorSettings
 from streams.settings.store import StoreSettings
 from streams.settings.telemetry import TelemetrySettings
-
-BUILT_IN_METRICS = ("coverage", "relevance")
-"""Metrics that need no prompt pack."""
 
 
 class Settings(Section):
@@ -63,8 +61,8 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
     for name, metric in settings.metrics.items():
         if metric.prompt_pack is not None:
             continue
-        if name not in BUILT_IN_METRICS:
-            known = " and ".join(BUILT_IN_METRICS)
+        if name not in BUILT_IN:
+            known = " and ".join(BUILT_IN)
             problems.append(
                 (
                     f"metrics.{name}",

@@ -154,18 +154,15 @@ def _judge_settings(call: _Call, settings: Settings | None) -> JudgeSettings:
 def _metric(call: _Call, settings: Settings | None, judge: JudgeSettings) -> Metric:
     from pydantic import ValidationError
 
+    from judge.metrics.registry import BUILT_IN
     from streams.errors import SettingsError
     from streams.judging.metrics import build_metric, guarded
-    from streams.settings import BUILT_IN_METRICS, MetricSettings
+    from streams.settings import MetricSettings
 
     named = None if settings is None else settings.metrics.get(call.metric)
     pack = call.prompt_pack or (None if named is None else named.prompt_pack)
-    if pack is None and call.metric not in BUILT_IN_METRICS:
-        known = (
-            BUILT_IN_METRICS
-            if settings is None
-            else tuple({**dict.fromkeys(BUILT_IN_METRICS), **settings.metrics})
-        )
+    if pack is None and call.metric not in BUILT_IN:
+        known = tuple(BUILT_IN) if settings is None else tuple({**BUILT_IN, **settings.metrics})
         raise BadUsageError(
             f"--metric must be {' or '.join(known)}, got {call.metric!r}; any other name needs --prompt-pack"
         )
