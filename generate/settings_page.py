@@ -61,6 +61,12 @@ monitor:
   labels: [app, model]
   targets: {relevance: 4.0}
 """,
+    "store": """\
+store:
+  path: /var/lib/judgestream/verdicts.sqlite3
+  texts: excerpt
+  keep_days: 14
+""",
     "telemetry": """\
 telemetry:
   host: 0.0.0.0
