@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.alert import Alert, Estimate
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
-from schemas.event import QAEvent
+from schemas.event import ChatMessage, QAEvent, ToolCall
 from schemas.label import Label, Selection, label_id
 from schemas.result import (
     RESULT,
@@ -28,6 +28,7 @@ from schemas.verdict import CoverageVerdict, RelevanceVerdict
 __all__ = [
     "RESULT",
     "Alert",
+    "ChatMessage",
     "Correction",
     "CoverageVerdict",
     "DeadLetter",
@@ -48,6 +49,7 @@ __all__ = [
     "Selection",
     "Source",
     "Times",
+    "ToolCall",
     "Unscored",
     "UnscoredReason",
     "Usage",

@@ -2,9 +2,57 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from schemas.base import EventId, Labels, Timestamp
+
+MAX_MESSAGES = 200
+"""Messages of a conversation that an event may carry."""
+MAX_TOOL_CALLS = 100
+"""Calls of tools that an event may carry."""
+
+
+class ChatMessage(BaseModel):
+    """One message of the conversation that led to the answer."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: str = Field(min_length=1, max_length=32, description="system, user, assistant, tool, ...")
+    content: str = Field(description="Its text; empty where it only calls tools.")
+
+
+class ToolCall(BaseModel):
+    """One call of a tool on the way to the answer."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str = Field(max_length=200)
+    arguments: str = Field(default="", description="As the model wrote them, mostly JSON.")
+    result: str = Field(default="", description="What the tool gave back; empty where it is not known.")
+
+
+def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Producers had fields of these names, in shapes of their own, before events did: those are passed over."""
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+_Passed = WrapValidator(_if_it_fits)
+_Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=MAX_MESSAGES)]
+_ToolCalls = Annotated[tuple[ToolCall, ...], Field(max_length=MAX_TOOL_CALLS)]
+_ConversationId = Annotated[str, Field(min_length=1, max_length=200)]
+_Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 class QAEvent(BaseModel):
@@ -29,6 +77,20 @@ class QAEvent(BaseModel):
     trace_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$", description="W3C trace id.")
     span_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$", description="W3C span id.")
     tracestate: str | None = Field(default=None, max_length=512, description="W3C tracestate.")
+    messages: Annotated[_Messages | None, _Passed] = Field(
+        default=None,
+        description="The conversation, the answer included; what is no list of role and content is passed over.",
+    )
+    tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
+        default=None, description="The tools that were called, in order; passed over as `messages` are."
+    )
+    conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
+        default=None, description="The conversation that the answer belongs to."
+    )
+    sampling_probability: Annotated[_Probability | None, _Passed] = Field(
+        default=None,
+        description="With which probability the producer kept this event, where it sent a sample (sampling.upstream).",
+    )
     labels: Labels = Field(
         default_factory=dict, description="Short strings to group by: app, tenant, model, prompt_version, ..."
     )

@@ -16,6 +16,7 @@ from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
 from streams.cli.commands.health import health
 from streams.cli.commands.judge import judge
+from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
 from streams.cli.commands.tail import tail
@@ -41,6 +42,7 @@ app.command()(health)
 app.command()(doctor)
 app.command()(topics)
 app.command()(judge)
+app.command("map")(map_)
 app.command()(produce)
 app.command()(tail)
 app.command()(broker)

@@ -14,7 +14,7 @@ from judge.task import build_task
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from streams.errors import DecodeError, TooLargeError
 from streams.intake.routing import Route, Routing, route
-from streams.intake.sampling import SamplingPolicy, probability
+from streams.intake.sampling import Before, SamplingPolicy, inclusion
 from streams.kafka.output import Incoming, Output, moment
 from streams.telemetry.instruments import Metrics
 
@@ -95,7 +95,9 @@ class Intake:
                 event,
                 self._metrics[one.metric],
                 source=source,
-                sampling=_sampling(one.decision.threshold, one.decision.stratum, one.decision.policy),
+                sampling=_sampling(
+                    one.decision.threshold, one.decision.before, one.decision.stratum, one.decision.policy
+                ),
                 recorded_at=recorded_at,
                 sampled_at=now,
             )
@@ -132,9 +134,9 @@ class Intake:
 
 
 @lru_cache(maxsize=1024)
-def _sampling(threshold: int, stratum: str, policy: str) -> Sampling:
+def _sampling(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
     """Why an event is in the sample; the same for all events of a stratum, and a fraction is slow to work out."""
-    return Sampling(probability=float(probability(threshold)), stratum=stratum, policy=policy)
+    return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
 
 
 def _text_chars(task: JudgeTask) -> int:

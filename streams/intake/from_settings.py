@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from schemas.base import Upstream
 from streams.intake.conditions import EventCondition, LabelsCondition
 from streams.intake.routing import Route
 from streams.intake.sampling import Rule, SamplingPolicy
 from streams.settings import SamplingSettings, Settings
 
 
-def sampling_policy(sampling: SamplingSettings) -> SamplingPolicy:
-    """Build the policy that decides which events are judged."""
+def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
+    """Build the policy that decides which events are judged.
+
+    Args:
+        sampling: The settings.
+        upstream: What is made of an earlier sampler where the settings leave it open.
+    """
     rules = [
         Rule(name=rule.name, when=LabelsCondition.of(rule.when), rate=rule.rate) for rule in sampling.rules
     ]
-    return SamplingPolicy(default_rate=sampling.default_rate, rules=rules, key=sampling.key)
+    return SamplingPolicy(
+        default_rate=sampling.default_rate,
+        rules=rules,
+        key=sampling.key,
+        upstream=sampling.upstream or upstream,
+    )
+
+
+def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
+    """Build the policy for the format of the events: a trace that was sampled before is a sample already.
+
+    Args:
+        settings: The settings.
+        otlp: Whether records are traces.
+    """
+    return sampling_policy(settings.sampling, upstream="equalize" if otlp else "ignore")
 
 
 def metric_routes(settings: Settings) -> tuple[Route, ...]:

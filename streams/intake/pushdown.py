@@ -80,8 +80,11 @@ class _Place:
 
 
 def push_down(policy: SamplingPolicy, ingest: Ingest) -> PushDown | None:
-    """Build the predicate, or None where the policy keeps every event and there is nothing to decide."""
-    return None if policy.keeps_all else PushDown(policy, ingest)
+    """Build the predicate, or None where there is nothing to decide: every event is kept, or only a whole event can say.
+
+    The latter is so where what sampled upstream counts, whose probability may stand in the body.
+    """
+    return None if policy.keeps_all or policy.upstream != "ignore" else PushDown(policy, ingest)
 
 
 class PushDown:

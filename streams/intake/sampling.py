@@ -12,8 +12,15 @@ bytes, big endian, of SHA-256 over the event id in UTF-8. With `record_key` it i
 instead, so that all events with one key stand or fall together; a record without a key (or with an empty one)
 falls back to the first list.
 
-Deviation from the specification: the upstream threshold (`th`) is not read. Whether a trace was sampled for
-tracing says nothing about whether its answer reached the topic.
+What was sampled before it came here (`upstream`): an event of a trace that a sampler kept with threshold T0 (the `th`
+value of the `ot` entry) is in the sample with less than our own rate says. `equalize` keeps iff R >= max(T0, T1), so that the
+inclusion probability is (2^56 - max(T0, T1)) / 2^56; `proportional` takes our rate as a share of what arrives, so that it is
+the product of both; `ignore` leaves T0 unread, which is right where the topic holds all answers, whether their traces were
+sampled or not. Where R < T0 the sampler upstream did not decide by this R, and T0 is treated as unknown.
+
+A probability that a producer states outright (`sampling_probability`) says nothing of the randomness behind it. R is then
+a hash of its own of the event id, independent of whatever decided upstream: `equalize` keeps iff R >= T(p1/p0), with
+probability min(p0, p1); `proportional` iff R >= T(p1), with probability p0 * p1.
 """
 
 from __future__ import annotations
@@ -28,7 +35,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from schemas import QAEvent
-from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey
+from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstream
 from streams.intake.conditions import LabelsCondition
 
 RANDOM_BITS: Final = 56
@@ -37,6 +44,7 @@ RANGE: Final = 1 << RANDOM_BITS
 SkipReason = Literal["filtered", "not_sampled"]
 """filtered: the stratum's rate is 0; not_sampled: the event's randomness is below the threshold."""
 
+_THRESHOLD_VALUE = re.compile(r"[0-9a-f]{1,14}", re.ASCII)
 _RANDOM_VALUE = re.compile(r"[0-9a-f]{14}", re.ASCII)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NO_TRACE: Final = "0" * 32
@@ -69,6 +77,22 @@ def probability(threshold_: int) -> Fraction:
 
 def random_value(tracestate: str | None) -> int | None:
     """Read explicit randomness from tracestate; None where there is none that is well formed."""
+    value = _ot_value(tracestate, "rv")
+    return int(value, 16) if value is not None and _RANDOM_VALUE.fullmatch(value) else None
+
+
+def upstream_threshold(tracestate: str | None) -> int | None:
+    """Read the threshold of a sampler upstream from tracestate; None where there is none that is well formed.
+
+    Up to 14 hexadecimal digits, whose trailing zeros are left out.
+    """
+    value = _ot_value(tracestate, "th")
+    if value is None or not _THRESHOLD_VALUE.fullmatch(value):
+        return None
+    return int(value.ljust(RANDOM_BITS // 4, "0"), 16)
+
+
+def _ot_value(tracestate: str | None, wanted: str) -> str | None:
     if not tracestate or "ot=" not in tracestate:
         return None
     for member in tracestate.split(","):
@@ -76,8 +100,8 @@ def random_value(tracestate: str | None) -> int | None:
         if vendor == "ot":
             for entry in entries.split(";"):
                 name, _, value = entry.partition(":")
-                if name == "rv":
-                    return int(value, 16) if _RANDOM_VALUE.fullmatch(value) else None
+                if name == wanted:
+                    return value
             return None
     return None
 
@@ -116,15 +140,51 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What sampled an event before it came here.
+
+    Args:
+        mode: equalize or proportional.
+        threshold: Its T0.
+        independent: Whether it decided by another randomness than our R.
+    """
+
+    mode: Upstream
+    threshold: int
+    independent: bool = False
+
+    def apply(self, rate: Fraction) -> int:
+        """Give the threshold that R has to meet for our rate."""
+        share = probability(self.threshold)
+        if self.mode == "proportional":
+            return threshold(rate if self.independent else rate * share)
+        if self.independent:
+            return threshold(min(Fraction(1), rate / share))
+        return max(self.threshold, threshold(rate))
+
+    @property
+    def share(self) -> Fraction:
+        """By what the probability that R's threshold means has to be multiplied."""
+        return probability(self.threshold) if self.independent else Fraction(1)
+
+
+def inclusion(threshold_: int, before: Before | None) -> Fraction:
+    """Give the inclusion probability of what R's threshold keeps, of what was kept before; exact."""
+    here = probability(threshold_)
+    return here if before is None else here * before.share
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What sampling says of one event.
 
     Args:
         randomness: The event's R.
         rate: The stratum's rate, exact.
-        threshold: The T of that rate.
+        threshold: The T that R has to meet: that of the rate, and of what sampled before.
         stratum: The rule that spoke, or "default".
         policy: Name of the policy that decided.
+        before: What sampled the event before it came here; None where nothing did or it is not known.
     """
 
     randomness: int
@@ -132,6 +192,7 @@ class Decision:
     threshold: int
     stratum: str
     policy: str
+    before: Before | None = None
 
     @property
     def keep(self) -> bool:
@@ -147,8 +208,8 @@ class Decision:
 
     @property
     def probability(self) -> Fraction:
-        """Inclusion probability of the event, exact."""
-        return probability(self.threshold)
+        """Inclusion probability of the event, exact: of being kept here and by what sampled before."""
+        return inclusion(self.threshold, self.before)
 
     def for_metric(self, rate: Fraction | float) -> Decision:
         """Decide for one metric, whose rate is a share of the sampled events.
@@ -179,9 +240,10 @@ class Decision:
         return Decision(
             randomness=self.randomness,
             rate=rate,
-            threshold=threshold(rate),
+            threshold=threshold(rate) if self.before is None else self.before.apply(rate),
             stratum=self.stratum,
             policy=policy,
+            before=self.before,
         )
 
 
@@ -202,23 +264,35 @@ class SamplingPolicy:
         default_rate: Share of the events that no rule fits, 0 to 1.
         rules: In order of precedence; names distinct.
         key: Where R comes from, see the module.
+        upstream: What is made of a sampler that decided before us, see the module.
 
     Raises:
         ValueError: A rate is not within 0 to 1.
     """
 
     def __init__(
-        self, *, default_rate: float = 1.0, rules: Sequence[Rule] = (), key: SamplingKey = "auto"
+        self,
+        *,
+        default_rate: float = 1.0,
+        rules: Sequence[Rule] = (),
+        key: SamplingKey = "auto",
+        upstream: Upstream = "ignore",
     ) -> None:
         self.key: SamplingKey = key
+        self.upstream: Upstream = upstream
         self._default = _stratum(DEFAULT_STRATUM, default_rate)
         self._rules = tuple((rule.when, _stratum(rule.name, rule.rate)) for rule in rules)
         self.label_names: tuple[str, ...] = tuple(
             dict.fromkeys(name for rule in rules for name in rule.when.names)
         )
         """The labels that decide the stratum; empty where it is always the default one."""
-        self.name: str = _name(default_rate, rules, key)
+        self.name: str = _name(default_rate, rules, key, upstream)
         """Names this policy: the same rates, rules and key give the same name."""
+
+    @property
+    def least_threshold(self) -> int:
+        """The T below which no stratum keeps an event."""
+        return min(stratum.threshold for stratum in self._strata())
 
     @property
     def keeps_all(self) -> bool:
@@ -247,6 +321,7 @@ class SamplingPolicy:
         tracestate: str | None = None,
         labels: Mapping[str, str],
         record_key: bytes | None = None,
+        stated_probability: float | None = None,
     ) -> Decision:
         """Decide on one event.
 
@@ -256,18 +331,35 @@ class SamplingPolicy:
             tracestate: Its tracestate, if it has one.
             labels: Its labels.
             record_key: Key of the record that it came in.
+            stated_probability: With which the producer says it was sampled upstream, above 0 and at most 1.
         """
         randomness = self.key_randomness(record_key)
-        if randomness is None:
+        before = None
+        if self.upstream != "ignore" and stated_probability is not None:
+            before = Before(self.upstream, threshold(stated_probability), independent=True)
+            if randomness is None:
+                randomness = hashed_randomness(b"upstream:" + event_id.encode())
+        elif randomness is None:
             randomness = event_randomness(event_id, trace_id, tracestate)
+            before = self._before(randomness, tracestate)
+        elif (limit := self._limit(tracestate)) is not None:
+            before = Before(self.upstream, limit, independent=True)  # R is the key's, not the trace's
         stratum = self.stratum(labels)
         return Decision(
             randomness=randomness,
             rate=stratum.rate,
-            threshold=stratum.threshold,
+            threshold=stratum.threshold if before is None else before.apply(stratum.rate),
             stratum=stratum.name,
             policy=self.name,
+            before=before,
         )
+
+    def _before(self, randomness: int, tracestate: str | None) -> Before | None:
+        limit = self._limit(tracestate)
+        return None if limit is None or randomness < limit else Before(self.upstream, limit)
+
+    def _limit(self, tracestate: str | None) -> int | None:
+        return None if self.upstream == "ignore" else upstream_threshold(tracestate)
 
     def decide_event(self, event: QAEvent, record_key: bytes | None) -> Decision:
         """Decide on one decoded event.
@@ -282,6 +374,7 @@ class SamplingPolicy:
             tracestate=event.tracestate,
             labels=event.labels,
             record_key=record_key,
+            stated_probability=event.sampling_probability,
         )
 
 
@@ -290,8 +383,8 @@ def _stratum(name: str, rate: float) -> Stratum:
     return Stratum(name, Fraction(rate), limit, "filtered" if limit == RANGE else "not_sampled")
 
 
-def _name(default_rate: float, rules: Sequence[Rule], key: SamplingKey) -> str:
-    content = [
+def _name(default_rate: float, rules: Sequence[Rule], key: SamplingKey, upstream: Upstream) -> str:
+    content: list[object] = [
         key,
         str(Fraction(default_rate)),
         [
@@ -303,5 +396,7 @@ def _name(default_rate: float, rules: Sequence[Rule], key: SamplingKey) -> str:
             for rule in rules
         ],
     ]
+    if upstream != "ignore":
+        content.append(upstream)
     digest = hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
     return f"{CLUSTERED_POLICY if key == 'record_key' else 'consistent-'}{digest[:8]}"

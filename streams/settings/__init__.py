@@ -13,6 +13,7 @@ from streams.settings.intake import (
     IngestSettings,
     MetricConditions,
     MetricSettings,
+    OtlpSettings,
     SamplingRule,
     SamplingSettings,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "MetricSettings",
     "MonitorSettings",
     "OAuthSettings",
+    "OtlpSettings",
     "PriceSettings",
     "RetentionSettings",
     "SamplingRule",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from judge.metrics.registry import BUILT_IN
-from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey
+from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
 from streams.settings.base import FilePath, Rate, Section, refuse
 from streams.settings.mapping import mapping_problems
 
@@ -34,15 +34,63 @@ LabelValues = Annotated[
 LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
 
 
+class OtlpSettings(Section):
+    """How traces become events (`ingest.format: otlp`)."""
+
+    unit: Literal["trace", "span"] = Field(
+        default="trace",
+        description="trace: one event a trace; its spans are joined, so the topic's key must be the trace id "
+        "(partition_traces_by_id of the Collector's Kafka exporter). span: one event a model's call, without a join.",
+    )
+    grace_seconds: float = Field(
+        default=5, ge=0, le=3600, description="A trace is closed so long after its root span came."
+    )
+    idle_seconds: float = Field(
+        default=60,
+        gt=0,
+        le=86_400,
+        description="A trace without its root is closed when nothing came for so long.",
+    )
+    max_seconds: float = Field(
+        default=600,
+        gt=0,
+        le=86_400,
+        description="A trace is closed so long after its first span, whatever comes.",
+    )
+    max_traces: int = Field(
+        default=20_000, ge=1, le=10_000_000, description="Open traces; above it the oldest are closed early."
+    )
+    max_bytes: int = Field(
+        default=134_217_728,
+        ge=1_048_576,
+        le=17_179_869_184,
+        description="Bytes of records with open traces; above it the oldest traces are closed early.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        shortest = max(self.grace_seconds, self.idle_seconds)
+        if self.max_seconds < shortest:
+            what = f"must be at least grace_seconds and idle_seconds ({shortest:g}), got {self.max_seconds:g}; raise it"
+            refuse([("max_seconds", what)])
+        return self
+
+
 class IngestSettings(Section):
     """How a record is read."""
 
+    format: Literal["json", "otlp"] = Field(
+        default="json",
+        description="json: an event a record, as JSON; otlp: traces, as an OpenTelemetry Collector writes them to Kafka.",
+    )
+    otlp: OtlpSettings = Field(default_factory=OtlpSettings)
     max_event_bytes: int = Field(
         default=4_194_304, ge=1_000, le=104_857_600, description="Larger records become dead letters."
     )
     mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
         default_factory=dict,
-        description="Turns a JSON of another shape into an event: event field (or labels.<name>) to JMESPath.",
+        description="Turns a JSON of another shape into an event: event field (or labels.<name>) to JMESPath. "
+        "With format otlp the expressions read the normalised trace, and what they do not name is found without them.",
     )
 
     @model_validator(mode="after")
@@ -74,6 +122,13 @@ class SamplingSettings(Section):
         default="auto",
         description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of the "
         "record's key, so that all events with one key stand or fall together.",
+    )
+    upstream: Upstream | None = Field(
+        default=None,
+        description="What is made of a sampler that decided before (`ot=th` in tracestate, or the event's "
+        "sampling_probability). equalize: the lower of its probability and of our rate; proportional: our rate is a share "
+        "of what it left; ignore: as if there were none. None: equalize for ingest.format otlp, else ignore, as an event "
+        "on a topic of its own does not hang on whether its trace was sampled.",
     )
 
     @model_validator(mode="after")

@@ -189,6 +189,8 @@ class Wiring:
 
     def _add_intake(self) -> None:
         settings = self._settings
+        if settings.ingest.format == "otlp":
+            raise SettingsError(["ingest.format: otlp is read by `judgestream map` alone as yet; use json"])
         ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
         policy = sampling_policy(settings.sampling)
         predicate: PushDown | None = push_down(policy, ingest)

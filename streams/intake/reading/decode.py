@@ -24,6 +24,8 @@ from streams.settings.problems import explain
 
 MAX_DETAIL_CHARS = 1_000
 MAX_DETAIL_PROBLEMS = 5
+PROBABILITY_HEADER = "sampling-probability"
+"""Record header that states with which probability the producer kept the event; it counts before the body's field."""
 
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
 _IDENTITY_FIELDS = ("event_id", "trace_id", "tracestate")
@@ -98,11 +100,14 @@ class Ingest:
         fields["event_id"] = _event_id(fields, opened)
         fields["labels"] = normal_labels(fields.get("labels"))
         fields |= _trace(fields, opened, headers)
+        stated = _header(headers, PROBABILITY_HEADER) if headers else None
+        if stated is not None:
+            fields["sampling_probability"] = stated
         fields["occurred_at"] = _occurred_at(fields.get("occurred_at"), opened, timestamp_ms)
         try:
             return QAEvent.model_validate(fields)
         except ValidationError as error:
-            raise DecodeError("undecodable", _detail(error)) from None
+            raise DecodeError("undecodable", problem_detail(error)) from None
 
     def sampling_fields(
         self, value: bytes | None, headers: Headers | None, labels: Collection[str]
@@ -151,6 +156,16 @@ class Ingest:
         if self._mapper is not None:
             return self._mapper.apply(document, names, labels)
         return {name: document[name] for name in names if name in document}
+
+
+def _header(headers: Headers, wanted: str) -> float | None:
+    for name, value in headers:
+        if name == wanted and value is not None:
+            try:
+                return float(value)
+            except ValueError:
+                return None
+    return None
 
 
 def _event_id(fields: Mapping[str, Any], opened: Opened) -> Any:
@@ -203,7 +218,8 @@ def _from_milliseconds(timestamp_ms: int | None) -> datetime | None:
         return None  # beyond the year 9999: no time at all
 
 
-def _detail(error: ValidationError) -> str:
+def problem_detail(error: ValidationError) -> str:
+    """Say what keeps fields from being an event, cut to what a dead letter carries."""
     lines = explain(error, QAEvent)
     more = len(lines) - MAX_DETAIL_PROBLEMS
     text = "\n".join(lines[:MAX_DETAIL_PROBLEMS]) + (f"\nand {more} more" if more > 0 else "")

@@ -43,6 +43,11 @@ class Mapper:
             else:
                 self._fields[target] = compiled
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The event's fields that an expression names."""
+        return (*self._fields, *(("labels",) if self._labels else ()))
+
     def apply(
         self, document: dict[str, Any], fields: Collection[str], labels: Collection[str] | None = None
     ) -> dict[str, Any]:

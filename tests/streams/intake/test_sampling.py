@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from fractions import Fraction
 
 import pytest
@@ -23,7 +24,9 @@ from streams.intake.sampling import (
     random_value,
     threshold,
     trace_randomness,
+    upstream_threshold,
 )
+from streams.monitoring.statistics.estimators import WeightedSums
 
 RATES = st.floats(min_value=0, max_value=1)
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -209,3 +212,115 @@ def test_policies_that_leave_nothing_to_decide() -> None:
     assert SamplingPolicy(rules=[GOLD]).keeps_all
     assert not SamplingPolicy(default_rate=0.999).keeps_all
     assert not SamplingPolicy(default_rate=0, rules=[GOLD]).keeps_all
+
+
+# What was sampled before
+
+
+@pytest.mark.parametrize(
+    ("tracestate", "expected"),
+    [
+        ("ot=th:c", 0xC0000000000000),  # 25%: trailing zeros are left out
+        ("ot=th:0", 0),
+        ("vendor=x,ot=rv:1234567890abcd;th:8", 0x80000000000000),
+        ("ot=th:123456789abcde", 0x123456789ABCDE),
+        ("ot=th:123456789abcdef", None),  # 15 digits
+        ("ot=th:C", None),  # upper case is not what the specification writes
+        ("ot=th:", None),
+        ("th=c", None),
+        (None, None),
+    ],
+)
+def test_an_upstream_threshold_is_read_as_the_specification_writes_it(
+    tracestate: str | None, expected: int | None
+) -> None:
+    """Up to 14 hexadecimal digits under `th` in the entry of the vendor `ot`."""
+    assert upstream_threshold(tracestate) == expected
+
+
+def _decide(policy: SamplingPolicy, randomness: int, tracestate: str | None = None) -> Decision:
+    trace_id = f"{1:018x}{randomness:014x}"
+    return policy.decide(event_id="e", trace_id=trace_id, tracestate=tracestate, labels={})
+
+
+@pytest.mark.parametrize(
+    ("upstream", "rate", "tracestate", "expected"),
+    [
+        ("equalize", 0.5, "ot=th:c", Fraction(1, 4)),  # theirs is lower: p = 25%
+        ("equalize", 0.125, "ot=th:c", Fraction(1, 8)),  # ours is
+        ("proportional", 0.5, "ot=th:c", Fraction(1, 8)),  # half of a quarter
+        ("ignore", 0.5, "ot=th:c", Fraction(1, 2)),
+        ("equalize", 0.5, None, Fraction(1, 2)),
+    ],
+)
+def test_the_probability_is_that_of_both_samplers(
+    upstream: str, rate: float, tracestate: str | None, expected: Fraction
+) -> None:
+    """equalize: the lower of both; proportional: their product; ignore: ours alone."""
+    policy = SamplingPolicy(default_rate=rate, upstream=upstream)  # type: ignore[arg-type] # one of the three
+    decision = _decide(policy, RANGE - 1, tracestate)
+    assert decision.keep
+    assert decision.probability == expected
+
+
+def test_a_threshold_that_the_randomness_does_not_meet_is_unknown() -> None:
+    """R < T0 cannot have been kept by this R: the sampler upstream decided otherwise, and ours alone counts."""
+    decision = _decide(SamplingPolicy(default_rate=0.75, upstream="equalize"), RANGE // 2, "ot=th:c")
+    assert (decision.keep, decision.probability) == (True, Fraction(3, 4))
+
+
+def test_metrics_and_lowered_rates_meet_the_upstream_threshold_too() -> None:
+    """A metric's share of 50% of a rate of 50% is 25%, and the upstream 12.5% is lower still."""
+    decision = _decide(SamplingPolicy(default_rate=0.5, upstream="equalize"), RANGE - 1, "ot=th:e")
+    assert decision.for_metric(0.5).probability == Fraction(1, 8)
+    assert decision.lowered(Fraction(1, 8)).probability == Fraction(1, 16)
+
+
+@given(st.integers(0, RANGE - 1), st.floats(0.001, 1), st.integers(0, RANGE - 1))
+def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rate: float, limit: int) -> None:
+    """What reaches us met T0, so that the decision is that of our own threshold: only the probability differs."""
+    state = f"ot=th:{limit:014x}"
+    ours = _decide(SamplingPolicy(default_rate=rate), randomness)
+    both = _decide(SamplingPolicy(default_rate=rate, upstream="equalize"), randomness, state)
+    assert both.keep == ours.keep
+    assert both.probability <= ours.probability
+
+
+@pytest.mark.parametrize("upstream", ["equalize", "proportional"])
+@pytest.mark.parametrize("stated", [False, True])
+def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, stated: bool) -> None:
+    """The published interval holds the truth in 93 to 97% of runs, with unequal rates upstream.
+
+    Half of the answers score 2 and reach us at 100%, half score 4 and reach us at 25%: the truth is 3, what
+    arrives has a mean of (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers say so by `th`, others state a probability.
+    """
+    policy = SamplingPolicy(default_rate=0.5, upstream=upstream)  # type: ignore[arg-type] # one of the two
+    source = random.Random(21)
+    held, runs = 0, 160
+    for run in range(runs):
+        kept: list[tuple[float, float]] = []
+        for index in range(600):
+            share, score = source.choice(((1.0, 2), (0.25, 4)))
+            score += source.choice((-1, 0, 1))
+            randomness = source.getrandbits(56)
+            decision = _arrived(policy, f"{run}-{index}", randomness, share, source if stated else None)
+            if decision is not None and decision.keep:
+                kept.append((score, float(decision.probability)))
+        interval = WeightedSums.of(kept).interval(lowest=1, highest=5)
+        held += interval is not None and interval[0] <= 3 <= interval[1]
+    assert 0.93 <= held / runs <= 0.97
+
+
+def _arrived(
+    policy: SamplingPolicy, event_id: str, randomness: int, share: float, independent: random.Random | None
+) -> Decision | None:
+    """Decide on an event that a sampler upstream let through; None where it did not."""
+    if independent is not None:
+        if independent.random() >= share:
+            return None
+        return policy.decide(event_id=event_id, labels={}, stated_probability=share)
+    limit = threshold(share)
+    if randomness < limit:
+        return None
+    state = f"ot=th:{limit:014x}".rstrip("0") if limit else "ot=th:0"
+    return _decide(policy, randomness, state)

@@ -351,3 +351,24 @@ def test_real_events(name: str) -> None:
         pytest.skip(f"{name} is not here")
     lines = file.read_bytes().splitlines()
     assert len([INGEST.decode(line) for line in lines]) == len(lines) > 100
+
+
+@pytest.mark.parametrize(
+    ("header", "field", "expected"),
+    [
+        (None, None, None),
+        (None, 0.25, 0.25),
+        (b"0.5", 0.25, 0.5),  # the header counts before the body
+        (b"often", 0.25, 0.25),
+        (None, "often", None),  # a field of another meaning
+        (None, 0, None),
+    ],
+)
+def test_a_stated_sampling_probability_comes_from_header_or_body(
+    header: bytes | None, field: object, expected: float | None
+) -> None:
+    """What is no probability is passed over: events had such fields before."""
+    body = {"event_id": "e", "question": "q", "answer": "a", "sampling_probability": field}
+    headers = [] if header is None else [("sampling-probability", header)]
+    event = Ingest(max_event_bytes=10_000).decode(orjson.dumps(body), headers)
+    assert event.sampling_probability == expected

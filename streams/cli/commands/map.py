@@ -1,0 +1,228 @@
+"""`judgestream map`: what records become, before and after mapping and sampling."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.kafka import BootstrapOption, connection
+from streams.cli.lines import opened
+from streams.text import printable
+
+if TYPE_CHECKING:
+    from streams.intake.trial import Outcome, RawRecord
+    from streams.settings import Settings
+
+DEFAULT_RECORDS = 10
+MAX_FILE_BYTES = 256 * 1024 * 1024
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+READ_SECONDS = 10.0
+"""How long a topic with fewer records is waited for."""
+SHOWN_CHARS = 300
+
+
+def map_(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Records: JSON lines, a JSON array, or OTLP in JSON or Protobuf; `-` is standard input.",
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="A topic, whose newest records are read.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="Settings: ingest, sampling, metrics, brokers."),
+    ] = None,
+    format_: Annotated[
+        Literal["json", "otlp"] | None,
+        typer.Option("--format", help="What a record is; else as --config says, else by its first bytes."),
+    ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--number", "-n", min=1, help=f"Records; {DEFAULT_RECORDS} of JSON, all of an OTLP file."
+        ),
+    ] = None,
+    bootstrap_servers: BootstrapOption = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One JSON object a line: of OTLP the event, of JSON what was read, the event, and what sampling says.",
+        ),
+    ] = False,
+) -> None:
+    """Show what records become under the settings: the event after mapping, what sampling says, who would judge it.
+
+    Judges nothing and writes nothing. Reads a topic without a consumer group: nobody's offsets move.
+    """
+    from streams.cli.settings import settings_for_command
+    from streams.intake.trial import Trial, looks_like_otlp
+
+    if (file is None) == (topic is None):
+        raise BadUsageError("give either FILE or --topic; for example: judgestream map events.jsonl")
+    settings = settings_for_command(config)
+    if file is not None:
+        content = _content(file)
+        otlp = _is_otlp(format_, config, settings, looks_like_otlp(content))
+        records = _otlp_requests(content) if otlp else _json_records(content)
+    else:
+        where = connection(bootstrap_servers, config)
+        records = asyncio.run(_newest(where, str(topic), number or DEFAULT_RECORDS))
+        first = next((record.value for record in records if record.value), b"")
+        otlp = _is_otlp(format_, config, settings, looks_like_otlp(first))
+    limit = number if otlp or number else DEFAULT_RECORDS
+    outcomes = list(Trial(settings, otlp=otlp).outcomes(records[:limit]))
+    _show(outcomes, otlp=otlp, as_json=as_json)
+    # Traces without an answer are an answer of their own; what cannot be read is not.
+    if not any(outcome.event is not None or (otlp and outcome.before is not None) for outcome in outcomes):
+        raise CommandError(f"none of {len(outcomes)} records could be read; see above")
+
+
+def _is_otlp(asked: str | None, config: Path | None, settings: Settings, seen: bool) -> bool:
+    if asked is not None:
+        return asked == "otlp"
+    return settings.ingest.format == "otlp" if config is not None else seen
+
+
+def _content(file: Path) -> bytes:
+    with opened(file) as handle:
+        content = handle.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise BadUsageError(f"{file}: must have at most {MAX_FILE_BYTES} bytes; cut some records out of it")
+    if not content.strip():
+        raise BadUsageError(f"{file}: is empty; give a file with at least one record")
+    return content
+
+
+def _otlp_requests(content: bytes) -> list[RawRecord]:
+    """Cut a file into requests: one, or one a line as the Collector's file exporter writes them."""
+    from streams.intake.trial import RawRecord
+
+    if content.lstrip()[:1] != b"{":
+        return [RawRecord(content)]
+    try:
+        json.loads(content)
+    except ValueError:
+        return [RawRecord(line) for line in content.splitlines() if line.strip()]
+    return [RawRecord(content)]
+
+
+def _json_records(content: bytes) -> list[RawRecord]:
+    from streams.intake.trial import RawRecord
+
+    if content.lstrip()[:1] == b"[":
+        try:
+            return [RawRecord(json.dumps(item).encode()) for item in json.loads(content)]
+        except ValueError as error:
+            raise BadUsageError(f"the file begins as a JSON array and is none, {error}; mend it") from error
+    return [RawRecord(line) for line in content.splitlines() if line.strip()]
+
+
+async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
+    """Read the newest records of a topic, at most `number`, spread over its partitions."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from streams.intake.trial import RawRecord
+    from streams.kafka.topics.grants import tail_grants
+
+    consumer = AIOKafkaConsumer(
+        **where.client_options(),
+        group_id=None,
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=MAX_RECORD_BYTES,
+    )
+    await where.start(consumer, tail_grants(topic))
+    try:
+        known = await consumer.topics()
+        if topic not in known:
+            names = ", ".join(sorted(known)) or "no topics at all"
+            raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
+        partitions = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(partitions)
+        starts, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+        for one in partitions:
+            consumer.seek(one, max(starts[one], ends[one] - number))
+        found: list[Any] = []
+        deadline = asyncio.get_running_loop().time() + READ_SECONDS
+        left = {one for one in partitions if ends[one] > starts[one]}
+        while left and asyncio.get_running_loop().time() < deadline:
+            for batch in (await consumer.getmany(timeout_ms=500)).values():
+                found += batch
+            left = {one for one in left if await consumer.position(one) < ends[one]}
+    finally:
+        await consumer.stop()
+    found.sort(key=lambda record: record.timestamp)
+    return [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found[-number:]]
+
+
+def _show(outcomes: Iterable[Outcome], *, otlp: bool, as_json: bool) -> None:
+    without: Counter[str] = Counter()
+    hints: dict[str, None] = {}
+    for outcome in outcomes:
+        if otlp and outcome.event is None:
+            without[outcome.problem or ""] += 1
+            hints |= dict.fromkeys(outcome.hints)
+        if as_json and otlp:
+            if outcome.event is not None:
+                typer.echo(outcome.event.model_dump_json(exclude_none=True))
+        elif as_json:
+            typer.echo(
+                json.dumps(_as_json(outcome), ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+            )
+        else:
+            _print(outcome)
+    for problem, count in without.items():
+        typer.echo(f"{count} without an event: {printable(problem, SHOWN_CHARS)}", err=True)
+    for hint in hints:
+        typer.echo(f"to have content recorded, {hint}", err=True)
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    event = outcome.event
+    return {
+        "record": outcome.before,
+        "event": None if event is None else event.model_dump(mode="json", exclude_none=True),
+        "problem": outcome.problem,
+        "kept": outcome.kept,
+        "probability": outcome.probability,
+        "stratum": outcome.stratum,
+        "metrics": list(outcome.metrics),
+    }
+
+
+def _print(outcome: Outcome) -> None:
+    before = (
+        outcome.before if isinstance(outcome.before, str) else json.dumps(outcome.before, ensure_ascii=False)
+    )
+    typer.echo(f"read      {printable(before, SHOWN_CHARS)}")
+    event = outcome.event
+    if event is not None:
+        for name, value in event.model_dump(mode="json", exclude_none=True).items():
+            if value not in ({}, ""):
+                text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                typer.echo(f"  {name:<16} {printable(text, SHOWN_CHARS)}")
+        said = "kept" if outcome.kept else "skipped"
+        typer.echo(
+            f"  sampling         {said} with probability {outcome.probability:.4g} ({outcome.stratum})"
+        )
+        typer.echo(f"  judged by        {', '.join(outcome.metrics) or 'no metric'}")
+    if outcome.problem is not None:
+        typer.echo(
+            f"  no event         {printable(outcome.problem, SHOWN_CHARS)}"
+            if event is None
+            else f"  but {outcome.problem}"
+        )
+    for hint in outcome.hints:
+        typer.echo(f"  to mend it       {printable(hint, SHOWN_CHARS)}")

@@ -1,0 +1,149 @@
+"""Retrieved documents, read into the pages that an answer may cite. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streams.intake.reading.otlp.turns import loaded
+
+MAX_PAGES: Final = 500
+"""Pages of one answer that are read."""
+_MAX_DEPTH: Final = 5
+_LISTS: Final = (
+    "documents",
+    "matches",
+    "results",
+    "hits",
+    "chunks",
+    "pages",
+    "nodes",
+    "source_nodes",
+    "docs",
+    "context",
+)
+_TEXTS: Final = ("page_content", "pageContent", "content", "text", "document", "body", "chunk", "passage")
+_WRAPPERS: Final = ("document", "node", "kwargs")
+_IDS: Final = ("id", "document_id", "doc_id", "_id", "name", "page")
+_PAGE_NAME: Final = re.compile(r"page[-_ #]?(\d{1,6})", re.IGNORECASE | re.ASCII)
+_MARKER: Final = re.compile(
+    r"^[ \t]{0,8}(?:"
+    r"[\[(<](?:page|document|doc|source|passage|chunk)[-_ #]{0,2}(?P<bracketed>\d{1,6})[\])>][ \t]{0,4}[:.-]?"
+    r"|(?:page|document|doc|source|passage|chunk)[-_ #]{0,2}(?P<plain>\d{1,6})[ \t]{0,4}:"
+    r")[ \t]{0,8}",
+    re.IGNORECASE | re.MULTILINE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A retrieved document.
+
+    Args:
+        text: Its text; empty where the instrumentation does not record it.
+        name: Its id, or the page that its metadata names; empty for neither.
+    """
+
+    text: str
+    name: str = ""
+
+
+def read_documents(value: Any) -> list[Document]:
+    """Read documents, whatever is around them; at most MAX_PAGES."""
+    return list(_documents(loaded(value), 0))[:MAX_PAGES]
+
+
+def _documents(value: Any, depth: int) -> Iterator[Document]:
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(value, str):
+        if value.strip():
+            yield Document(value)
+    elif isinstance(value, Sequence):
+        for item in value[:MAX_PAGES]:
+            yield from _documents(loaded(item), depth + 1)
+    elif isinstance(value, Mapping):
+        yield from _in_mapping(value, depth)
+
+
+def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
+    """Read what is wrapped: one document within, a list of them, or else the mapping as a document."""
+    inner = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), Mapping)), None)
+    if inner is not None:
+        named = inner if _is_path(value.get("id")) else {"id": value.get("id"), **inner}
+        yield from _documents(named, depth + 1)
+        return
+    listed = next((value[name] for name in _LISTS if isinstance(loaded(value.get(name)), list)), None)
+    if listed is not None:
+        yield from _documents(loaded(listed), depth + 1)
+        return
+    one = _document(value)
+    if one is not None:
+        yield one
+
+
+def _is_path(value: Any) -> bool:
+    """LangChain's serialised objects carry the path of their class under `id`."""
+    return isinstance(value, list) or value is None
+
+
+def _document(value: Mapping[str, Any]) -> Document | None:
+    text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), "")
+    metadata = loaded(value.get("metadata") or value.get("payload"))
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    if not text:
+        text = next((metadata[name] for name in _TEXTS if isinstance(metadata.get(name), str)), "")
+    names = [value.get(name) for name in _IDS] + [metadata.get(name) for name in ("page", "source", "id")]
+    named = [
+        str(name)
+        for name in names
+        if isinstance(name, str | int) and not isinstance(name, bool) and name != ""
+    ]
+    name = next((one for one in named if _PAGE_NAME.fullmatch(one)), named[0] if named else "")
+    return Document(text, name) if text or name else None
+
+
+def as_pages(documents: Iterable[Document]) -> dict[str, str]:
+    """Name the pages as answers cite them: `Page-7` where the document is called so, else by their order from 1.
+
+    Documents without text are left out, and those that were found twice count once.
+    """
+    distinct = list(dict.fromkeys(one for one in documents if one.text.strip()))
+    seen: set[str] = set()
+    distinct = [one for one in distinct if not (one.text in seen or seen.add(one.text))]  # type: ignore[func-returns-value]
+    named = [_PAGE_NAME.fullmatch(one.name) for one in distinct]
+    numbers = [match[1] for match in named if match is not None]
+    if len(numbers) == len(distinct) and len(set(numbers)) == len(numbers):
+        return {f"Page-{int(number)}": one.text for number, one in zip(numbers, distinct, strict=True)}
+    return {f"Page-{index}": one.text for index, one in enumerate(distinct, 1)}
+
+
+def pages_in_text(text: str) -> dict[str, str]:
+    """Cut a text with marked pages (`[Page-1] ...`, `Document 2: ...`) at its marks; empty without any."""
+    marks = list(_MARKER.finditer(text))[:MAX_PAGES]
+    pages: dict[str, str] = {}
+    for index, mark in enumerate(marks):
+        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+        body = text[mark.end() : end].strip()
+        name = f"Page-{int(mark['bracketed'] or mark['plain'])}"
+        if body and name not in pages:
+            pages[name] = body
+    return pages
+
+
+def pages_of(value: Any) -> dict[str, str]:
+    """Read pages from what an application calls its context: a mapping of pages, documents, or one text."""
+    opened = loaded(value)
+    if (
+        isinstance(opened, Mapping)
+        and all(isinstance(text, str) for text in opened.values())
+        and any(_PAGE_NAME.fullmatch(str(name)) for name in opened)
+    ):
+        return {str(name): text for name, text in list(opened.items())[:MAX_PAGES]}
+    if isinstance(opened, str):
+        if not opened.strip():
+            return {}
+        return pages_in_text(opened) or {"Page-1": opened.strip()}
+    return as_pages(read_documents(opened))

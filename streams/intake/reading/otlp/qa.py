@@ -1,0 +1,229 @@
+"""The question and answer that a trace tells of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from schemas.base import MAX_LABEL_NAME_CHARS, MAX_LABEL_VALUE_CHARS, MAX_LABELS
+from streams.intake.reading.otlp.families import FAMILIES
+from streams.intake.reading.otlp.pages import as_pages, pages_of
+from streams.intake.reading.otlp.prompt import Prompt, open_prompt
+from streams.intake.reading.otlp.step import Step
+from streams.intake.reading.otlp.trace import Trace
+from streams.intake.reading.otlp.turns import Turn
+
+QUESTION_FROM: Final = "question_from"
+"""Label: attribute (the application set it), input (what the outermost step was given), variable (of a prompt's template),
+query (of a retriever), prompt (cut out of the last user message) or message (that message whole)."""
+CONTEXT_FROM: Final = "context_from"
+"""Label: attribute, retrieval, variable or prompt; absent without pages."""
+INSTRUMENTATION: Final = "instrumentation"
+"""Label: the family of instrumentations, as `families` names it."""
+TRACE_PARTS: Final = "trace_parts"
+"""Label: incomplete where the root, or the parent of a span, was not there when the trace was closed."""
+
+_RESOURCE_LABELS: Final = {
+    "service.name": "app",
+    "service.version": "app_version",
+    "deployment.environment.name": "environment",
+    "deployment.environment": "environment",
+    "service.namespace": "namespace",
+}
+_UNNAMED: Final = "unknown_service"
+MAX_MESSAGES: Final = 200
+MAX_TOOL_CALLS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value and where it was found."""
+
+    value: Any
+    source: str
+
+
+def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None]:
+    """Find the question, and the user message taken apart where there is one.
+
+    In this order: what the application set; what the outermost step around the answer was given; a variable of a
+    prompt's template; a retriever's query; the last user message, cut at its marks.
+    """
+    around = [*trace.around(answer), answer]
+    prompt = next((open_prompt(text) for text in _user_messages(trace, answer) if text), None)
+    for step in (*around, *trace.judged):
+        if step.question is not None:
+            return Found(step.question, "attribute"), prompt
+    for step in around:
+        if step.kind in {"workflow", "agent", "chain"} and step.asked is not None:
+            own = open_prompt(step.asked)
+            return Found(own.question, "prompt" if own.is_cut else "input"), own if own.is_cut else prompt
+    for step in trace.judged:
+        asked = step.asked_in_variables
+        if asked is not None:
+            return Found(asked, "variable"), prompt
+    if prompt is not None and prompt.is_cut:
+        # Surer than the query of a retriever, which often is rewritten from the question.
+        return Found(prompt.question, "prompt"), prompt
+    for step in trace.of_kind("retrieval"):
+        if step.query is not None:
+            return Found(step.query, "query"), prompt
+    return (None if prompt is None else Found(prompt.question, "message")), prompt
+
+
+def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
+    """The last words of the user, as the answer's own step heard them, else the last model's that ran within it."""
+    yield answer.last_question
+    within = [step for step in trace.models if any(one is answer for one in trace.around(step))]
+    for step in reversed(within or trace.models):
+        yield step.last_question
+
+
+def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | None:
+    """Find the pages that the answer may cite.
+
+    In this order: what the application set; what reranking left, else what retrievers found; a variable of a
+    prompt's template; pages marked within the user message.
+    """
+    for step in (answer, *trace.judged):
+        if step.context is not None:
+            return Found(pages_of(step.context), "attribute")
+    found = sorted((step for step in trace.judged if step.searches), key=lambda step: step.span.start)
+    reranked = [step for step in found if step.kind == "rerank" and any(one.text for one in step.documents)]
+    pages = as_pages(document for step in reranked[-1:] or found for document in step.documents)
+    if pages:
+        return Found(pages, "retrieval")
+    for step in trace.judged:
+        if step.context_in_variables is not None:
+            pages = pages_of(step.context_in_variables)
+            if pages:
+                return Found(pages, "variable")
+    return Found(prompt.pages, "prompt") if prompt is not None and prompt.pages else None
+
+
+def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
+    """Write the conversation: what the answer's step heard, else the last model within it, and the answer.
+
+    The last MAX_MESSAGES of them, with the system instruction always among them.
+    """
+    speaker = answer
+    if not answer.heard:
+        within = [
+            step for step in trace.models if any(one is answer for one in trace.around(step)) and step.heard
+        ]
+        speaker = within[-1] if within else answer
+    turns = [*speaker.heard, *(speaker.said or (Turn("assistant", answer.answer or ""),))]
+    if len(turns) > MAX_MESSAGES:
+        system = [turn for turn in turns[:1] if turn.role == "system"]
+        turns = [*system, *turns[len(system) - MAX_MESSAGES :]]
+    return [{"role": turn.role[:32], "content": turn.text} for turn in turns if turn.text or turn.tool_calls]
+
+
+def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
+    """Write the tools that ran, or else the calls that models asked for."""
+    ran = [step.tool for step in trace.of_kind("tool")]
+    if ran:
+        calls = [
+            {"name": one.name, "arguments": one.arguments, "result": one.result}
+            for one in ran
+            if one is not None
+        ]
+        return calls[:MAX_TOOL_CALLS]
+    # What a later call heard repeats what an earlier one said: one of the steps knows it all.
+    heard = [
+        step for step in (answer, *trace.models) if any(turn.tool_calls for turn in (*step.heard, *step.said))
+    ]
+    turns = [turn for step in heard[-1:] for turn in (*step.heard, *step.said)]
+    results = {turn.call_id: turn.text for turn in turns if turn.role == "tool" and turn.call_id}
+    return [
+        {"name": call.name, "arguments": call.arguments, "result": results.get(call.call_id, "")}
+        for turn in turns
+        for call in turn.tool_calls
+    ][:MAX_TOOL_CALLS]
+
+
+def labels_of(trace: Trace, answer: Step, found: Sequence[tuple[str, Found | None]]) -> dict[str, str]:
+    """Gather the labels: of the service, of the answer's span and those around it, and where things were found."""
+    labels: dict[str, str] = {}
+    for name, source in found:
+        if source is not None:
+            labels[name] = source.source
+    if answer.family or trace.models:
+        labels[INSTRUMENTATION] = answer.family or trace.models[-1].family
+    speakers = [step for step in reversed(trace.models) if step.kind == "model"]
+    model = next((step.model for step in (*speakers, answer, *reversed(trace.models)) if step.model), None)
+    if model is not None:
+        labels["model"] = model
+    provider = next((step.labels["provider"] for step in speakers if "provider" in step.labels), None)
+    if provider is not None:
+        labels["provider"] = provider
+    for name, label in _RESOURCE_LABELS.items():
+        value = answer.span.resource.get(name)
+        if isinstance(value, str) and value and not value.startswith(_UNNAMED):
+            labels.setdefault(label, value)
+    for step in (answer, *trace.around(answer)[::-1], *trace.models[::-1]):
+        for name, value in step.labels.items():
+            labels.setdefault(name, value)
+    kept = list(labels.items())[:MAX_LABELS]
+    return {name: value[:MAX_LABEL_VALUE_CHARS] for name, value in kept if len(name) <= MAX_LABEL_NAME_CHARS}
+
+
+def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = True) -> dict[str, Any]:
+    """Write the fields of the event that a trace, or one span of it, becomes.
+
+    Args:
+        trace: The trace, or the part of it that is looked at.
+        answer: The step whose output is the answer.
+        event_id: What identifies the event.
+        joined: Whether the trace is all that came of it, so that what lacks is worth a label.
+
+    Returns:
+        Fields of `QAEvent` by name.
+    """
+    question, prompt = question_of(trace, answer)
+    context = context_of(trace, answer, prompt)
+    labels = labels_of(trace, answer, [(QUESTION_FROM, question), (CONTEXT_FROM, context)])
+    if joined and not trace.complete and not answer.span.is_log:
+        labels[TRACE_PARTS] = "incomplete"
+    reference = next((step.reference for step in (answer, *trace.judged) if step.reference is not None), None)
+    conversation = next((step.conversation for step in (answer, *trace.steps) if step.conversation), None)
+    fields: dict[str, Any] = {
+        "event_id": event_id,
+        "occurred_at": _moment(answer.span.end or answer.span.start),
+        "question": "" if question is None else question.value,
+        "answer": answer.answer or "",
+        "reference": reference,
+        "context": None if context is None else context.value,
+        "trace_id": answer.span.trace_id or None,
+        "span_id": answer.span.span_id or None,
+        "tracestate": tracestate_of(trace, answer),
+        "labels": labels,
+        "messages": messages_of(trace, answer) or None,
+        "tool_calls": tool_calls_of(trace, answer) or None,
+        "conversation_id": None if conversation is None else conversation[:200],
+    }
+    return fields
+
+
+def tracestate_of(trace: Trace, answer: Step) -> str | None:
+    """Give the tracestate with the sampler's entry: the answer's own, else the root's, else of any span that has one.
+
+    Some samplers write it on roots alone.
+    """
+    root = () if trace.root is None else (trace.root,)
+    states = [step.span.tracestate for step in (answer, *root, *trace.steps) if step.span.tracestate]
+    return next((state for state in states if "th:" in state), states[0] if states else None)
+
+
+def _moment(nanoseconds: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(nanoseconds / 1e9, UTC) if nanoseconds > 0 else None
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def capture_hints(families: Sequence[str]) -> Mapping[str, str]:
+    """Say, by family, how the capture of content is switched on."""
+    return {one.name: one.capture for one in FAMILIES if one.name in families and one.capture}

@@ -1,0 +1,151 @@
+"""Traces in, events out: the whole way from a request's bytes, by the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from schemas import QAEvent
+from streams.errors import DecodeError
+from streams.intake.reading.decode import problem_detail
+from streams.intake.reading.labels import normal_labels
+from streams.intake.reading.mapping import Mapper
+from streams.intake.reading.otlp import wire
+from streams.intake.reading.otlp.qa import event_fields
+from streams.intake.reading.otlp.span import Head, Span
+from streams.intake.reading.otlp.step import Step
+from streams.intake.reading.otlp.trace import NoAnswer, Trace, normalised
+from streams.intake.reading.trace import normal_tracestate
+
+Unit = Literal["trace", "span"]
+"""trace: one event a trace, whose spans are joined; span: one event a model's call, without a join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a trace, or the part of it in one record, becomes.
+
+    Args:
+        events: Its events; at most one for unit trace.
+        why_none: Why there is none.
+        silent: Families whose models answered without recorded content.
+    """
+
+    events: tuple[QAEvent, ...] = ()
+    why_none: NoAnswer | None = None
+    silent: tuple[str, ...] = ()
+
+
+class OtlpReader:
+    """Reads OTLP requests as the section `ingest` of the settings says.
+
+    Args:
+        unit: What becomes one event.
+        max_event_bytes: Larger records are refused.
+        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); what it does not name is found as `qa`
+            says.
+
+    Raises:
+        SettingsError: The mapping does not hold.
+    """
+
+    def __init__(self, *, unit: Unit, max_event_bytes: int, mapping: Mapping[str, str] | None = None) -> None:
+        self.unit: Unit = unit
+        self._max_event_bytes = max_event_bytes
+        self._mapper = Mapper(mapping) if mapping else None
+
+    def heads(self, value: bytes | None) -> list[Head]:
+        """Read what sampling looks at.
+
+        Raises:
+            DecodeError: The record is no OTLP request.
+        """
+        return wire.heads(self._checked(value))
+
+    def spans(self, value: bytes | None) -> dict[str, list[Span]]:
+        """Read a record's spans by trace id; those without a trace id are left out.
+
+        Raises:
+            DecodeError: The record is no OTLP request.
+        """
+        traces: dict[str, list[Span]] = {}
+        try:
+            for span in wire.spans(self._checked(value)):
+                if span.trace_id.strip("0"):
+                    traces.setdefault(span.trace_id, []).append(span)
+        except RecursionError:
+            raise DecodeError(
+                "undecodable", "value: is nested too deeply; mend the instrumentation"
+            ) from None
+        return traces
+
+    def read(self, spans: Iterable[Span]) -> Reading:
+        """Make events of the spans of one trace.
+
+        Raises:
+            DecodeError: What was found is no event, or an expression of the mapping fails.
+        """
+        try:
+            trace = Trace(spans)
+            answers = self._answers(trace)
+            if not answers:
+                return Reading((), trace.why_no_answer, trace.silent_families)
+            return Reading(
+                tuple(self._event(trace, answer) for answer in answers), None, trace.silent_families
+            )
+        except RecursionError:
+            raise DecodeError(
+                "undecodable", "attributes: are nested too deeply; mend the instrumentation"
+            ) from None
+
+    def _checked(self, value: bytes | None) -> bytes:
+        if not value:
+            raise DecodeError("undecodable", "value: is empty (a tombstone); send OTLP requests")
+        if len(value) > self._max_event_bytes:
+            raise DecodeError(
+                "oversized",
+                f"value: must have at most {self._max_event_bytes} bytes (got {len(value)}); lower the Collector's "
+                "send_batch_max_size or raise ingest.max_event_bytes",
+            )
+        return value
+
+    def _answers(self, trace: Trace) -> list[Step]:
+        if self.unit == "trace":
+            return [] if trace.answer is None else [trace.answer]
+        return [
+            step
+            for step in trace.judged
+            if step.answer is not None
+            and (step.kind == "model" or step.attributes.get("judgestream.answer"))
+            and not any(
+                one.kind == "model" for one in trace.around(step)
+            )  # one call that two layers recorded
+        ]
+
+    def _event(self, trace: Trace, answer: Step) -> QAEvent:
+        span = answer.span
+        if self.unit == "span":
+            trace = Trace([span])
+            event_id = f"{span.trace_id}:{span.span_id}"
+        else:
+            event_id = span.trace_id
+        fields = event_fields(trace, answer, event_id=event_id, joined=self.unit == "trace")
+        fields["tracestate"] = normal_tracestate(fields["tracestate"])
+        if self._mapper is not None:
+            fields |= self._mapped(trace, answer, fields)
+        try:
+            return QAEvent.model_validate(fields)
+        except ValidationError as error:
+            raise DecodeError("undecodable", problem_detail(error)) from None
+
+    def _mapped(self, trace: Trace, answer: Step, fields: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._mapper is not None  # noqa: S101 - for the type checker
+        document = {**normalised(trace, answer), "labels": fields["labels"]}
+        found = self._mapper.apply(document, self._mapper.targets)
+        found = {name: value for name, value in found.items() if value is not None}  # else as it was found
+        if "labels" in found:
+            found["labels"] = normal_labels(found["labels"])
+        return found

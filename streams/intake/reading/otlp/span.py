@@ -1,0 +1,81 @@
+"""A span as it was read, whatever the encoding; a log record of a model call is read as a span, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Attributes = Mapping[str, Any]
+"""Name to text, number, truth value, list or mapping; None for what is no such thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """An event within a span."""
+
+    name: str
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span.
+
+    Args:
+        trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
+        span_id: 16 of them.
+        parent_id: The parent's; empty for a root.
+        tracestate: As W3C writes it; empty for none.
+        name: The span's name, or the event's name of a log record.
+        scope: Name of the instrumentation.
+        resource: Attributes of the service.
+        attributes: Its own.
+        start: Nanoseconds since the epoch; 0 where unknown.
+        end: As `start`.
+        events: Its events.
+        error: What its status says of an error; None without one.
+        is_log: Whether a log record was read.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str
+    tracestate: str
+    name: str
+    scope: str
+    resource: Attributes
+    attributes: Attributes
+    start: int = 0
+    end: int = 0
+    events: tuple[SpanEvent, ...] = ()
+    error: str | None = None
+    is_log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The part of a span that sampling looks at.
+
+    Args:
+        trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
+        tracestate: As W3C writes it; empty for none.
+        is_root: Whether it is a span without a parent.
+    """
+
+    trace_id: str
+    tracestate: str = ""
+    is_root: bool = False
+
+
+@dataclass(slots=True)
+class Fragment:
+    """What one record holds of one trace.
+
+    Args:
+        trace_id: The trace.
+        spans: Its spans, in the record's order.
+    """
+
+    trace_id: str
+    spans: list[Span] = field(default_factory=list)

@@ -1,0 +1,201 @@
+"""A trace in one form for all families, and the answer in it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from streams.intake.reading.otlp.families import Kind
+from streams.intake.reading.otlp.span import Span, SpanEvent
+from streams.intake.reading.otlp.step import Step
+
+MAX_DEPTH: Final = 200
+"""Spans within spans; deeper ones count as this deep."""
+_RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chain": 2, "other": 3}
+_APART: Final[frozenset[Kind]] = frozenset({"evaluation"})
+
+NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
+"""Why a trace becomes no event. ours: a judgestream worker's own; no_model: no model took part; no_content: models
+answered, but what they said was not recorded; no_answer: they called tools, were cut short, or only evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A step and where it stands."""
+
+    step: Step
+    depth: int
+
+
+class Trace:
+    """The steps of a trace as far as they arrived.
+
+    Args:
+        spans: Its spans and log records, in any order; a span that came twice counts once.
+    """
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.steps: tuple[Step, ...] = tuple(Step(span) for span in merge(spans))
+        self._by_id = {step.span.span_id: step for step in self.steps}
+
+    @cached_property
+    def root(self) -> Step | None:
+        """The span without a parent; None where it has not come."""
+        roots = [step for step in self.steps if not step.span.parent_id and not step.span.is_log]
+        return min(roots, key=lambda step: step.span.start, default=None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the root and the parent of every other span are here."""
+        return self.root is not None and all(
+            not step.span.parent_id or step.span.parent_id in self._by_id for step in self.steps
+        )
+
+    def ancestors(self, step: Step) -> list[Step]:
+        """The spans around one, the outermost first."""
+        found: list[Step] = []
+        seen = {step.span.span_id}
+        parent = self._by_id.get(step.span.parent_id)
+        while parent is not None and parent.span.span_id not in seen and len(found) < MAX_DEPTH:
+            seen.add(parent.span.span_id)
+            found.append(parent)
+            parent = self._by_id.get(parent.span.parent_id)
+        return found[::-1]
+
+    @cached_property
+    def _around(self) -> dict[str, list[Step]]:
+        return {step.span.span_id: self.ancestors(step) for step in self.steps}
+
+    def around(self, step: Step) -> list[Step]:
+        """As `ancestors`, worked out once."""
+        return self._around[step.span.span_id]
+
+    @cached_property
+    def judged(self) -> tuple[Step, ...]:
+        """The steps that belong to the application's work: neither a worker's own nor within an evaluation."""
+        return tuple(
+            step
+            for step in self.steps
+            if not any(one.is_ours or one.kind in _APART for one in (*self.around(step), step))
+        )
+
+    @cached_property
+    def models(self) -> tuple[Step, ...]:
+        """The calls of models, in the order of their ends."""
+        found = [step for step in self.judged if step.kind in {"model", "agent"}]
+        return tuple(sorted(found, key=lambda step: step.span.end))
+
+    @cached_property
+    def answer(self) -> Step | None:
+        """The step whose output is the application's answer: the outermost workflow, agent or model that says something.
+
+        A step of a chain counts only where a model answered within it, or none took part at all. Among
+        equals the last to end is the answer: what came before were drafts and plans.
+        """
+        told = [step for step in self.judged if step.attributes.get("judgestream.answer")]
+        around_models = {one.span.span_id for model in self.models for one in (*self.around(model), model)}
+        able = told or [
+            step
+            for step in self.judged
+            if step.may_answer
+            and (step.kind != "chain" or step.span.span_id in around_models)
+            and step.answer is not None
+        ]
+        return min(
+            able,
+            key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end),
+            default=None,
+        )
+
+    @property
+    def why_no_answer(self) -> NoAnswer:
+        """Why there is no answer."""
+        if self.steps and not self.judged and any(step.is_ours for step in self.steps):
+            return "ours"
+        if not self.models:
+            return "no_model"
+        return "no_content" if all(step.lacks_content for step in self.models) else "no_answer"
+
+    @property
+    def silent_families(self) -> tuple[str, ...]:
+        """The families whose models answered without content."""
+        return tuple(dict.fromkeys(step.family for step in self.models if step.lacks_content and step.family))
+
+    def of_kind(self, *kinds: Kind) -> Sequence[Step]:
+        """The judged steps of some kinds, in the order of their starts."""
+        return sorted((step for step in self.judged if step.kind in kinds), key=lambda step: step.span.start)
+
+
+def merge(spans: Iterable[Span]) -> list[Span]:
+    """Bring together what has the same span id: a span that came twice, and the log records of a span."""
+    by_id: dict[str, Span] = {}
+    for index, span in enumerate(spans):
+        key = span.span_id or f"#{index}"
+        known = by_id.get(key)
+        by_id[key] = span if known is None else _merged(known, span)
+    return list(by_id.values())
+
+
+def _merged(known: Span, other: Span) -> Span:
+    if known.is_log and not other.is_log:
+        known, other = other, known
+    if not other.is_log:
+        # The same span again: the fuller one, whichever came first.
+        return known if len(known.attributes) >= len(other.attributes) else other
+    event = SpanEvent(other.name, other.attributes)
+    if event in known.events or (
+        known.is_log and (known.name, known.attributes) == (other.name, other.attributes)
+    ):
+        return known
+    return replace(known, events=(*known.events, event), end=max(known.end, other.end))
+
+
+def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:
+    """Write a trace as the JSON that `ingest.mapping` reads.
+
+    Keys: `trace_id`, `resource`, `root`, `answer_span`, `llm`, `retrievals`, `tools`, `spans`; each span has `span_id`,
+    `parent_span_id`, `name`, `kind`, `instrumentation`, `scope`, `start`, `end` (seconds since the epoch), `error`,
+    `attributes`, `input`, `output`, `messages`, `output_messages`, `documents`, `query`, `variables`, `tool`, `model`.
+    """
+    first = trace.steps[0] if trace.steps else None
+    return {
+        "trace_id": first.span.trace_id if first else "",
+        "resource": dict((answer or first).span.resource) if first else {},
+        "root": _described(trace.root),
+        "answer_span": _described(answer),
+        "llm": [_described(step) for step in trace.models],
+        "retrievals": [_described(step) for step in trace.of_kind("retrieval", "rerank")],
+        "tools": [_described(step) for step in trace.of_kind("tool")],
+        "spans": [_described(step) for step in trace.steps],
+    }
+
+
+def _described(step: Step | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    span, tool = step.span, step.tool
+    return {
+        "span_id": span.span_id,
+        "parent_span_id": span.parent_id or None,
+        "name": span.name,
+        "kind": step.kind,
+        "instrumentation": step.family or None,
+        "scope": span.scope,
+        "start": span.start / 1e9,
+        "end": span.end / 1e9,
+        "error": span.error,
+        "attributes": dict(step.attributes),
+        "input": step.asked or step.last_question,
+        "output": step.answer,
+        "messages": [{"role": turn.role, "content": turn.text} for turn in step.heard],
+        "output_messages": [{"role": turn.role, "content": turn.text} for turn in step.said],
+        "documents": [{"name": one.name, "text": one.text} for one in step.documents],
+        "query": step.query,
+        "variables": dict(step.variables),
+        "tool": None
+        if tool is None
+        else {"name": tool.name, "arguments": tool.arguments, "result": tool.result},
+        "model": step.model,
+    }

@@ -1,0 +1,298 @@
+"""The two encodings of an OTLP request, Protobuf and JSON, of spans and of log records. Pure.
+
+Which one it is, its first byte says: a Protobuf request begins with the tag of its first field (0x0a), a JSON one with a
+brace. Whether it holds spans or log records shows in the ids: a span has a trace id of 16 bytes under number 1.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+from google.protobuf.message import DecodeError as ProtobufError
+
+from streams.errors import DecodeError
+from streams.intake.reading.otlp.json_request import HEADS, REQUEST, Request
+from streams.intake.reading.otlp.messages import Heads, LogHeads, Logs, Traces
+from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
+
+_BRACE: Final = ord("{")
+_ERROR: Final = 2
+"""Status code of a span that failed."""
+_TRACE_ID_BYTES: Final = 16
+_EVENT_NAME: Final = "event.name"
+
+
+def heads(value: bytes) -> list[Head]:
+    """Read what sampling looks at: ids, tracestate, and which span is a root.
+
+    Args:
+        value: A request in either encoding.
+
+    Raises:
+        DecodeError: It is no OTLP request.
+    """
+    if _is_json(value):
+        request = _json(HEADS, value)
+        return [
+            Head(span.trace_id.lower(), span.trace_state, not span.parent_span_id)
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ] + [
+            Head(record.trace_id.lower())
+            for resource in request.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+    return list(_span_heads(value)) or [
+        Head(head.trace_id.hex())
+        for resource in _parse(LogHeads, value).resources
+        for scope in resource.scopes
+        for head in scope.heads
+    ]
+
+
+def spans(value: bytes) -> list[Span]:
+    """Read a whole request.
+
+    Args:
+        value: A request in either encoding.
+
+    Returns:
+        Its spans, or its log records as spans, in the request's order.
+
+    Raises:
+        DecodeError: It is no OTLP request.
+    """
+    if _is_json(value):
+        return list(_json_spans(_json(REQUEST, value)))
+    # Not by trying the one and then the other: a log record's trace id stands where a span has its attributes.
+    if any(_span_heads(value)):
+        return list(_protobuf_spans(_parse(Traces, value)))
+    return list(_protobuf_logs(_parse(Logs, value)))
+
+
+def _span_heads(value: bytes) -> Iterator[Head]:
+    for resource in _parse(Heads, value).resources:
+        for scope in resource.scopes:
+            for head in scope.heads:
+                trace_id = head.trace_id
+                if len(trace_id) == _TRACE_ID_BYTES:
+                    yield Head(trace_id.hex(), head.trace_state.decode("latin-1"), not head.parent_span_id)
+
+
+def _is_json(value: bytes) -> bool:
+    if value[:1] == b"{":
+        return True
+    # A line feed is both white space of JSON and the first tag of a Protobuf request, which a brace rarely follows.
+    return value[:1] in b" \t\r\n" and value[:64].lstrip()[:1] == b"{" and _not_protobuf(value)
+
+
+def _not_protobuf(value: bytes) -> bool:
+    try:
+        Heads.FromString(value)
+    except ProtobufError:
+        return True
+    return False
+
+
+def _json(decoder: Any, value: bytes) -> Any:
+    try:
+        return decoder.decode(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise DecodeError(
+            "undecodable",
+            f"value: is not an OTLP request in JSON, {error}; let the Collector's Kafka exporter write it",
+        ) from None
+
+
+def _parse(message: Any, value: bytes) -> Any:
+    try:
+        return message.FromString(value)
+    except ProtobufError as error:
+        raise DecodeError(
+            "undecodable",
+            f"value: is not an OTLP request in Protobuf, {error} (got {value[:16]!r}...); set the exporter's encoding to "
+            "otlp_proto or otlp_json, or ingest.format to json",
+        ) from None
+
+
+# Protobuf
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _value(any_value: Any) -> Any:
+    kind = any_value.WhichOneof("value")
+    if kind == "string_value":
+        return _text(any_value.string_value)
+    if kind == "array_value":
+        return [_value(item) for item in any_value.array_value.values]
+    if kind == "kvlist_value":
+        return _attributes(any_value.kvlist_value.values)
+    return None if kind is None or kind == "bytes_value" else getattr(any_value, kind)
+
+
+def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    return {_text(pair.key): _value(pair.value) for pair in pairs}
+
+
+def _protobuf_spans(request: Any) -> Iterator[Span]:
+    for of_resource in request.resource_spans:
+        resource = _attributes(of_resource.resource.attributes)
+        for of_scope in of_resource.scope_spans:
+            scope = _text(of_scope.scope.name)
+            for span in of_scope.spans:
+                if len(span.trace_id) != _TRACE_ID_BYTES:
+                    continue
+                yield Span(
+                    trace_id=span.trace_id.hex(),
+                    span_id=span.span_id.hex(),
+                    parent_id=span.parent_span_id.hex(),
+                    tracestate=span.trace_state.decode("latin-1"),
+                    name=_text(span.name),
+                    scope=scope,
+                    resource=resource,
+                    attributes=_attributes(span.attributes),
+                    start=span.start_time_unix_nano,
+                    end=span.end_time_unix_nano,
+                    events=tuple(
+                        SpanEvent(_text(event.name), _attributes(event.attributes)) for event in span.events
+                    ),
+                    error=_text(span.status.message) or "error" if span.status.code == _ERROR else None,
+                )
+
+
+def _protobuf_logs(request: Any) -> Iterator[Span]:
+    for of_resource in request.resource_logs:
+        resource = _attributes(of_resource.resource.attributes)
+        for of_scope in of_resource.scope_logs:
+            scope = _text(of_scope.scope.name)
+            for record in of_scope.log_records:
+                yield _log_span(
+                    record.trace_id.hex(),
+                    record.span_id.hex(),
+                    _text(record.event_name),
+                    scope,
+                    resource,
+                    _attributes(record.attributes),
+                    _value(record.body),
+                    record.time_unix_nano or record.observed_time_unix_nano,
+                )
+
+
+# JSON
+
+
+def _json_value(raw: Any) -> Any:
+    """The value of an AnyValue as JSON writes it: 64-bit numbers are texts, and bytes are base64."""
+    if not isinstance(raw, dict) or not raw:
+        return None
+    kind, value = next(iter(raw.items()))
+    if kind in {"intValue", "doubleValue"}:
+        try:
+            return int(value) if kind == "intValue" else float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    if kind in {"arrayValue", "kvlistValue"}:
+        inner = value.get("values") or () if isinstance(value, dict) else ()
+        return [_json_value(item) for item in inner] if kind == "arrayValue" else _json_attributes(inner)
+    return value if kind in {"stringValue", "boolValue"} else None
+
+
+def _json_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        if isinstance(pair, dict) and isinstance(pair.get("key"), str):
+            found[pair["key"]] = _json_value(pair.get("value"))
+    return found
+
+
+def _identifier(value: str) -> str:
+    """An id: hexadecimal as OTLP/JSON says, or base64 as the plain JSON form of Protobuf writes it."""
+    if len(value) in {16, 32}:
+        return value.lower()
+    try:
+        return base64.b64decode(value, validate=True).hex()
+    except (binascii.Error, ValueError):
+        return value.lower()
+
+
+def _json_spans(request: Request) -> Iterator[Span]:
+    for of_resource in request.resource_spans:
+        resource = _json_attributes(of_resource.resource.attributes)
+        for of_scope in of_resource.scope_spans:
+            for span in of_scope.spans:
+                yield Span(
+                    trace_id=_identifier(span.trace_id),
+                    span_id=_identifier(span.span_id),
+                    parent_id=_identifier(span.parent_span_id),
+                    tracestate=span.trace_state,
+                    name=span.name,
+                    scope=of_scope.scope.name,
+                    resource=resource,
+                    attributes=_json_attributes(span.attributes),
+                    start=_whole(span.start_time_unix_nano),
+                    end=_whole(span.end_time_unix_nano),
+                    events=tuple(
+                        SpanEvent(event.name, _json_attributes(event.attributes)) for event in span.events
+                    ),
+                    error=span.status.message or "error"
+                    if span.status.code in {_ERROR, "STATUS_CODE_ERROR"}
+                    else None,
+                )
+    for of_logs in request.resource_logs:
+        resource = _json_attributes(of_logs.resource.attributes)
+        for of_log_scope in of_logs.scope_logs:
+            for record in of_log_scope.log_records:
+                yield _log_span(
+                    _identifier(record.trace_id),
+                    _identifier(record.span_id),
+                    record.event_name,
+                    of_log_scope.scope.name,
+                    resource,
+                    _json_attributes(record.attributes),
+                    _json_value(record.body),
+                    _whole(record.time_unix_nano) or _whole(record.observed_time_unix_nano),
+                )
+
+
+def _whole(value: int | str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        return 0
+
+
+def _log_span(
+    trace_id: str,
+    span_id: str,
+    event_name: str,
+    scope: str,
+    resource: Attributes,
+    attributes: dict[str, Any],
+    body: Any,
+    at: int,
+) -> Span:
+    name = event_name or attributes.get(_EVENT_NAME)
+    if isinstance(body, dict):
+        attributes = {**attributes, "body": body}
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id="",
+        tracestate="",
+        name=name if isinstance(name, str) else "",
+        scope=scope,
+        resource=resource,
+        attributes=attributes,
+        start=at,
+        end=at,
+        is_log=True,
+    )

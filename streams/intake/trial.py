@@ -1,0 +1,158 @@
+"""What the settings would make of some records, without judging any: for `judgestream map`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from schemas import QAEvent
+from streams.errors import DecodeError
+from streams.intake.from_settings import event_policy, metric_routes
+from streams.intake.reading import Ingest
+from streams.intake.reading.otlp.qa import capture_hints
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.span import Span
+from streams.intake.routing import route
+from streams.settings import Settings
+
+WHY_NONE: Final = {
+    "ours": "spans of a judgestream worker are not judged",
+    "no_model": "no model took part",
+    "no_content": "models answered, but what they said was not recorded",
+    "no_answer": "models took part, but none gave an answer in words",
+}
+"""Why a trace becomes no event, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """A record as far as reading it needs."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of one record, or of one trace.
+
+    Args:
+        before: What was read: the JSON of a record, or the id of a trace.
+        event: The event; None where there is none.
+        problem: Why not.
+        kept: Whether sampling keeps the event.
+        probability: With which probability it does.
+        stratum: The rule that spoke.
+        metrics: The metrics that would judge it.
+        hints: For traces without content: how to have it recorded.
+    """
+
+    before: Any
+    event: QAEvent | None = None
+    problem: str | None = None
+    kept: bool = False
+    probability: float | None = None
+    stratum: str | None = None
+    metrics: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+def looks_like_otlp(value: bytes) -> bool:
+    """Whether a file or record holds OTLP rather than events."""
+    start = value[:4096].lstrip()
+    if start[:1] == b"{":
+        return b'"resourceSpans"' in start or b'"resourceLogs"' in start
+    return value[:1] == b"\n" and start[:1] not in {b"[", b"{", b'"'}
+
+
+class Trial:
+    """Reads records as a worker with these settings would.
+
+    Args:
+        settings: The settings.
+        otlp: Whether records are OTLP; by default as the settings say.
+
+    Raises:
+        SettingsError: The mapping does not hold.
+    """
+
+    def __init__(self, settings: Settings, *, otlp: bool | None = None) -> None:
+        ingest = settings.ingest
+        self.otlp = ingest.format == "otlp" if otlp is None else otlp
+        limit, mapping = ingest.max_event_bytes, ingest.mapping
+        self._json = None if self.otlp else Ingest(max_event_bytes=limit, mapping=mapping)
+        self._reader = (
+            OtlpReader(unit=ingest.otlp.unit, max_event_bytes=limit, mapping=mapping) if self.otlp else None
+        )
+        self._policy = event_policy(settings, otlp=self.otlp)
+        self._routes = metric_routes(settings)
+
+    def outcomes(self, records: Iterable[RawRecord]) -> Iterator[Outcome]:
+        """Say what becomes of records; traces are joined over all of them.
+
+        Args:
+            records: In the order of the topic.
+        """
+        if self._reader is not None:
+            yield from self._traces(self._reader, records)
+            return
+        assert self._json is not None  # noqa: S101 - one of the two
+        for record in records:
+            before = _before(record.value)
+            try:
+                event = self._json.decode(record.value, record.headers, record.timestamp_ms)
+            except DecodeError as error:
+                yield Outcome(before, problem=error.detail)
+            else:
+                yield self._sampled(before, event, record.key)
+
+    def _traces(self, reader: OtlpReader, records: Iterable[RawRecord]) -> Iterator[Outcome]:
+        traces: dict[str, list[Span]] = {}
+        for record in records:
+            try:
+                for trace_id, spans in reader.spans(record.value).items():
+                    traces.setdefault(trace_id, []).extend(spans)
+            except DecodeError as error:
+                yield Outcome(None, problem=error.detail)
+        for trace_id, spans in traces.items():
+            try:
+                reading = reader.read(spans)
+            except DecodeError as error:
+                yield Outcome(trace_id, problem=error.detail)
+                continue
+            if reading.why_none is not None:
+                hints = capture_hints(reading.silent) if reading.why_none == "no_content" else {}
+                yield Outcome(
+                    trace_id,
+                    problem=f"{reading.why_none}: {WHY_NONE[reading.why_none]}",
+                    hints=tuple(f"{family}: {hint}" for family, hint in hints.items()),
+                )
+            for event in reading.events:
+                yield self._sampled(trace_id, event, None)
+
+    def _sampled(self, before: Any, event: QAEvent, key: bytes | None) -> Outcome:
+        decision = self._policy.decide_event(event, key)
+        routing = route(event, decision, self._routes)
+        return Outcome(
+            before,
+            event,
+            problem="unroutable: no metric's conditions fit; see metrics.*.when"
+            if routing.unroutable
+            else None,
+            kept=decision.keep,
+            probability=float(decision.probability),
+            stratum=decision.stratum,
+            metrics=tuple(one.metric for one in routing.assignments) if decision.keep else routing.fitting,
+        )
+
+
+def _before(value: bytes | None) -> Any:
+    try:
+        return orjson.loads(value or b"")
+    except orjson.JSONDecodeError:
+        return (value or b"")[:200].decode("utf-8", "backslashreplace")

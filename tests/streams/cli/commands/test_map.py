@@ -1,0 +1,95 @@
+"""`judgestream map`: records before and after mapping and sampling, from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streams.cli.main import run
+from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.intake.reading.otlp.golden_files import GOLDEN, SAMPLES
+
+
+def mapped(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        run(["map", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("ending", [".pb", ".json"])
+def test_a_file_of_traces_gives_its_events_one_a_line(
+    ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In either encoding, with the format named or told by the file's first bytes."""
+    name = "langfuse-sdk-5.0.4-openai"
+    for more in (["--format", "otlp"], []):
+        assert mapped(SAMPLES / f"{name}{ending}", "--json", *more) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert printed == json.loads((GOLDEN / f"{name}.jsonl").read_text())
+
+
+def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Collector's file exporter writes a request a line; a trace may be in several."""
+    model = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "12 hours"}
+    file = tmp_path / "traces.jsonl"
+    asked = {"openinference.span.kind": "CHAIN", "input.value": "How long?"}
+    file.write_bytes(
+        request(span(2, "call", model, parent=1)) + b"\n" + request(span(1, "ask", asked)) + b"\n"
+    )
+    assert mapped(file, "--json") == 0
+    event = json.loads(capsys.readouterr().out)
+    assert (event["question"], event["answer"]) == ("How long?", "12 hours")
+
+
+def test_traces_without_content_come_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No event, no failure; standard error counts the traces and says how to switch the capture on."""
+    file = tmp_path / "traces.json"
+    file.write_bytes(request(span(1, "chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})))
+    assert mapped(file, "--json") == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "1 without an event: no_content" in shown.err
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in shown.err
+
+
+def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the settings' mapping, what sampling says, and the metrics that would judge; ten records unless asked."""
+    config = tmp_path / "settings.yaml"
+    config.write_text(
+        "ingest: {mapping: {event_id: id, question: q, answer: a, reference: gold}}\nsampling: {default_rate: 0.25}\n"
+    )
+    file = tmp_path / "events.json"
+    file.write_text(
+        json.dumps([{"id": f"e-{index}", "q": "?", "a": "!", "gold": "!"} for index in range(12)])
+    )
+    assert mapped(file, "--config", config, "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 10
+    assert lines[3]["record"] == {"id": "e-3", "q": "?", "a": "!", "gold": "!"}
+    assert (lines[3]["event"]["question"], lines[3]["probability"], lines[3]["metrics"]) == (
+        "?",
+        0.25,
+        ["coverage"],
+    )
+    assert {line["kept"] for line in lines} == {True, False}
+
+
+def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And the command fails only where nothing could be read."""
+    file = tmp_path / "events.jsonl"
+    file.write_text('{"event_id": "e"}\n{"event_id": "e", "question": "?", "answer": "!"}\n')
+    assert mapped(file) == 0
+    assert "no event         question: is required" in capsys.readouterr().out
+    file.write_text("nonsense\n")
+    assert mapped(file) == 1
+    assert "none of 1 records could be read" in capsys.readouterr().err
+
+
+def test_a_file_or_a_topic_but_not_both(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bad usage, with an example."""
+    assert mapped() == 2
+    assert "either FILE or --topic" in capsys.readouterr().err

@@ -1,0 +1,49 @@
+"""The events that each sample becomes. `python -m tests.streams.intake.reading.otlp.golden_files` writes them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from schemas import QAEvent
+from streams.intake.reading.otlp.reader import OtlpReader, Unit
+from streams.intake.reading.otlp.span import Span
+
+HERE = Path(__file__).parent
+SAMPLES = HERE / "samples"
+GOLDEN = HERE / "golden"
+
+
+def events_of(records: Iterable[bytes], unit: Unit = "trace") -> list[QAEvent]:
+    """Read the events of some records, joined by trace, in the order of the trace ids."""
+    reader = OtlpReader(unit=unit, max_event_bytes=10_000_000)
+    traces: dict[str, list[Span]] = {}
+    for record in records:
+        for trace_id, spans in reader.spans(record).items():
+            traces.setdefault(trace_id, []).extend(spans)
+    return [event for trace_id in sorted(traces) for event in reader.read(traces[trace_id]).events]
+
+
+def lines_of(events: Iterable[QAEvent]) -> str:
+    """Write events, one a line."""
+    return "".join(event.model_dump_json(exclude_none=True) + "\n" for event in events)
+
+
+def topic(name: str) -> list[bytes]:
+    """The records of a topic of the samples."""
+    return [path.read_bytes() for path in sorted((SAMPLES / "kafka").glob(f"{name}-*"))]
+
+
+def names() -> list[str]:
+    """The samples, without the endings of their files."""
+    return sorted({path.stem for path in SAMPLES.iterdir() if path.suffix in {".pb", ".json"}})
+
+
+if __name__ == "__main__":
+    for name in names():
+        path = next(
+            SAMPLES / f"{name}{ending}"
+            for ending in (".pb", ".json")
+            if (SAMPLES / f"{name}{ending}").exists()
+        )
+        (GOLDEN / f"{name}.jsonl").write_text(lines_of(events_of([path.read_bytes()])))

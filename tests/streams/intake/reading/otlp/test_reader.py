@@ -1,0 +1,363 @@
+"""What a trace becomes: which span answers, where the question and the pages come from, what is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.errors import DecodeError
+from streams.intake.reading.otlp.reader import OtlpReader, Reading
+from tests.streams.intake.reading.otlp.building import TRACE, log_record, log_request, request, span
+from tests.streams.intake.reading.otlp.golden_files import SAMPLES
+from tests.streams.intake.reading.otlp.test_families import (
+    ANSWER,
+    CALL,
+    CASES,
+    MODEL,
+    PAGES,
+    QUESTION,
+    event_of,
+    read,
+)
+
+LLM = {"openinference.span.kind": "LLM", "llm.model_name": "m-1"}
+
+
+def said(text: str, **attributes: Any) -> dict[str, Any]:
+    """A model's call, by OpenInference."""
+    return LLM | {"llm.output_messages.0.message.content": text} | attributes
+
+
+def test_the_outermost_step_with_words_answers() -> None:
+    """A draft within, a step beside that only retrieved, and an evaluation around another model are no answers."""
+    event = event_of(
+        request(
+            span(1, "POST /ask"),
+            span(
+                2,
+                "ask",
+                {"openinference.span.kind": "CHAIN", "input.value": QUESTION, "output.value": ANSWER},
+                parent=1,
+            ),
+            span(
+                3, "retrieve", {"openinference.span.kind": "CHAIN", "output.value": "[Page-1] ..."}, parent=1
+            ),
+            span(4, "draft", said("a draft"), parent=2),
+            span(5, "judge", {"openinference.span.kind": "EVALUATOR", "output.value": "good"}, parent=1),
+            span(6, "judge's call", said("5"), parent=5),
+        )
+    )
+    assert (event.question, event.answer, event.span_id) == (QUESTION, ANSWER, f"{2:016x}")
+    assert event.labels["question_from"] == "input"
+
+
+def test_among_calls_side_by_side_the_last_with_words_answers() -> None:
+    """The first planned, and the one after it only called a tool."""
+    event = event_of(
+        request(
+            span(1, "POST /ask"),
+            span(2, "plan", said("a plan"), parent=1),
+            span(
+                3,
+                "act",
+                LLM | {"llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "t"},
+                parent=1,
+            ),
+            span(
+                4,
+                "answer",
+                said(
+                    ANSWER,
+                    **{
+                        "llm.input_messages.0.message.role": "user",
+                        "llm.input_messages.0.message.content": QUESTION,
+                    },
+                ),
+                parent=1,
+            ),
+        )
+    )
+    assert (event.question, event.answer) == (QUESTION, ANSWER)
+    assert event.labels["question_from"] == "message"
+
+
+def test_what_the_application_sets_counts_before_all_else() -> None:
+    """`judgestream.*` attributes, on whatever span."""
+    event = event_of(
+        request(
+            span(
+                1,
+                "POST /ask",
+                {
+                    "judgestream.question": QUESTION,
+                    "judgestream.reference": "12 h",
+                    "judgestream.context": json.dumps(PAGES),
+                    "judgestream.label.tenant": "gold",
+                    "judgestream.conversation_id": "c-9",
+                },
+            ),
+            span(2, "call", said(ANSWER, **{"input.value": "something else"}), parent=1),
+        )
+    )
+    assert (event.question, event.answer, event.reference, event.context) == (QUESTION, ANSWER, "12 h", PAGES)
+    assert (event.conversation_id, event.labels["tenant"]) == ("c-9", "gold")
+    assert (event.labels["question_from"], event.labels["context_from"]) == ("attribute", "attribute")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        (
+            {
+                "openinference.span.kind": "RETRIEVER",
+                "retrieval.documents.1.document.content": "b",
+                "retrieval.documents.0.document.content": "a",
+                "retrieval.documents.0.document.id": "doc-17",
+            },
+            {"Page-1": "a", "Page-2": "b"},
+        ),
+        (
+            {
+                "openinference.span.kind": "RETRIEVER",
+                "retrieval.documents.0.document.content": "a",
+                "retrieval.documents.0.document.id": "Page-7",
+            },
+            {"Page-7": "a"},
+        ),
+        (
+            {
+                "langfuse.observation.type": "retriever",
+                "langfuse.observation.output": json.dumps(["a", "b", "a"]),
+            },
+            {"Page-1": "a", "Page-2": "b"},
+        ),
+        (
+            {
+                "langfuse.observation.type": "span",
+                "langfuse.observation.output": json.dumps({"matches": [{"text": "a"}]}),
+            },
+            {"Page-1": "a"},
+        ),
+        (
+            {
+                "gen_ai.operation.name": "retrieval",
+                "gen_ai.retrieval.documents": json.dumps([{"id": "x", "score": 0.5, "content": "a"}]),
+            },
+            {"Page-1": "a"},
+        ),
+        (
+            {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": json.dumps([{"id": "x"}])},
+            None,
+        ),
+    ],
+)
+def test_pages_are_what_retrieval_found(attributes: dict[str, Any], expected: dict[str, str] | None) -> None:
+    """Named as the documents are where those are pages, else by their order; documents without text give none."""
+    event = event_of(
+        request(
+            span(1, "root"),
+            span(2, "retrieve pages", attributes, parent=1),
+            span(3, "call", said(ANSWER), parent=1),
+        )
+    )
+    assert event.context == expected
+
+
+def test_a_reranker_has_the_last_word_on_pages() -> None:
+    """What it left out did not reach the prompt."""
+    found = {f"retrieval.documents.{index}.document.content": text for index, text in enumerate("abc")}
+    event = event_of(
+        request(
+            span(1, "root"),
+            span(2, "retrieve", {"openinference.span.kind": "RETRIEVER"} | found, parent=1),
+            span(
+                3,
+                "rerank",
+                {"openinference.span.kind": "RERANKER", "reranker.output_documents.0.document.content": "c"},
+                parent=1,
+            ),
+            span(4, "call", said(ANSWER), parent=1),
+        )
+    )
+    assert event.context == {"Page-1": "c"}
+
+
+def test_tools_are_recorded_with_what_they_gave_back() -> None:
+    """From the tool's own span, or else from what models asked for and heard."""
+    by_span = event_of(CASES["otel: an agent with a tool"]).tool_calls
+    by_message = event_of(CASES["pydantic-ai 2 and later: messages"]).tool_calls
+    for calls in (by_span, by_message):
+        assert calls is not None
+        assert [(one.name, json.loads(one.arguments), one.result) for one in calls] == [
+            ("search", CALL["arguments"], "12 hours")
+        ]
+
+
+def test_models_without_recorded_content_are_told_apart() -> None:
+    """Redacted content is none; the family says how to switch the capture on."""
+    for attributes in ({}, {"input.value": "__REDACTED__", "output.value": "__REDACTED__"}):
+        reading = read(request(span(1, "root"), span(2, "call", LLM | attributes, parent=1)))
+        assert reading == Reading((), "no_content", ("openinference",))
+
+
+def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
+    """That is another reason than content which was not recorded."""
+    call = json.dumps([{"role": "assistant", "parts": [CALL]}])
+    assert read(request(span(1, "call", MODEL | {"gen_ai.output.messages": call}))).why_none == "no_answer"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        request(
+            span(1, "chat", MODEL | {"gen_ai.output.messages": "x"}), resource={"service.name": "judgestream"}
+        ),
+        request(span(1, "chat", MODEL | {"gen_ai.output.messages": "x"}), scope="judgestream"),
+        log_request(log_record("gen_ai.evaluation.result", {"judgestream.result_id": "r"})),
+    ],
+)
+def test_what_a_worker_does_is_not_judged(value: bytes) -> None:
+    """Else each judgement would call for the next."""
+    assert read(value).why_none == "ours"
+
+
+def test_a_trace_without_its_root_says_so() -> None:
+    """The event is as good as what arrived, and carries a label."""
+    event = event_of(request(span(2, "call", said(ANSWER), parent=1)))
+    assert event.labels["trace_parts"] == "incomplete"
+
+
+def test_a_span_that_comes_twice_counts_once() -> None:
+    """A batch may be sent again; the fuller one of two is taken."""
+    one = span(1, "call", said(ANSWER))
+    assert (
+        event_of(request(one, one)) == event_of(request(span(1, "call", LLM), one)) == event_of(request(one))
+    )
+
+
+def test_a_mapping_reads_the_normalised_trace() -> None:
+    """What it names overrides what would be found; where it finds nothing, and for all else, that stays."""
+    reader = OtlpReader(
+        unit="trace",
+        max_event_bytes=1_000_000,
+        mapping={
+            "question": "root.attributes.q",
+            "reference": "retrievals[0].documents[0].text",
+            "answer": "root.attributes.missing",
+            "labels.route": "root.name",
+        },
+    )
+    value = request(
+        span(1, "POST /ask", {"q": "own?"}),
+        span(
+            2,
+            "r",
+            {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a"},
+            parent=1,
+        ),
+        span(3, "call", said(ANSWER), parent=1),
+    )
+    (event,) = reader.read(reader.spans(value)[TRACE]).events
+    assert (event.question, event.answer, event.reference) == ("own?", ANSWER, "a")
+    assert (event.labels["route"], event.labels["model"]) == ("POST /ask", "m-1")
+
+
+def test_people_and_conversations_are_no_labels() -> None:
+    """Metadata becomes labels, but not what has a value a user."""
+    metadata = {
+        "tenant": "gold",
+        "user_id": "u-1",
+        "session_id": "s-1",
+        "ls_provider": "openai",
+        "beta": True,
+        "deep": {},
+    }
+    event = event_of(request(span(1, "call", said(ANSWER, metadata=json.dumps(metadata)))))
+    assert {name: event.labels.get(name) for name in metadata} == dict.fromkeys(metadata) | {
+        "tenant": "gold",
+        "beta": "true",
+    }
+
+
+READER = OtlpReader(unit="trace", max_event_bytes=1_000_000)
+SAMPLE = (SAMPLES / "traceloop-openai-0.62.4.pb").read_bytes()
+
+
+@given(st.binary(max_size=300) | st.integers(0, len(SAMPLE) - 1).map(lambda cut: SAMPLE[:cut]))
+def test_any_bytes_are_read_or_refused(value: bytes) -> None:
+    """No other exception, whatever the bytes, cut short or not."""
+    for call in (READER.heads, READER.spans):
+        with contextlib.suppress(DecodeError):
+            call(value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "parts",
+                    "messages",
+                    "type",
+                    "text",
+                    "kwargs",
+                    "lc",
+                    "data",
+                    "args",
+                    "documents",
+                ]
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON, JSON)
+def test_any_content_is_read_or_left_out(heard: Any, gave: Any) -> None:
+    """Attributes hold whatever applications put there."""
+    attributes: dict[str, Any] = {
+        "openinference.span.kind": "CHAIN",
+        "gen_ai.request.model": "m",
+        "input.value": json.dumps(heard),
+        "output.value": json.dumps(gave),
+    }
+    model = MODEL | {
+        "gen_ai.input.messages": json.dumps(heard),
+        "gen_ai.output.messages": json.dumps(gave),
+        "events": json.dumps(gave),
+        "metadata": json.dumps(gave),
+    }
+    retriever = {"openinference.span.kind": "RETRIEVER", "output.value": json.dumps(gave)}
+    value = request(
+        span(1, "a", attributes), span(2, "b", model, parent=1), span(3, "c", retriever, parent=1)
+    )
+    read(value)
+
+
+@pytest.mark.parametrize("wrapped", ["[", '{"messages":', '{"kwargs":{"lc":1,"a":', '{"outputs":'])
+def test_content_that_is_nested_without_end_is_left_alone(wrapped: str) -> None:
+    """However deep, it is read to a bound."""
+    closing = {"[": "]", '{"messages":': "}", '{"kwargs":{"lc":1,"a":': "}}", '{"outputs":': "}"}[wrapped]
+    deep = wrapped * 400 + "1" + closing * 400
+    read(
+        request(
+            span(
+                1,
+                "a",
+                MODEL | {"gen_ai.input.messages": deep, "gen_ai.output.messages": deep, "output.value": deep},
+            )
+        )
+    )
