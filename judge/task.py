@@ -49,3 +49,12 @@ def build_task(
         occurred_at=event.occurred_at or recorded_at,
         sampled_at=sampled_at,
     )
+
+
+def text_bytes(texts: QAEvent | JudgeTask) -> int:
+    """Bytes of all texts in UTF-8."""
+    pages = texts.context or {}
+    return sum(
+        len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        for text in (texts.question, texts.answer, texts.reference or "", *pages, *pages.values())
+    )

@@ -25,6 +25,7 @@ FailedType = Literal[
     "reply_cut",  # the judge's reply ended at its length limit
     "no_answer",  # the judge answers other events, and again and again not this one
     "rejected_request",  # the endpoint refuses this request for another reason of its own
+    "verification_timeout",  # reading its texts took more time or memory than an event may take
     "internal_error",  # our own mistake, with its type in the detail
 ]
 

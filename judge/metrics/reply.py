@@ -21,6 +21,8 @@ MAX_DEPTH = 32
 """Levels of nesting that a verdict may have; no metric needs more than five."""
 MAX_SALVAGED_CHARS = 200_000
 """A longer reply must be strict JSON: the lenient reader is written in Python and takes a microsecond a character."""
+MAX_REREADS = 8
+"""How often the whole reply may be read in vain, all attempts together."""
 _QUOTE_CHARS = 200
 
 # What begins an object; braces around prose ("{about braces}") do not.
@@ -137,6 +139,13 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                     f'"{name[:40]}" is given twice in one object, with two values; give it once'
                 )
     return read
+
+
+def _read(error: Exception, begun: int, size: int) -> int:
+    """How many characters were read until an error; all that were left where it does not say."""
+    # Of a text without an end the error names the beginning.
+    says = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated")
+    return (error.pos if says and isinstance(error, json.JSONDecodeError) else size) - begun
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -10,6 +10,7 @@ from judge.metric import Metric
 from judge.pool.observer import PoolObserver
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge
+from judge.verdict import aside
 from judge.verdict.cache import VerdictCache
 from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import PriceTable
@@ -25,7 +26,8 @@ class JudgingOptions:
         patience: How failures are met.
         hedge_after_seconds: A call without a reply for so long is made a second time; None: never.
         max_output_tokens: Bound on a reply; None leaves it to the metric.
-        repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
+        repair_attempts: How often the judge may repair a reply that does not hold; 0 or more.
+        verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
     """
 
     max_in_flight: int = 64
@@ -33,6 +35,7 @@ class JudgingOptions:
     hedge_after_seconds: float | None = None
     max_output_tokens: int | None = None
     repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS
+    verification_seconds: float = aside.DEFAULT_SECONDS
 
 
 class JudgingStack:
@@ -88,6 +91,7 @@ class JudgingStack:
             context_tokens=min(windows, default=None),
             repair_attempts=self._options.repair_attempts,
             cache=self._cache,
+            verification_seconds=self._options.verification_seconds,
         )
 
     async def close(self) -> None:

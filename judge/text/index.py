@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -36,6 +38,12 @@ _SPECIAL = re.compile(f"(?P<space> *[\\t-\\r{_CONTROLS}]{_SPACE}*|  {_SPACE}*)|[
 
 # Written without spaces between words: Thai to Khmer, kana, Han. A word's edge cannot be seen there. Hangul has
 # spaces, but its particles stick to their word.
+MAX_MARKS = 30
+"""Combining marks in a row that are read, the bound of Unicode's stream-safe format (UAX #15); the rest is left out."""
+_MARKS = "".join(
+    char for code in range(0x300, 0x1FFFF) if unicodedata.combining(char := chr(code)) or code == 0x344
+)
+_MANY_MARKS = re.compile(f"([{_MARKS}]{{{MAX_MARKS}}})[{_MARKS}]+")
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
@@ -43,6 +51,8 @@ UNSPACED = (
 """For a class of a regular expression."""
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _NUMBER_POINTS = ".,"
+_PART_CHARS = 4096
+_SEARCH_FACTOR = 16
 # Folded, an ASCII text differs from its normal form by runs of blanks alone: every word stands where it stood.
 ASCII_FOLDS = dict.fromkeys((*range(0x20), 0x7F), " ") | {
     ord("`"): "'",
@@ -76,6 +86,21 @@ def is_blank(text: str | None) -> bool:
     return text is None or _BLANK.fullmatch(text) is not None
 
 
+def safe_nfkc(text: str) -> str:
+    """NFKC in linear time: of more than 30 combining marks in a row, the rest is left out.
+
+    `unicodedata.normalize` sorts marks by insertion, which takes the square of their number.
+    """
+    return text if text.isascii() else unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))
+
+
+def compared_chars(text: str) -> int:
+    """How many characters a text has in the form in which it is compared; U+FDFA alone stands for eighteen."""
+    if text.isascii():
+        return len(text)
+    return sum(count * len(_folded(char)) for char, count in Counter(text).items())
+
+
 def normalise(text: str) -> str:
     """The form in which texts are compared; equal for texts that read alike. White space is trimmed."""
     return TextIndex(text).normal.strip(" ")
@@ -93,8 +118,9 @@ class TextIndex:
         self.text = text
         # _starts[i] is where the i-th stretch begins in `normal`, _offsets[i] what it stands for: a stretch of
         # characters one to one, from the offset on, or (negative: -1 - offset) characters that all stand for one.
-        self._starts: list[int] = []
-        self._offsets: list[int] = []
+        # Arrays, for a list of numbers takes nine times the memory of the text.
+        self._starts = array("q")
+        self._offsets = array("q")
         if not text.isascii():
             self.normal = self._map()
             return
@@ -109,6 +135,7 @@ class TextIndex:
     def _map(self) -> str:
         """Work out the stretches; gives the normal form."""
         text = self.text
+        whole: list[str] = []
         parts: list[str] = []
         size = 0
         last = ""
@@ -118,10 +145,10 @@ class TextIndex:
                 size = self._plain(parts, size, end, match.start())
                 last = parts[-1][-1]
             end = match.end()
-            pieces = (
+            pieces: Iterable[tuple[str, int]] = (
                 [(" ", match.start())]
                 if match["space"] is not None
-                else list(_decomposed(match[0], match.start()))
+                else _decomposed(text, match.start(), match.end())
             )
             for char, offset in pieces:
                 if char == " " == last:
@@ -132,9 +159,13 @@ class TextIndex:
                 parts.append(char)
                 size += 1
                 last = char
+                if len(parts) >= _PART_CHARS:
+                    # A list of single characters takes forty times the memory of their text.
+                    whole.append("".join(parts))
+                    parts.clear()
         if end < len(text):
             self._plain(parts, size, end, len(text))
-        return "".join(parts)
+        return "".join((*whole, *parts))
 
     def _plain(self, parts: list[str], size: int, start: int, end: int) -> int:
         parts.append(self.text[start:end].lower().replace("`", "'"))
@@ -184,16 +215,20 @@ class TextIndex:
         wanted = normalise(span)
         if is_blank(wanted):
             return
+        # A search costs the span's length at every hit, also at one that does not count.
+        misses = 1 + _SEARCH_FACTOR * len(self.normal) // len(wanted)
         start = self.normal.find(wanted)
-        while start >= 0:
+        while start >= 0 and misses:
             end = start + len(wanted)
             if self._inside(start):
                 # On to the next edge: every position is passed once, so hostile repetition costs no more.
                 start += 1
+                misses -= 1
                 while start < len(self.normal) and self._inside(start):
                     start += 1
             elif self._inside(end):
                 start += 1
+                misses -= 1
             else:
                 yield self.original(start), self.original(end - 1) + self._width(end - 1)
                 start = end
@@ -228,14 +263,15 @@ class TextIndex:
         return end - start
 
 
-def _decomposed(run: str, offset: int) -> Iterator[tuple[str, int]]:
-    """Each character of the run's folded and decomposed form, with the offset it comes from."""
+def _decomposed(text: str, start: int, end: int) -> Iterator[tuple[str, int]]:
+    """Each character of the folded and decomposed form of a stretch, with the offset it comes from."""
     marks: list[tuple[int, str, int]] = []
-    for place, original in enumerate(run, offset):
-        for char in _folded(original):
+    for place in range(start, end):
+        for char in _folded(text[place]):
             order = unicodedata.combining(char)
             if order:
-                marks.append((order, char, place))
+                if len(marks) < MAX_MARKS:
+                    marks.append((order, char, place))
                 continue
             if marks:
                 yield from _in_order(marks)

@@ -17,9 +17,10 @@ _LINE_ENDS = "\r\n\u2028\u2029"
 # One set of characters to begin with lets the search run over all others at the speed of C. Group 1 is that of stops.
 _END = re.compile(
     f"[{_STOPS}{_WIDE_STOPS}{_LINE_ENDS}](?:"
-    f"(?<=[{_STOPS}])([{_STOPS}]*[{_AFTER_STOPS}]*)(?=\\s|$)"
-    f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*[{_AFTER_WIDE_STOPS}]*)"
-    f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*))"
+    # A row of stops is read once, from its first on: possessively, for no shorter part of it stands before white space.
+    f"(?<=[{_STOPS}])(?<![{_STOPS}]{{2}})([{_STOPS}]*+[{_AFTER_STOPS}]*+)(?=\\s|$)"
+    f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*+[{_AFTER_WIDE_STOPS}]*+)"
+    f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*+))"
 )
 _LAST_WORD = re.compile(r"[^\W\d_][\w.]*$")
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\(?(?:\d{1,3}|[A-Za-z])[.)])$")

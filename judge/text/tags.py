@@ -11,9 +11,10 @@ each range is read as its first page alone.
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+
+from judge.text.index import safe_nfkc
 
 MAX_RANGE_PAGES = 1000
 """A wider range is cut to its first pages."""
@@ -223,7 +224,7 @@ def _pages(inside: str, budget: int) -> dict[int, None]:
     plain = _PLAIN_TAG.fullmatch(inside)
     if plain is not None:
         return {int(plain[1]): None}
-    text = " ".join(unicodedata.normalize("NFKC", inside).translate(_DASHES).lower().split())
+    text = " ".join(safe_nfkc(inside).translate(_DASHES).lower().split())
     match = _FIRST.match(text)
     pages: dict[int, None] = {}
     while match is not None:

@@ -13,8 +13,11 @@ import orjson
 from judge.chat import ChatClient, ChatReply, ChatRequest
 from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.task import text_bytes
+from judge.verdict import aside
 from judge.verdict.cache import VerdictCache, cache_entry, cache_key, from_entry
-from judge.verdict.fitting import Fitted, fit
+from judge.verdict.fitting import Fitted
+from judge.verdict.preparation import Preparation
 from judge.verdict.pricing import PriceTable
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
@@ -24,6 +27,8 @@ Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
 
 MAX_DETAIL_CHARS = 2000
 """Of what went wrong, this much is kept."""
+MAX_REPLY_CHARS = 1_000_000
+"""A longer reply is not read; the longest that is asked for has less."""
 
 
 class Judge:
@@ -39,6 +44,7 @@ class Judge:
             `judge.verdict.fitting`. None: the endpoint finds out what is too long.
         repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
         cache: Verdicts given before, which need no call. Stays the caller's to close.
+        verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
         clock: Tells the time, with its offset from UTC.
     """
 
@@ -53,14 +59,15 @@ class Judge:
         context_tokens: int | None = None,
         repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
         cache: VerdictCache | None = None,
+        verification_seconds: float = aside.DEFAULT_SECONDS,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._metric = metric
         self._chat = chat
         self._prices = prices or PriceTable()
         self._parameters = dict(parameters or {})
-        self._max_output_tokens = max_output_tokens
-        self._context_tokens = context_tokens
+        self._preparation = Preparation(metric, self._parameters, max_output_tokens, context_tokens)
+        self._verification_seconds = verification_seconds
         self._repair_attempts = repair_attempts
         self._cache = cache
         self._clock = clock
@@ -97,18 +104,18 @@ class Judge:
         replies: list[ChatReply] = []
         asked = False
         try:
-            prepared = self._metric.prepare(task)
-            if isinstance(prepared, ChatRequest):
-                known = self._known(task)
-                if known is not None:
-                    return known
-                fitted = self._fitted(task, self._completed(prepared))
+            size = text_bytes(task)
+            known = self._known(task)
+            if known is not None:
+                return known
+            fitted = await aside.read(size, self._verification_seconds, self._preparation, task)
+            if isinstance(fitted, Fitted):
                 asked = True
                 outcome = await self._ask(ask or self._chat.complete, fitted.task, fitted.request, replies)
                 if fitted.cuts:
                     outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
             else:
-                outcome = prepared
+                outcome = fitted
             result = self._result(outcome, self._common(task, replies, asked=asked))
             if self._cache is not None and replies:
                 self._cache.put(self._key(task), cache_entry(result))
@@ -142,25 +149,9 @@ class Judge:
         return None if entry is None else from_entry(entry, self._common(task, [], asked=False))
 
     def _key(self, task: JudgeTask) -> str:
-        return cache_key(task, fingerprint=self._evaluator.fingerprint, context_tokens=self._context_tokens)
-
-    def _completed(self, request: ChatRequest) -> ChatRequest:
-        return replace(
-            request,
-            parameters={**request.parameters, **self._parameters},
-            max_output_tokens=self._max_output_tokens or request.max_output_tokens,
+        return cache_key(
+            task, fingerprint=self._evaluator.fingerprint, context_tokens=self._preparation.context_tokens
         )
-
-    def _fitted(self, task: JudgeTask, request: ChatRequest) -> Fitted:
-        if self._context_tokens is None:
-            return Fitted(request, task)
-
-        def prepare(shorter: JudgeTask) -> ChatRequest | Outcome:
-            prepared = self._metric.prepare(shorter)
-            return self._completed(prepared) if isinstance(prepared, ChatRequest) else prepared
-
-        limit = self._context_tokens - request.max_output_tokens
-        return fit(task, request, prepare, limit_tokens=limit)
 
     async def _ask(
         self, ask: Ask, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]
@@ -192,7 +183,7 @@ class Judge:
             replies.append(reply)
             last = reply.text
             try:
-                outcome = self._metric.interpret(task, last)
+                outcome = await self._interpreted(task, last)
             except InvalidVerdictError as error:
                 problem, ends = error, standing is not None
             else:
@@ -206,6 +197,14 @@ class Judge:
                 return standing
             repairs += 1
             asking = repair_request(request, last, problem)
+
+    async def _interpreted(self, task: JudgeTask, reply: str) -> Outcome:
+        if len(reply) > MAX_REPLY_CHARS:
+            raise InvalidVerdictError(
+                f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
+            )
+        size = text_bytes(task) + len(reply)
+        return await aside.read(size, self._verification_seconds, self._metric.interpret, task, reply)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, asked: bool) -> dict[str, Any]:
         usage = _sum(replies)

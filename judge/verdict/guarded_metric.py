@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Inputs, Metric, Mode, Outcome
+from judge.text.index import compared_chars
 from judge.text.redaction import Redactor
 from schemas import JudgeTask, QAEvent
 
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """How long texts may be, in characters; a longer one is not judged. References and pages are fitted to the model's window."""
+    """How long texts may be, in characters; a longer one is not judged.
+
+    Below `context`, references and pages are fitted to the model's window. Counted are the characters as they are compared (NFKD), for
+    one character may stand for eighteen.
+    """
 
     question: int = 50_000
     answer: int = 200_000
+    context: int = 1_000_000
+    """Of the reference and the cited pages together."""
 
 
 class GuardedMetric:
@@ -73,8 +80,20 @@ class GuardedMetric:
         )
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take from an event what the metric needs, redacted."""
-        inputs = self._metric.select(event)
+        """Take from an event what the metric needs, redacted.
+
+        A question or answer that is too long is cut to what shows that it is, before anything reads it.
+        """
+        limits = self._limits
+        cut = {
+            name: text[: limit + 1]
+            for name, text, limit in (
+                ("question", event.question, limits.question),
+                ("answer", event.answer, limits.answer),
+            )
+            if len(text) > limit
+        }
+        inputs = self._metric.select(event.model_copy(update=cut) if cut else event)
         if not self._redactor.kinds:
             return inputs
         redact = self._redactor.redact
@@ -91,15 +110,11 @@ class GuardedMetric:
         Raises:
             EventError: A text is longer than its bound.
         """
-        for name, text, limit in (
-            ("question", task.question, self._limits.question),
-            ("answer", task.answer, self._limits.answer),
-        ):
-            if len(text) > limit:
-                raise EventError(
-                    "context_too_long",
-                    f"{name} must be at most {limit} characters (judge.max_{name}_chars), got {len(text)}; shorten it or raise the limit",
-                )
+        limits = self._limits
+        _check("question", [task.question], limits.question)
+        _check("answer", [task.answer], limits.answer)
+        pages = task.context or {}
+        _check("context", [task.reference or "", *pages, *pages.values()], limits.context)
         return self._metric.prepare(self._fit_to_leave(task))
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
@@ -127,3 +142,19 @@ class GuardedMetric:
         if context is None:
             return None
         return {name: self._redactor.redact(text) for name, text in context.items()}
+
+
+def _check(name: str, texts: Sequence[str], limit: int) -> None:
+    """See to it that texts keep within a limit together.
+
+    Raises:
+        EventError: They do not.
+    """
+    chars = sum(map(len, texts))
+    if chars <= limit:
+        chars = sum(map(compared_chars, texts))
+    if chars > limit:
+        raise EventError(
+            "context_too_long",
+            f"{name} must be at most {limit} characters (judge.max_{name}_chars), got {chars} or more; shorten it or raise the limit",
+        )

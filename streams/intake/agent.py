@@ -9,8 +9,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
+from judge.errors import EventError
 from judge.metric import Metric
-from judge.task import build_task
+from judge.task import build_task, text_bytes
+from judge.verdict import aside
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from streams.errors import DecodeError, TooLargeError
 from streams.intake.routing import Route, Routing, route
@@ -36,6 +38,7 @@ class Intake:
         metrics: The metrics themselves, by name.
         output: Where tasks and dead letters go.
         counts: Where outcomes are counted.
+        verification_seconds: Bound on the time that reading an event's texts may take; above 0.
         rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for what it
             may depend on.
         now: Tells the time, with its offset from UTC.
@@ -50,6 +53,7 @@ class Intake:
         metrics: Mapping[str, Metric],
         output: Output,
         counts: Metrics,
+        verification_seconds: float = aside.DEFAULT_SECONDS,
         rate_factor: Callable[[], Fraction] = lambda: _WHOLE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -59,6 +63,7 @@ class Intake:
         self._metrics = metrics
         self._output = output
         self._counts = counts
+        self._verification_seconds = verification_seconds
         self._rate_factor = rate_factor
         self._now = now
 
@@ -84,14 +89,24 @@ class Intake:
         elif routing.not_sampled:
             self._counts.count_event("skipped", "not_sampled")
         else:
-            await self._send(record, event, self._tasks(record, event, routing))
+            try:
+                tasks = await self._tasks(record, event, routing)
+            except EventError as error:
+                await self._output.dead_letter(record, "oversized", error.detail, event_id=event.event_id)
+                self._counts.count_event("undecodable", "oversized")
+                return
+            await self._send(record, event, tasks)
 
-    def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
+    async def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
         now = self._now()
         recorded_at = moment(record.timestamp) or now
+        size = text_bytes(event)
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
-            build_task(
+            await aside.read(
+                size,
+                self._verification_seconds,
+                build_task,
                 event,
                 self._metrics[one.metric],
                 source=source,

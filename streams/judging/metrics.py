@@ -66,5 +66,7 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
     """Bound and redact a metric's texts as the section `judge` says."""
-    limits = TextLimits(question=judge.max_question_chars, answer=judge.max_answer_chars)
+    limits = TextLimits(
+        question=judge.max_question_chars, answer=judge.max_answer_chars, context=judge.max_context_chars
+    )
     return GuardedMetric(metric, redactor=Redactor(judge.redact), limits=limits)

@@ -99,6 +99,7 @@ def _options(judge: JudgeSettings) -> JudgingOptions:
         hedge_after_seconds=judge.hedge_after_seconds,
         max_output_tokens=judge.max_output_tokens,
         repair_attempts=judge.repair_attempts,
+        verification_seconds=judge.verification_seconds,
     )
 
 

@@ -201,6 +201,18 @@ class JudgeSettings(Section):
     max_answer_chars: int = Field(
         default=200_000, ge=1, le=10_000_000, description="A longer answer is not judged; its result says so."
     )
+    max_context_chars: int = Field(
+        default=1_000_000,
+        ge=1,
+        le=10_000_000,
+        description="Reference and cited pages together; where they are longer the answer is not judged, and its result says so.",
+    )
+    verification_seconds: float = Field(
+        default=10,
+        ge=0.1,
+        le=300,
+        description="Bound on reading the texts of an event or a judge's reply; beyond it the event fails as verification_timeout.",
+    )
     redact: tuple[Kind, ...] = Field(
         default=(),
         description="Replaced in all texts before they leave the process: secrets, emails, cards, ip, phones.",

@@ -18,8 +18,10 @@ MAX_VALUE_CHARS = 80
 SECRET_NAMES = frozenset({"password", "api_key", "basic_auth"})
 """Fields whose values, and what is in them, no message shows; nor of names of variables: people put the secret there."""
 
-_USER_PART = re.compile(r"(//|[^\s'\"/]+:).*@")
-"""User and password within an address, with its scheme or without."""
+_RUN = re.compile(r"//|[^\s'\"/]+")
+"""What the user's part of an address begins with, with a scheme or without."""
+MAX_READ_CHARS = 10_000
+"""Of a longer value no message shows more than that it is long: neither reading it nor hiding what is in it takes time."""
 
 _LIMITS = {
     "greater_than": ("must be greater than {gt}", "raise it"),
@@ -55,14 +57,29 @@ def describe(value: object) -> str:
         return "a list"
     if value is None:
         return "nothing"
-    text = _USER_PART.sub("***@", repr(value))
+    if isinstance(value, str | bytes) and len(value) > MAX_READ_CHARS:
+        return f"{len(value)} characters"
+    if isinstance(value, int) and value.bit_length() > MAX_VALUE_CHARS:
+        return f"a number of {value.bit_length()} bits"  # Python refuses to write one of thousands of digits
+    text = _without_user(repr(value))
     return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}..."
+
+
+def _without_user(text: str) -> str:
+    """The text with asterisks in place of user and password within an address, up to the last @."""
+    end = text.rfind("@")
+    if end < 0:
+        return text
+    for run in _RUN.finditer(text, 0, end):
+        if run[0] == "//" or run[0].find(":", 1) > 0:
+            return f"{text[: run.start()]}***{text[end:]}"
+    return text
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Say which known name a misspelt one may have meant, or which there are."""
     names = list(known)
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name[:MAX_VALUE_CHARS].lower(), names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
     return f"there are: {', '.join(names)}" if names else "remove it"
@@ -166,9 +183,9 @@ def _explain_kind(detail: ErrorDetails) -> tuple[str, str]:
     if kind == "literal_error":
         choices = str(context["expected"])
         names = [name.strip("' ") for name in choices.replace(" or ", ", ").split(",")]
-        return f"must be one of {', '.join(names)}", suggest(str(detail["input"]), names).replace(
-            f"there are: {', '.join(names)}", "choose one of them"
-        )
+        return f"must be one of {', '.join(names)}", suggest(
+            describe(detail["input"]).strip("'"), names
+        ).replace(f"there are: {', '.join(names)}", "choose one of them")
     if kind == "value_error":
         what, _, remedy = str(context["error"]).partition("; ")
         return what, remedy or "mend it"

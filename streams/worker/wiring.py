@@ -206,6 +206,7 @@ class Wiring:
             metrics=self._judged_by,
             output=self._output,
             counts=self.metrics,
+            verification_seconds=settings.judge.verification_seconds,
             rate_factor=self._rate_factor(),
         )
         self._add(settings.topics.events, "intake", intake, intake.handle)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from judge.chat import ChatRequest
+from judge.endpoint.scripted import ScriptedChat
+from judge.errors import EventError, InvalidVerdictError
+from judge.metric import Inputs, Outcome, ScoredOutcome
+from judge.metrics.registry import build_metric
+from judge.text.redaction import KINDS, Redactor
+from judge.verdict import aside
+from judge.verdict.evaluator import MAX_REPLY_CHARS, Judge
+from judge.verdict.guarded_metric import GuardedMetric, TextLimits
+from schemas import Failed, Scored
+from tests.judge.tasks import make_task
+
+LONG = aside.INLINE_BYTES + 1
+MIB = 1024 * 1024
+
+
+def _pid() -> int:
+    return os.getpid()
+
+
+def _hold(size: int) -> int:
+    return len(bytearray(size))
+
+
+def _never_ends() -> None:
+    while True:
+        pass
+
+
+def _refused(detail: str) -> None:
+    raise InvalidVerdictError(detail)
+
+
+def _broken() -> None:
+    raise KeyError("no")
+
+
+async def test_short_texts_are_read_at_once_and_long_ones_by_a_child() -> None:
+    """No process is started, and nothing is copied, for what takes milliseconds."""
+    assert await aside.read(aside.INLINE_BYTES, 1, _pid) == os.getpid()
+    assert await aside.read(LONG, 20, _pid) != os.getpid()
+
+
+async def test_what_a_function_raises_comes_back() -> None:
+    """A refusal keeps its detail, which the judge is told; any other error its type."""
+    with pytest.raises(InvalidVerdictError, match="score is missing"):
+        await aside.read(LONG, 20, _refused, "score is missing")
+    with pytest.raises(RuntimeError, match="KeyError: 'no'"):
+        await aside.read(LONG, 20, _broken)
+
+
+async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() -> None:
+    """The child is killed: nothing that a text makes the code do outlives the bound."""
+    before = await aside.read(LONG, 20, _pid)
+    with pytest.raises(EventError, match=r"longer than 0\.2 s") as caught:
+        await aside.read(LONG, 0.2, _never_ends)
+    assert caught.value.error_type == "verification_timeout"
+    after = await aside.read(LONG, 20, _pid)
+    assert after != before
+
+
+async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
+    """The bound is the child's: the worker does not grow, and the next text is read by a new child."""
+    with pytest.raises(EventError, match="need more than the 160 MiB"):
+        await aside.read(LONG, 20, _hold, 2 * aside.MAX_MEMORY_BYTES)
+    assert await aside.read(LONG, 20, _hold, MIB) == MIB
+
+
+async def test_a_child_that_has_held_much_is_replaced() -> None:
+    """What an interpreter does not give back to the machine goes with the process."""
+    before = await aside.read(LONG, 20, _pid)
+    assert await aside.read(LONG, 20, _hold, aside.KEPT_BYTES) == aside.KEPT_BYTES
+    assert await aside.read(LONG, 20, _pid) != before
+
+
+async def test_what_cannot_be_sent_is_bounded_too() -> None:
+    """A metric of the caller's own program need not be importable elsewhere: a thread runs it."""
+    assert await aside.read(LONG, 20, lambda: os.getpid()) == os.getpid()  # noqa: PLW0108 - a lambda is the point
+    with pytest.raises(EventError, match="longer than"):
+        await aside.read(LONG, 0.05, lambda: time.sleep(0.5))
+
+
+@dataclass(frozen=True)
+class Endless:
+    """A metric that never comes to an end with a reply."""
+
+    name: str = "endless"
+    score_range: tuple[int, int] = (1, 5)
+    mode: str = "verbatim"
+    prompt_hash: str = "0" * 12
+    schema_hash: str = "none"
+    scoring_version: str = "endless-1"
+
+    def select(self, event: object) -> Inputs:
+        """Not used."""
+        raise NotImplementedError
+
+    def prepare(self, _: object) -> ChatRequest:
+        """An empty request."""
+        return ChatRequest(())
+
+    def interpret(self, _: object, reply: str) -> Outcome:
+        """Run for ever on one word."""
+        while reply == "hostile " * LONG:
+            pass
+        return ScoredOutcome({"score": 3}, 3)
+
+
+async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
+    """Whatever a judge writes, the event has its outcome, and the next is judged."""
+    chat = ScriptedChat(["hostile " * LONG, "honest " * LONG])
+    judge = Judge(Endless(), chat, verification_seconds=5)  # type: ignore[arg-type]  # its mode is a text
+    first = await judge.judge(make_task("endless"))
+    assert isinstance(first, Failed)
+    assert first.error_type == "verification_timeout"
+    assert isinstance(await judge.judge(make_task("endless")), Scored)
+
+
+async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
+    """Aside, redacted and with a pack or without, a verdict is the same."""
+    metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
+    page = "Rain fell on 3 days in May. " * 2_000
+    reply = (
+        '{"claims": [{"claim_span": "Rain fell on 3 days in May.", "pages": [1], "page": 1, "page_span": "Rain fell on 3 days in May.",'
+        ' "supported": true, "relevant": true, "justification": "It says so."}], "justification": "All supported.", "score": 5}'
+    )
+    task = make_task(
+        "relevance",
+        question="On how many days in May did rain fall?",
+        answer="Rain fell on 3 days in May. [Page 1]",
+        context={"Page-1": page},
+    )
+    result = await Judge(metric, ScriptedChat([reply])).judge(task)
+    assert isinstance(result, Scored)
+    assert (result.score, result.corrections) == (5, ())
+
+
+async def test_a_reply_beyond_all_bounds_is_not_read() -> None:
+    """It is refused by its size, and may be mended like any other that does not hold."""
+    chat = ScriptedChat(["{" * (MAX_REPLY_CHARS + 1)])
+    judge = Judge(build_metric("coverage"), chat, repair_attempts=0)
+    result = await judge.judge(make_task("coverage", reference="It is that."))
+    assert isinstance(result, Failed)
+    assert result.error_type == "invalid_verdict"
+    assert "at most 1000000 are read" in result.detail
