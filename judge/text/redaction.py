@@ -1,50 +1,41 @@
-r"""Replacing secrets and common personal data in a text, before anything leaves the process.
+"""Replacing secrets and common personal data in a text, before anything leaves the process.
 
-The patterns are few and our own. The libraries for this are either heavy (Presidio brings a language model), no longer
-kept (scrubadub), made for files of source code (detect-secrets), or need the caller's country to read a number
-(phonenumbers). What is promised is little: what has the form of such data is replaced. Names and addresses are not found.
+A text is normalised first: characters that nobody sees are dropped, and digits, letters, signs and blanks of other widths count as
+their plain ones, so that what a reader reads as an address is one. What is promised is little: what has the form of such data is
+replaced. Street addresses and national ids are not found, and names only by an engine that understands language.
 
-A replacement is a word in brackets such as `[email]`; it holds nothing of what it stands for. Where
-data stands without a gap, a second look may find what the first replaced the neighbour of.
+A replacement is a word in brackets such as `[email]`; it holds nothing of what it stands for. Where data stands without a gap, a
+second look may find what the first replaced the neighbour of.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Callable, Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Literal, get_args
 
-Kind = Literal["secrets", "emails", "cards", "ip", "phones"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""All kinds, in the order in which they are looked for: a longer form before what may be part of it."""
+from judge.text.index import neutralize
+from judge.text.sensitive import accounts, addresses, credentials, phones
 
-_SECRETS = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
-    r"|\bgh[pousr]_[A-Za-z0-9]{30,255}\b|\bgithub_pat_\w{22,255}\b|\bglpat-[\w-]{20,}"
-    r"|\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\b(?:sk|rk|pk)[-_](?:[a-z]+[-_])?[A-Za-z0-9_-]{20,}"
-    r"|\bAIza[\w-]{35}|\bhf_[A-Za-z0-9]{30,}|\bnpm_[A-Za-z0-9]{36}\b"
-    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"
-    r"|(?<=://)[^\s/:@\[\]]{1,200}:[^\s/@\[\]]{1,200}(?=@)",
-    re.DOTALL,
-)
-_ASSIGNED = re.compile(
-    r"(?P<name>\b(?:password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|auth[_-]?token|access[_-]?token"
-    r"|client[_-]?secret)\b[\"']?\s{0,3}(?::|=|\bis\b)\s{0,3}[\"']?|\bbearer\s{1,3})(?P<value>[^\s\"'<>\[\],;]{6,500})",
-    re.IGNORECASE,
-)
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+%-]{1,64}@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}\b")
-_CARD = re.compile(r"(?<![\w.-])\d(?:[ -]?\d){12,18}(?![\w-]|\.\d)")
-_IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
-_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
-# With its country code, or grouped as numbers are dialled; bare digits are amounts, years and ids.
-_PHONE = re.compile(
-    r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){1,4}"
-    r"|\(\d{2,4}\)[ .-]?\d{3,4}[ .-]?\d{3,4}|\d{3}([.-])\d{3}\1\d{4})(?![\w-]|\.\d)"
-)
+Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
+KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
+"""What is known by its form; `names` needs an engine (`judge.verdict.names`)."""
 
+Find = Callable[[str], Iterator[tuple[int, int]]]
+"""Gives the places of data, start and end (exclusive), in their order, in a text of plain characters."""
+
+# In the order in which they are looked for: a longer form before what may be part of it.
+_STEPS: Mapping[Kind, tuple[str, Find]] = {
+    "secrets": ("[secret]", credentials.find),
+    "emails": ("[email]", addresses.find_emails),
+    "ibans": ("[iban]", accounts.find_ibans),
+    "phones": ("[phone]", phones.find),
+    "cards": ("[card]", accounts.find_cards),
+    "ip": ("[ip]", addresses.find_ip),
+}
 _LOOKS = 3
+_DASHES = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d", "-")
 
 
 class Redactor:
@@ -52,74 +43,69 @@ class Redactor:
 
     Args:
         kinds: What to replace; none leaves every text as it is.
+        find_names: What finds names of people, for the kind `names`.
+
+    Raises:
+        ValueError: Names are to be replaced, and nothing finds them.
     """
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
+    def __init__(self, kinds: Iterable[Kind], *, find_names: Find | None = None) -> None:
         wanted = set(kinds)
-        self.kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in wanted)
-        self._steps = [_STEPS[kind] for kind in self.kinds]
+        self.kinds: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind in wanted)
+        self._steps = [step for kind, step in _STEPS.items() if kind in wanted]
+        if "names" in wanted:
+            if find_names is None:
+                raise ValueError("names needs an engine that finds them; give find_names or leave names out")
+            self._steps.append(("[name]", find_names))
 
     def redact(self, text: str) -> str:
-        """The text with what was found replaced."""
+        """The text with what was found replaced; without what nobody sees, if anything is to be replaced at all."""
+        if not self._steps:
+            return text
+        text = neutralize(text)
         for _ in range(_LOOKS):
             before = text
-            for step in self._steps:
-                text = step(text)
+            for word, find in self._steps:
+                text = _replaced(text, find(plain(text)), word)
             if text == before:
                 break
         return text
 
 
-def _secrets(text: str) -> str:
-    text = _SECRETS.sub("[secret]", text)
-    return _ASSIGNED.sub(lambda match: f"{match['name']}[secret]", text)
+def plain(text: str) -> str:
+    """The text in plain characters, every one at its place: full-width and other digits, letters, signs, blanks and dashes."""
+    return text if text.isascii() else text.translate(_PLAIN)
 
 
-def _emails(text: str) -> str:
-    return _EMAIL.sub("[email]", text)
+class _Plain(dict[int, str]):
+    """What stands for a character; worked out when it is first seen."""
+
+    def __missing__(self, code: int) -> str:
+        char = _plain_char(chr(code))
+        if len(self) < 10_000:
+            self[code] = char
+        return char
 
 
-def _cards(text: str) -> str:
-    return _CARD.sub(lambda match: "[card]" if _passes_luhn(match[0]) else match[0], text)
+_PLAIN = _Plain()
 
 
-def _phones(text: str) -> str:
-    return _PHONE.sub(lambda match: "[phone]" if _is_phone_length(match[0]) else match[0], text)
+@lru_cache(maxsize=1024)
+def _plain_char(char: str) -> str:
+    if char in _DASHES:
+        return _DASHES[char]
+    if char.isspace():
+        return " "
+    if char.isdecimal():
+        return str(unicodedata.decimal(char))
+    folded = unicodedata.normalize("NFKC", char)
+    return folded if len(folded) == 1 and folded.isascii() else char
 
 
-def _addresses(text: str) -> str:
-    for pattern in (_IPV4, _IPV6):
-        text = pattern.sub(lambda match: "[ip]" if _is_address(match[0]) else match[0], text)
-    return text
-
-
-_STEPS: Mapping[Kind, Callable[[str], str]] = {
-    "secrets": _secrets,
-    "emails": _emails,
-    "phones": _phones,
-    "cards": _cards,
-    "ip": _addresses,
-}
-
-
-def _passes_luhn(digits: str) -> bool:
-    """Whether the check digit of a card's number is right."""
-    total = 0
-    for place, char in enumerate(reversed([char for char in digits if char.isdecimal()])):
-        digit = int(char) * (1 + place % 2)
-        total += digit - 9 if digit > 9 else digit
-    return total % 10 == 0
-
-
-def _is_phone_length(number: str) -> bool:
-    return 8 <= sum(char.isdecimal() for char in number) <= 15
-
-
-def _is_address(text: str) -> bool:
-    if not any(char.isalnum() for char in text):
-        return False
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+def _replaced(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for start, stop in places:
+        parts += (text[end:start], word)
+        end = stop
+    return "".join((*parts, text[end:])) if parts else text

@@ -237,7 +237,8 @@ def serve() -> None:
     from judge.metrics import registry  # noqa: F401, PLC0415 - imported now, so that no call pays for it
 
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, hard))
     _send(answers, b"")
     while head := requests.read(_HEAD_BYTES):
         _send(answers, _answered(requests.read(int.from_bytes(head, "big"))))

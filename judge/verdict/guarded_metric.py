@@ -135,13 +135,20 @@ class GuardedMetric:
                 "answer": redact(task.answer),
                 "reference": None if task.reference is None else redact(task.reference),
                 "context": self._redacted(task.context),
+                "labels": {name: redact(value) for name, value in task.labels.items()},
             }
         )
 
     def _redacted(self, context: Mapping[str, str] | None) -> dict[str, str] | None:
         if context is None:
             return None
-        return {name: self._redactor.redact(text) for name, text in context.items()}
+        redact = self._redactor.redact
+        redacted: dict[str, str] = {}
+        for given, text in context.items():
+            name = redact(given)
+            # Two names may become one, and no page may hide another.
+            redacted[name if name not in redacted else f"{name} ({len(redacted) + 1})"] = redact(text)
+        return redacted
 
 
 def _check(name: str, texts: Sequence[str], limit: int) -> None:

@@ -9,6 +9,7 @@ from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.packs.pack import PromptPack, load_pack
 from judge.text.redaction import Redactor
+from judge.verdict import names
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from streams.errors import SettingsError
 from streams.settings import JudgeSettings, MetricSettings, Settings
@@ -69,4 +70,16 @@ def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
     limits = TextLimits(
         question=judge.max_question_chars, answer=judge.max_answer_chars, context=judge.max_context_chars
     )
-    return GuardedMetric(metric, redactor=Redactor(judge.redact), limits=limits)
+    return GuardedMetric(metric, redactor=_redactor(judge), limits=limits)
+
+
+def _redactor(judge: JudgeSettings) -> Redactor:
+    if "names" not in judge.redact:
+        return Redactor(judge.redact)
+    if not names.is_available():
+        raise SettingsError(
+            [
+                "judge.redact: names needs the extra presidio; install judgestream[presidio] and a language model, or remove names"
+            ]
+        )
+    return Redactor(judge.redact, find_names=names.find)

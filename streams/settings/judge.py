@@ -215,7 +215,7 @@ class JudgeSettings(Section):
     )
     redact: tuple[Kind, ...] = Field(
         default=(),
-        description="Replaced in all texts before they leave the process: secrets, emails, cards, ip, phones.",
+        description="Replaced in all texts before they leave the process; names needs the extra presidio.",
     )
     cache: CacheSettings = Field(default_factory=CacheSettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)

@@ -7,7 +7,7 @@ import pytest
 from judge.chat import ChatRequest
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import EventError
-from judge.metric import Metric
+from judge.metric import Metric, Outcome
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import Relevance
@@ -15,7 +15,7 @@ from judge.offline.coverage_rules import coverage_evidence
 from judge.text.redaction import KINDS, Redactor
 from judge.verdict.evaluator import Judge
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
-from schemas import Failed, QAEvent, Scored
+from schemas import Failed, JudgeTask, QAEvent, Scored
 from tests.judge.tasks import make_task
 
 EVENT = QAEvent(
@@ -83,3 +83,40 @@ async def test_a_text_beyond_its_bound_is_not_judged(name: str, length: int, fai
         assert f"{name} must be at most {5 if name == 'question' else 10}" in result.detail
         with pytest.raises(EventError, match=f"max_{name}_chars"):
             metric.prepare(task)
+
+
+def test_page_names_and_labels_are_redacted_too() -> None:
+    """A pack prints them; and two names that become one keep both pages."""
+    task = make_task(
+        "coverage", context={"ada@example.com": "One.", "bob@example.com": "Two."}, reference="It is that."
+    ).model_copy(update={"labels": {"user": "ada@example.com"}})
+    seen: list[JudgeTask] = []
+
+    class Looking(Coverage):
+        def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+            seen.append(task)
+            return super().prepare(task)
+
+    guarded(Looking()).prepare(task)
+    assert seen[0].context == {"[email]": "One.", "[email] (2)": "Two."}
+    assert seen[0].labels == {"user": "[email]"}
+
+
+def test_a_context_is_bounded_before_anything_reads_it() -> None:
+    """By the characters that it is compared as: one ligature stands for eighteen."""
+    metric = guarded(Relevance(), limits=TextLimits(context=1_000), redact=False)
+    fits = make_task("relevance", answer="So. [Page 1]", context={"Page-1": "a" * 990})
+    assert isinstance(metric.prepare(fits), ChatRequest)
+    for text in ("a" * 1_000, "\ufdfa" * 56):  # 56 * 18 = 1008
+        with pytest.raises(EventError, match="context must be at most 1000 characters"):
+            metric.prepare(make_task("relevance", answer="So. [Page 1]", context={"Page-1": text}))
+
+
+def test_a_question_or_answer_that_is_too_long_is_cut_when_the_task_is_made() -> None:
+    """What shows that it is too long is kept, and the judge's result says so; nothing reads the rest."""
+    event = EVENT.model_copy(update={"answer": "a" * 5_000})
+    metric = guarded(Coverage(), limits=TextLimits(answer=100))
+    inputs = metric.select(event)
+    assert len(inputs.answer) == 101
+    with pytest.raises(EventError, match="answer must be at most 100 characters"):
+        metric.prepare(make_task("coverage", answer=inputs.answer, reference=inputs.reference))
