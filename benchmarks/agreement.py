@@ -9,11 +9,11 @@ that the answer has.
 **Claim support** against experts' labels of claims (ExpertQA): "Complete" is positive, "Incomplete" and "Missing" are negative,
 "Partial" and claims without a label are left out. A label is found by its claim's words among the claims that the judge
 reads from the answer; labels without a like claim are counted and left out. Reported by the share of words that the best
-passage of a cited page has (halved where a number or a negation differs), and by the yes or no that the verdict rests on;
-for the claims that cite a page, where there is something to decide, and for all. Baseline: the share of the claim's different words
-that its cited pages have.
+passage of a cited page has, and by the yes or no that the verdict rests on (the share is high enough, and no number or negation
+differs); for the claims that cite a page, where there is something to decide, and for all. Baseline: the share of the claim's different
+words that its cited pages have; for yes or no, cut where the judge cuts.
 
-Ties count half. The rules were not fitted to these files.
+Ties count half. `benchmarks/README.md` says which choices of the rules were made on these files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.report import Line, data_file
 from judge.metrics.scoring import coverage_score
 from judge.offline.coverage_rules import coverage_evidence
-from judge.offline.relevance_rules import judge_claims
+from judge.offline.relevance_rules import THRESHOLD, judge_claims
 from judge.text.index import normalise
 from judge.text.tags import page_number
 from judge.text.words import words
@@ -152,16 +152,23 @@ def _support(events: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]])
             f"offline judge; {sum(one.complete for one in claims)} complete of {len(claims)}; {not_found} labels without "
             "a like claim left out; baseline: word overlap with the cited pages"
         )
-        baseline = _area(_by_label((one.complete, one.overlap) for one in claims))
-        for kind, values in (
-            ("strength", [(one.complete, one.strength) for one in claims]),
-            ("yes or no", [(one.complete, float(one.supported)) for one in claims]),
+        for kind, values, overlap in (
+            (
+                "strength",
+                [(one.complete, one.strength) for one in claims],
+                [(one.complete, one.overlap) for one in claims],
+            ),
+            (
+                "yes or no",
+                [(one.complete, float(one.supported)) for one in claims],
+                [(one.complete, float(one.overlap >= THRESHOLD)) for one in claims],
+            ),
         ):
             yield Line(
                 f"agreement: claim support ({kind}, {name}) with experts' labels, ExpertQA",
                 _area(_by_label(values)),
                 "AUC",
-                baseline=baseline,
+                baseline=_area(_by_label(overlap)),
                 note=counted,
             )
 

@@ -106,8 +106,7 @@ def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
     whole = built_in_messages("relevance.evidence", sections)
 
     def verdict(messages: Sequence[ChatMessage]) -> Outcome:
-        contents = [message.content for message in messages if message.role == "user"]
-        said = judge_messages(contents, schema_name=RELEVANCE_SCHEMA.name)
+        said = judge_messages(messages, schema=RELEVANCE_SCHEMA)
         return metric.interpret(task, said.text or "")
 
     return Measured(

@@ -28,14 +28,10 @@ class OfflineChat:
         """Answer by rules.
 
         Raises:
-            EventError: The prompt is not one of the project's own.
+            EventError: The prompt shows no answer.
         """
         began = time.monotonic()
-        schema = request.response_schema
-        contents = [message.content for message in request.messages if message.role == "user"]
-        said = await asyncio.to_thread(
-            judge_messages, contents, schema_name=None if schema is None else schema.name
-        )
+        said = await asyncio.to_thread(judge_messages, request.messages, schema=request.response_schema)
         if said.text is None:
             raise EventError("content_refused", said.refusal or "no answer")
         return ChatReply(said.text, OFFLINE_MODEL, Usage(), time.monotonic() - began)

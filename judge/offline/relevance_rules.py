@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from judge.metrics.scoring import relevance_cap
-from judge.offline.lexical import Match, Searched, Statement, tokens
+from judge.offline.matching import Match, Searched, Statement
+from judge.text.overlap import Vocabulary
 from judge.text.tags import Claim, tagged_claims, untagged_segments
 from judge.text.words import content_words
 
+THRESHOLD = 0.6
+"""Share of a claim's words that a passage of its page must have."""
+TOGETHER = 6
+"""Neighbouring sentences of a page that may support a claim together."""
 MAX_CLAIMS = 300
 """Claims that are listed; what an answer claims beyond them counts as left out."""
 
@@ -38,20 +43,20 @@ class JudgedClaim:
     @property
     def supported(self) -> bool:
         """Whether a cited page says it."""
-        return self.match is not None and self.match.holds
+        return self.match is not None and self.match.holds(THRESHOLD)
 
     @property
     def strength(self) -> float:
-        """How much of it its pages say, 0..1; for comparing judges, the verdict rests on `supported`."""
-        return 0.0 if self.match is None else self.match.strength
+        """The share of its words that its pages have, 0..1; for comparing judges, the verdict rests on `supported`."""
+        return 0.0 if self.match is None else self.match.share
 
 
 def judge_claims(*, question: str, answer: str, pages: Mapping[int, str]) -> list[JudgedClaim]:
     """Hold each claim of an answer against the pages that it cites.
 
-    A claim is supported where up to three sentences of one cited page have most of its words (by their stems), all its numbers, and
-    as much negation. It is relevant where it shares a word with the question or with a claim that does, or goes on
-    from a relevant one with a pronoun.
+    A claim is supported where six neighbouring sentences of one cited page have most of its words, all its numbers, and as
+    much negation. It is relevant where it shares a word with the question or with a claim that does, or goes on from a
+    relevant one with a pronoun.
 
     Args:
         question: The question.
@@ -61,21 +66,18 @@ def judge_claims(*, question: str, answer: str, pages: Mapping[int, str]) -> lis
     Returns:
         The claims in the answer's order; none where the answer claims nothing.
     """
-    searched = {page: Searched(text, max_sentences=3) for page, text in pages.items()}
-    claims = sorted((*tagged_claims(answer), *_untagged(answer)), key=lambda claim: claim.start)[:MAX_CLAIMS]
-    said = [tokens(claim.text) for claim in claims]
-    stems = [{token.stem for token in one if token.is_content} for one in said]
-    asked = {token.stem for token in tokens(question) if token.is_content}
-    about = asked.union(*(own for own in stems if own & asked))
+    searched = {page: Searched(text, together=TOGETHER) for page, text in pages.items()}
+    untagged = (segment for segment in untagged_segments(answer) if is_claim(segment.text))
+    claims = sorted((*tagged_claims(answer), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
+    said = [{word.text for word in content_words(claim.text)} for claim in claims]
+    asked = Vocabulary(word.text for word in content_words(question))
+    about = Vocabulary(word for own in said if any(one in asked for one in own) for word in own)
     found: list[JudgedClaim] = []
     relevant = False
-    for claim, own, spoken in zip(claims, stems, said, strict=True):
-        page, match = None, None
-        if spoken:
-            page, match = _best(Statement(spoken), claim, searched)
+    for claim, own in zip(claims, said, strict=True):
         goes_on = relevant and _GOES_ON.match(claim.text) is not None
-        relevant = not asked or goes_on or bool(own & about)
-        found.append(JudgedClaim(claim, page, match, relevant=relevant))
+        relevant = goes_on or not content_words(question) or any(one in asked or one in about for one in own)
+        found.append(JudgedClaim(claim, *_best(claim, searched), relevant=relevant))
     return found
 
 
@@ -105,62 +107,42 @@ def relevance_evidence(
     }
 
 
-def _untagged(answer: str) -> list[Claim]:
-    """Lines without a tag that seem to claim something: no heading, introduction, question, refusal or courtesy."""
-    return [
-        segment
-        for segment in untagged_segments(answer)
-        if not segment.text.startswith("#")
-        and segment.text.rstrip("*_ ")[-1:] not in {":", "?"}
-        and not _NO_CLAIM.match(segment.text)
-        and len(content_words(segment.text)) >= _MIN_CLAIM_WORDS
-    ]
+def is_claim(text: str) -> bool:
+    """Whether a text seems to claim something: it is no heading, introduction, question, refusal or courtesy."""
+    return (
+        not text.startswith("#")
+        and text.rstrip("*_ ")[-1:] not in {":", "?"}
+        and not _NO_CLAIM.match(text)
+        and len(content_words(text)) >= _MIN_CLAIM_WORDS
+    )
 
 
-def _best(
-    statement: Statement, claim: Claim, searched: Mapping[int, Searched]
-) -> tuple[int | None, Match | None]:
-    best: tuple[int | None, Match | None] = (None, None)
-    for page in claim.pages:
-        match = searched[page].best(statement) if page in searched else None
-        if match is None:
-            continue
-        if best[1] is None or (match.holds, match.strength) > (best[1].holds, best[1].strength):
-            best = page, match
-    return best
+def _best(claim: Claim, searched: Mapping[int, Searched]) -> tuple[int | None, Match | None]:
+    statement = Statement(claim.text)
+    matches = ((page, searched[page].best(statement)) for page in claim.pages if page in searched)
+    found = [(page, match) for page, match in matches if match is not None]
+    return max(found, key=lambda one: (one[1].holds(THRESHOLD), one[1].share), default=(None, None))
 
 
 def _listed(one: JudgedClaim, pages: Mapping[int, str]) -> dict[str, Any]:
     match = one.match
-    if one.supported and match is not None and one.page is not None:
-        page_span: str | None = pages[one.page][match.start : match.end]
-        justification = f"Page-{one.page} has {match.share:.0%} of its words, weighted, and all its numbers."
+    if match is not None:
+        justification = f"Page-{one.page} has {match.reason}."
+    elif not one.claim.pages:
+        justification = "It cites no page."
+    elif any(page in pages for page in one.claim.pages):
+        justification = "The pages that it cites have none of its words."
     else:
-        page_span = None
-        justification = _why_not(one, pages)
+        justification = "The pages that it cites are missing."
+    supported = one.page is not None and match is not None and one.supported
     return {
         "claim_span": one.claim.text,
         "pages": list(one.claim.pages),
-        "page": one.page if one.supported else None,
-        "page_span": page_span,
+        "page": one.page if supported else None,
+        "page_span": pages[one.page][match.start : match.end]
+        if supported and match and one.page is not None
+        else None,
         "justification": justification,
-        "supported": one.supported,
+        "supported": supported,
         "relevant": one.relevant,
     }
-
-
-def _why_not(one: JudgedClaim, pages: Mapping[int, str]) -> str:
-    if not one.claim.pages:
-        return "It cites no page."
-    if not any(page in pages for page in one.claim.pages):
-        return "The pages that it cites are missing."
-    match = one.match
-    if match is None:
-        return "The pages that it cites have none of its words."
-    if not match.numbers_agree:
-        reason = "a number is missing"
-    elif not match.negation_agrees:
-        reason = "one of the two is negated"
-    else:
-        reason = "too few"
-    return f"Page-{one.page} has {match.share:.0%} of its words, weighted; {reason}."

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_ROLES = frozenset({"system", "developer", "user", "assistant"})
+from judge.chat import ChatMessage, ResponseSchema, Role
+
+_ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
 _FORMATS = frozenset({"text", "json_object", "json_schema"})
 
 
@@ -27,9 +34,8 @@ class BadRequestError(Exception):
 class Asked:
     """A checked request."""
 
-    contents: tuple[str, ...]
-    """The user's turns."""
-    schema_name: str | None
+    messages: tuple[ChatMessage, ...]
+    schema: ResponseSchema | None
     """None where the reply's form is left open."""
     input_chars: int
 
@@ -55,18 +61,19 @@ def read_request(body: Any) -> Asked:
         raise BadRequestError("messages must be a list of at least one message", "messages")
     turns = [_turn(number, message) for number, message in enumerate(messages)]
     return Asked(
-        contents=tuple(content for role, content in turns if role == "user"),
-        schema_name=_schema_name(body.get("response_format")),
-        input_chars=sum(len(content) for _, content in turns),
+        messages=tuple(turns),
+        schema=_schema(body.get("response_format")),
+        input_chars=sum(len(turn.content) for turn in turns),
     )
 
 
-def _turn(number: int, message: Any) -> tuple[str, str]:
+def _turn(number: int, message: Any) -> ChatMessage:
     where = f"messages[{number}]"
     if not isinstance(message, Mapping):
         raise BadRequestError(f"{where} must be an object", where)
     role = message.get("role")
-    if not isinstance(role, str) or role not in _ROLES:
+    known = _ROLES.get(role) if isinstance(role, str) else None
+    if known is None:
         raise BadRequestError(f"{where}.role must be one of {', '.join(sorted(_ROLES))}", f"{where}.role")
     content = message.get("content")
     if isinstance(content, list) and all(
@@ -76,10 +83,10 @@ def _turn(number: int, message: Any) -> tuple[str, str]:
         content = "".join(part["text"] for part in content)
     if not isinstance(content, str):
         raise BadRequestError(f"{where}.content must be a text", f"{where}.content")
-    return role, content
+    return ChatMessage(known, content)
 
 
-def _schema_name(response_format: Any) -> str | None:
+def _schema(response_format: Any) -> ResponseSchema | None:
     if response_format is None:
         return None
     kind = response_format.get("type") if isinstance(response_format, Mapping) else None
@@ -93,4 +100,5 @@ def _schema_name(response_format: Any) -> str | None:
     name = named.get("name") if isinstance(named, Mapping) else None
     if not isinstance(name, str) or not name:
         raise BadRequestError("response_format.json_schema needs a name and a schema", "response_format")
-    return name
+    schema = named.get("schema")
+    return ResponseSchema(name, schema if isinstance(schema, Mapping) else {})

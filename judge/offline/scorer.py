@@ -1,4 +1,4 @@
-"""The offline judge: rules that read the project's own prompts and answer as a judge would. Pure and deterministic.
+"""The offline judge: rules that read prompts and answer as a judge would. Pure and deterministic.
 
 It compares words and understands nothing. What it says is meant for trying the whole path without a model, and its name is
 on every result.
@@ -9,17 +9,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
+from judge.chat import ChatMessage, ResponseSchema
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
-from judge.metrics.scoring import coverage_score
+from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE, coverage_score, half_up
 from judge.offline.coverage_rules import coverage_evidence
+from judge.offline.prompts import Shown, fill, read_range, read_shown
 from judge.offline.relevance_rules import relevance_evidence
-from judge.text.tags import page_key, page_number
+from judge.text.index import is_blank
+from judge.text.overlap import Vocabulary
+from judge.text.tags import cited_pages, page_key, page_number, tagged_claims, without_tags
+from judge.text.words import content_words, word_texts
+from judge.verdict.repair import REPAIR_BEGINNING
 
-REFUSAL = "offline judge knows coverage and relevance only"
-"""Said to a prompt that is not one of the project's own: a number for it would be invented."""
+REFUSAL = "offline judge finds no answer in this prompt"
+"""Said to a prompt that shows nothing to judge: a number for it would be invented."""
+NO_MODEL = "Compared by rules, not by a language model."
 
 MetricName = Literal["coverage", "relevance"]
 
@@ -32,43 +40,52 @@ class Said:
     refusal: str | None = None
 
 
-def judge_messages(contents: Sequence[str], *, schema_name: str | None) -> Said:
+def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | None = None) -> Said:
     """Answer a conversation.
 
     Args:
-        contents: The texts of the user's turns; the last that holds a fenced event is judged.
-        schema_name: The response schema's name; None asks for the published verdict.
+        messages: Its turns. Of the user's, the last that holds a fenced event is judged; where none does, the prompt is a
+            pack's, and the texts that it shows are found by their labels.
+        schema: The response schema; None asks for the published verdict.
 
     Returns:
         JSON in the form asked for, or a refusal.
     """
+    contents = [message.content for message in messages if message.role == "user"]
     sections = _sections(contents)
+    if sections is None:
+        said = _packs_verdict(messages, contents, schema)
+    else:
+        said = _built_in(sections, None if schema is None else schema.name)
+    return Said(None, REFUSAL) if said is None else Said(json.dumps(said, ensure_ascii=False))
+
+
+def _sections(contents: Sequence[str]) -> dict[str, str] | None:
+    """The last fenced event; None where there is none, and nothing where it has no end."""
+    for content in reversed(contents):
+        try:
+            sections = parse_fenced(content)
+        except ValueError:
+            return {}
+        if sections:
+            return sections
+    return None
+
+
+def _built_in(sections: Mapping[str, str], schema_name: str | None) -> dict[str, Any] | None:
     metric = _metric(sections, schema_name)
-    if metric is None:
-        return Said(None, REFUSAL)
     if metric == "coverage":
         evidence = coverage_evidence(reference=sections["reference"], answer=sections["answer"])
-        said = evidence if schema_name else _coverage_verdict(evidence)
-    else:
+        return evidence if schema_name else _coverage_verdict(evidence)
+    if metric == "relevance":
         evidence = relevance_evidence(
             question=sections["question"],
             answer=sections["answer"],
             pages=_pages(sections),
             missing="missing_pages" in sections,
         )
-        said = evidence if schema_name else _relevance_verdict(evidence)
-    return Said(json.dumps(said, ensure_ascii=False))
-
-
-def _sections(contents: Sequence[str]) -> dict[str, str]:
-    for content in reversed(contents):
-        try:
-            sections = parse_fenced(content)
-        except ValueError:
-            continue
-        if sections:
-            return sections
-    return {}
+        return evidence if schema_name else _relevance_verdict(evidence)
+    return None
 
 
 def _metric(sections: Mapping[str, str], schema_name: str | None) -> MetricName | None:
@@ -94,6 +111,65 @@ def _page(name: str) -> int | None:
 def _pages(sections: Mapping[str, str]) -> dict[int, str]:
     numbered = ((_page(name), text) for name, text in sections.items())
     return {number: text for number, text in numbered if number is not None}
+
+
+def _packs_verdict(
+    messages: Sequence[ChatMessage], contents: Sequence[str], schema: ResponseSchema | None
+) -> dict[str, Any] | None:
+    """A verdict in the form that a pack's prompt asks for, of the kind that its texts allow."""
+    events = [content for content in contents if not content.startswith(REPAIR_BEGINNING)]
+    shown = read_shown(events[-1]) if events else Shown("")
+    if is_blank(shown.answer):
+        return None
+    texts = [message.content for message in messages if message.role != "assistant"]
+    form = None if schema is None else schema.schema
+    bounds = read_range(texts, form)
+    if shown.reference and bounds == COVERAGE_RANGE and any("rationale" in text for text in texts):
+        verdict = _coverage_verdict(coverage_evidence(reference=shown.reference, answer=shown.answer))
+    elif shown.pages and bounds == RELEVANCE_RANGE and tagged_claims(shown.answer):
+        numbered = {page_number(name): text for name, text in shown.pages.items()}
+        pages = {number: text for number, text in numbered.items() if number is not None}
+        missing = any(page not in pages for page in cited_pages(shown.answer))
+        verdict = _relevance_verdict(
+            relevance_evidence(question=shown.question, answer=shown.answer, pages=pages, missing=missing)
+        )
+    else:
+        verdict = _by_share(shown, *bounds)
+    if form is None:
+        return verdict
+    filled = fill(form, score=verdict["score"], reason=str(verdict.get("justification", NO_MODEL)))
+    return {**filled, **{name: value for name, value in verdict.items() if name in filled}}
+
+
+def _by_share(shown: Shown, low: int, high: int) -> dict[str, Any]:
+    """A score from the share of words that the answer has of the reference, or else that the pages or question have of it."""
+    said = Vocabulary(word_texts(without_tags(shown.answer)))
+    claimed = [word.text for word in content_words(without_tags(shown.answer))]
+    if shown.reference:
+        wanted, known, told = (
+            [word.text for word in content_words(shown.reference)],
+            said,
+            "the answer has {} of the reference's words",
+        )
+    elif shown.pages:
+        known = Vocabulary(word for text in shown.pages.values() for word in word_texts(text))
+        wanted, told = claimed, "the context has {} of the answer's words"
+    elif shown.question:
+        wanted, known, told = (
+            [word.text for word in content_words(shown.question)],
+            said,
+            "the answer has {} of the question's words",
+        )
+    else:
+        wanted, known, told = [], said, "nothing is shown to compare the answer with: the middle of the range"
+    different = set(wanted)
+    share = (
+        Fraction(sum(word in known for word in different), len(different)) if different else Fraction(1, 2)
+    )
+    return {
+        "score": low + half_up(share * (high - low)),
+        "justification": f"{told.format(f'{float(share):.0%}')}. {NO_MODEL}".capitalize(),
+    }
 
 
 def _coverage_verdict(evidence: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,9 +107,9 @@ class OfflineJudge:
             await asyncio.sleep(self._latency_seconds)
         if asked.input_chars >= _THREAD_FROM_CHARS:
             # Seconds of work at worst, in which others want answers, too.
-            said = await asyncio.to_thread(judge_messages, asked.contents, schema_name=asked.schema_name)
+            said = await asyncio.to_thread(judge_messages, asked.messages, schema=asked.schema)
         else:
-            said = judge_messages(asked.contents, schema_name=asked.schema_name)
+            said = judge_messages(asked.messages, schema=asked.schema)
         return _json(_completion(asked, said, raw))
 
     async def _models(self, request: web.Request) -> web.Response:

@@ -21,9 +21,11 @@ MAX_PROBLEM_CHARS: Final = 900
 
 _LEFT_OUT = "\n[... left out ...]\n"
 _NOTHING = "(an empty reply)"
+REPAIR_BEGINNING: Final = "Your reply cannot be used as it is."
+"""How a repair turn begins."""
 _ASK = (
-    "Your reply cannot be used as it is. What is wrong with it:\n\n{problem}\n\n"
-    "Judge the same data once more by the same instructions and give the whole reply anew, with this mended, and with "
+    f"{REPAIR_BEGINNING} What is wrong with it:\n\n{{problem}}\n\n"
+    "Judge the same data once more by the same instructions and give the whole reply again, with this repaired, and with "
     "nothing around it."
 )
 

@@ -15,7 +15,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from judge.offline.server import OfflineJudge
 from judge.verdict.evaluator import Judge
-from schemas import Failed, Scored, Unscored
+from schemas import Scored, Unscored
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
 
@@ -117,8 +117,8 @@ async def test_a_refusal_has_no_score_offline(chat: OpenAIChat) -> None:
     assert result.reason == "no_claims"
 
 
-async def test_a_metric_of_ones_own_is_refused_offline_and_judged_elsewhere(chat: OpenAIChat) -> None:
-    """No number is invented for a prompt that the rules do not know."""
+async def test_a_metric_of_ones_own_is_tried_offline_and_judged_elsewhere(chat: OpenAIChat) -> None:
+    """The rules know no tone: they give the middle of the range, and say that they are rules."""
     pack = parse_pack(
         b"---\nscore_range: [1, 5]\n---\n# System\nRate tone.\n# User\n{{ item.output_text }}",
         dialect="markdown",
@@ -126,9 +126,9 @@ async def test_a_metric_of_ones_own_is_refused_offline_and_judged_elsewhere(chat
     )
     metric = build_metric("tone", pack=pack)
     offline = await Judge(metric, chat).judge(task_for(metric, answer="Fine."))
-    assert isinstance(offline, Failed)
-    assert offline.error_type == "content_refused"
-    assert "coverage and relevance only" in offline.detail
+    assert isinstance(offline, Scored)
+    assert offline.score == 3
+    assert "rules, not by a language model" in str(offline.verdict["justification"])
     async with fake_openai(Answer(completion('Polite. {"score": 4, "why": "polite"}'))) as fake:
         other = OpenAIChat(endpoint="primary", model="m-1", base_url=fake.url)
         result = await Judge(metric, other).judge(task_for(metric, answer="Fine."))

@@ -17,7 +17,7 @@ from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError
 from judge.library import Judge
 from judge.metrics.coverage.metric import Coverage
-from schemas import Failed, QAEvent, Scored, Unscored
+from schemas import QAEvent, Scored, Unscored
 from tests.places import ROOT
 
 EVENT: dict[str, Any] = {
@@ -86,7 +86,7 @@ async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
         assert isinstance(await offline.score(EVENT, "coverage"), Scored)
         assert isinstance(await offline.score(QAEvent.model_validate(EVENT), Coverage()), Scored)
         assert isinstance(await offline.score(EVENT, "relevance"), Unscored)  # it has no pages
-        assert isinstance(await offline.score(EVENT, pack), Failed)  # the rules know no tone
+        assert isinstance(await offline.score(EVENT, pack), Scored)
         with pytest.raises(JudgeConfigurationError, match="needs a prompt_pack"):
             await offline.score(EVENT, "tone")
 

@@ -29,9 +29,7 @@ each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metr
 
 def _offline_chat() -> ScriptedChat:
     def say(request: ChatRequest) -> str:
-        schema = request.response_schema
-        contents = [message.content for message in request.messages if message.role == "user"]
-        said = judge_messages(contents, schema_name=None if schema is None else schema.name)
+        said = judge_messages(request.messages, schema=request.response_schema)
         assert said.text is not None
         return said.text
 
@@ -136,6 +134,6 @@ def test_the_event_of_the_corpus_is_a_fair_one() -> None:
     task: JudgeTask = attack_task(metric, EVENT["reference"])
     request = metric.prepare(task)
     assert isinstance(request, ChatRequest)
-    said = judge_messages([request.messages[1].content], schema_name="coverage_evidence")
+    said = judge_messages(request.messages, schema=request.response_schema)
     outcome = metric.interpret(task, said.text or "")
     assert getattr(outcome, "score", 0) == 5

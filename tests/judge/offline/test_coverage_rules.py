@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
 from judge.metrics.response_schemas import COVERAGE_SCHEMA
-from judge.offline.coverage_rules import MAX_TERMS, MAX_UNITS, coverage_evidence
+from judge.offline.coverage_rules import MAX_TERMS, coverage_evidence
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
 PIECES = st.sampled_from(
@@ -39,17 +39,14 @@ def matched(items: list[dict[str, Any]]) -> list[str]:
 
 
 def test_the_eiffel_tower() -> None:
-    """Both facts are found in one sentence; names are the terms."""
+    """Both facts are found in one sentence; words that say something are the terms."""
     evidence = coverage_evidence(
         reference=REFERENCE, answer="The Eiffel Tower, built in 1889, is located in Paris, France."
     )
     assert matched(evidence["facts"]) == ["The Eiffel Tower is in Paris.", "It was completed in 1889."]
     assert evidence["conclusions"] == []
-    assert (
-        matched(evidence["terms"])
-        == ["Eiffel Tower", "Paris"]
-        == [item["item"] for item in evidence["terms"]]
-    )
+    assert [item["item"] for item in evidence["terms"]] == ["completed", "Eiffel", "Tower", "Paris"]
+    assert matched(evidence["terms"]) == ["Eiffel", "Tower", "Paris"]
     assert evidence["organization"]["similar"]
 
 
@@ -92,28 +89,31 @@ def test_organization_is_the_order_of_what_was_matched(answer: str, similar: boo
     assert evidence["organization"]["similar"] is similar
 
 
-def test_terms_are_names_and_long_words_in_whatever_form() -> None:
-    """No verbs, no numbers, no first words; few."""
-    reference = "Treatment was completed with Wilhelm Conrad Röntgen in 1901. Wonderfully radiographs helped."
-    evidence = coverage_evidence(reference=reference, answer="A radiograph helped W. Röntgen.")
+def test_terms_are_the_longest_words_in_whatever_form() -> None:
+    """No numbers, no stop words; few."""
+    evidence = coverage_evidence(
+        reference="Wilhelm Conrad Röntgen made radiographs in 1901.", answer="A radiograph helped W. Röntgen."
+    )
     assert [item["item"] for item in evidence["terms"]] == [
-        "Wilhelm Conrad Röntgen",
         "radiographs",
-        "Treatment",
+        "Wilhelm",
+        "Röntgen",
+        "Conrad",
+        "made",
     ]
-    assert matched(evidence["terms"]) == ["radiographs"]
+    spans = [item["answer_span"] for item in evidence["terms"]]
+    assert spans == ["radiograph", None, "Röntgen", None, None]
     many = " ".join(f"about Name{letter}{other}" for letter in "abcde" for other in "abcde")
     assert len(coverage_evidence(reference=many, answer="x")["terms"]) == MAX_TERMS
 
 
-def test_a_long_reference_is_listed_in_bounded_pieces() -> None:
-    """Neighbours are put together, and matched only if all are."""
-    reference = " ".join(f"Widget {number} weighs {number + 5000} grams." for number in range(1000))
-    evidence = coverage_evidence(reference=reference, answer=reference)
-    assert len(evidence["facts"]) == 250 <= MAX_UNITS  # 1000 sentences, 4 together
-    assert len(matched(evidence["facts"])) == 250
-    short_of_one = reference.replace("weighs 5001 grams", "weighs 1 gram")
-    assert len(matched(coverage_evidence(reference=reference, answer=short_of_one)["facts"])) == 249
+@pytest.mark.parametrize(
+    ("answer", "facts"), [("It is MFSK.", ["MFSK"]), ("Olivia or MFSK", ["Olivia", "MFSK"]), ("AM", [])]
+)
+def test_alternatives_are_facts_of_their_own(answer: str, facts: list[str]) -> None:
+    """A golden answer may name several; a stroke within a unit parts nothing."""
+    assert matched(coverage_evidence(reference="Olivia/MFSK", answer=answer)["facts"]) == facts
+    assert len(coverage_evidence(reference="It runs at 90 km/h and/or less.", answer="x")["facts"]) == 1
 
 
 @given(

@@ -12,6 +12,7 @@ from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
 from judge.metrics.prompting import fence
 from judge.metrics.response_schemas import COVERAGE_SCHEMA
+from judge.offline.scorer import REFUSAL
 from judge.offline.server import OfflineJudge
 
 USER = {
@@ -63,10 +64,10 @@ async def test_the_openai_sdk_reads_it(server: OfflineJudge) -> None:
     """Completions, models, and errors, through the typed layer too."""
     async with AsyncOpenAI(api_key="none", base_url=server.base_url, max_retries=0) as client:
         reply = await client.chat.completions.create(
-            model="x", messages=[{"role": "user", "content": "Rate me."}]
+            model="x", messages=[{"role": "user", "content": "Question: rate me?"}]
         )
         assert reply.choices[0].message.content is None
-        assert reply.choices[0].message.refusal == "offline judge knows coverage and relevance only"
+        assert reply.choices[0].message.refusal == REFUSAL
         assert [model.id async for model in client.models.list()] == [OFFLINE_MODEL]
         with pytest.raises(BadRequestError, match="n must be 1"):
             await client.chat.completions.create(model="x", n=2, messages=[{"role": "user", "content": "a"}])

@@ -1,0 +1,153 @@
+"""Reading prompts that are not the project's own: which texts a prompt pack shows, and what reply it wants.
+
+A filled-in prompt is only text. What a pack shows is told by the lines that name it ("Question:", "## Answer",
+"**Context**"), by the JSON object of pages, and by the response schema or the words of the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from judge.text.tags import page_number
+
+TextName = Literal["question", "answer", "reference", "context"]
+
+_NAMES: Mapping[TextName, str] = {
+    "question": r"questions?|input|query|user(?:'s)? (?:question|query|input|message)|prompt|instruction",
+    "answer": r"(?:model(?:'s)? |candidate |system |ai |assistant(?:'s)? )?(?:answer|response|output|reply|completion)"
+    r"(?: (?:to (?:judge|evaluate|rate|grade)|under (?:test|judgement|evaluation)))?|output_text|assistant",
+    "reference": r"(?:(?:reference|expected|ideal|gold|golden|correct|known good|ground[- ]truth)(?: (?:answer|response|output))?)",
+    "context": r"(?:page |retrieved |source )?(?:context|pages|documents|passages|sources)",
+}
+_LABEL = re.compile(
+    r"^[ \t]*(?:[#>*_<\[]+[ \t]*)?(?:(?:the|given)[ \t]+)?(?:"
+    + "|".join(f"(?P<{name}>{words})" for name, words in _NAMES.items())
+    + r")(?:[ \t]*\([^()\n]{0,40}\))?[ \t]*(?:[*_>\]]+[ \t]*)?(?P<colon>:)?[ \t]*(?:[*_]+)?(?P<rest>[^\n]*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MARKED = re.compile(r"[ \t]*[#*_<\[]")
+_INTEGERS = r"(-?\d{1,4})\s*(?:\([^()\n]{0,60}\)\s*)?(?:to|and|\.\.|-|\u2013|\u2014|through)\s*(-?\d{1,4})\b"
+_RANGES = (
+    re.compile(rf"whole number from {_INTEGERS}"),
+    re.compile(
+        rf"(?:from|between|scale(?: of)?|range(?: of)?|score\W{{0,4}}|integer|rat(?:e|ing)\W{{0,4}})\s*\W?{_INTEGERS}",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"[(<\[]\s*{_INTEGERS}"),
+)
+_DEFAULT_RANGE = (1, 5)
+_CONTEXT = re.compile(rf"\b(?:{_NAMES['context']})\W*\Z", re.IGNORECASE)
+MAX_OBJECTS = 20
+"""Openings of JSON objects that are looked at for the pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a prompt shows to be judged."""
+
+    answer: str
+    question: str = ""
+    reference: str = ""
+    pages: Mapping[str, str] | None = None
+    """The texts of the context by page; None where there is none."""
+
+
+def read_shown(message: str) -> Shown:
+    """Find the texts that a filled-in template shows.
+
+    Args:
+        message: The user's turn. Without a line that names the answer, all of it is taken for the answer.
+    """
+    texts: dict[str, str] = {}
+    pages, rest = _pages(message)
+    labels = [match for match in _LABEL.finditer(rest) if match["colon"] or _MARKED.match(match[0])]
+    for place, label in enumerate(labels):
+        end = labels[place + 1].start() if place + 1 < len(labels) else len(rest)
+        name = next(name for name in _NAMES if label[name] is not None)
+        texts.setdefault(name, rest[label.start("rest") : end].strip())
+    context = texts.get("context", "")
+    return Shown(
+        answer=texts.get("answer", "" if texts else rest.strip()),
+        question=texts.get("question", ""),
+        reference=texts.get("reference", ""),
+        pages=pages or ({"Page-1": context} if context else None),
+    )
+
+
+def read_range(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[int, int]:
+    """Find the lowest and highest score that a prompt asks for.
+
+    Args:
+        texts: The texts of all turns; what a later one says counts, for it may be a turn that repairs.
+        schema: The response schema, whose bounds count first.
+    """
+    score = (schema or {}).get("properties", {}).get("score", {})
+    bounds = score if isinstance(score, Mapping) else {}
+    if (
+        isinstance(bounds.get("enum"), list)
+        and all(type(one) is int for one in bounds["enum"])
+        and bounds["enum"]
+    ):
+        return min(bounds["enum"]), max(bounds["enum"])
+    if type(bounds.get("minimum")) is int and type(bounds.get("maximum")) is int:
+        return bounds["minimum"], bounds["maximum"]
+    for pattern in _RANGES:
+        for text in reversed(texts):
+            for match in pattern.finditer(text):
+                low, high = int(match[1]), int(match[2])
+                if low < high:
+                    return low, high
+    return _DEFAULT_RANGE
+
+
+def fill(schema: Mapping[str, Any], *, score: int, reason: str) -> Any:
+    """The simplest value that a JSON Schema takes, with the score and the reason where it has room for them.
+
+    Args:
+        schema: The schema, or a part of it; what it does not say is left open.
+        score: Goes to the property `score`.
+        reason: Goes to every text.
+    """
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if schema.get("anyOf"):
+        return fill(schema["anyOf"][0], score=score, reason=reason)
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        return {
+            name: score if name == "score" else fill(part, score=score, reason=reason)
+            for name, part in schema.get("properties", {}).items()
+        }
+    if kind == "array":
+        return [fill(schema.get("items", {}), score=score, reason=reason)] * int(schema.get("minItems", 0))
+    simple: Mapping[str, Any] = {
+        "integer": schema.get("minimum", 0),
+        "number": schema.get("minimum", 0),
+        "boolean": False,
+        "null": None,
+    }
+    return simple.get(kind, reason[: schema.get("maxLength", 1000)])
+
+
+def _pages(message: str) -> tuple[dict[str, str], str]:
+    """The JSON object of pages that a context is put in as, and the message without it."""
+    decoder = json.JSONDecoder()
+    for match in islice(re.finditer(r'\{\s*"', message), MAX_OBJECTS):
+        try:
+            found, end = decoder.raw_decode(message, match.start())
+        except (ValueError, RecursionError):
+            continue
+        is_texts = isinstance(found, dict) and found and all(isinstance(text, str) for text in found.values())
+        before = message[max(0, match.start() - 60) : match.start()]
+        if is_texts and (any(page_number(name) is not None for name in found) or _CONTEXT.search(before)):
+            return found, message[: match.start()] + message[end:]
+    return {}, message
