@@ -21,6 +21,7 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "model": "the judge's model that was asked for (on results and scores `model` is the event label, where the settings name it)",
     "kind": "of tokens: `input`, `cached` (a part of input), `output`; of a correction: what was corrected",
     "period": "of a budget: `hour` or `day`, of UTC",
+    "why": "`retention` removed what was to be read next; `shorter`: a log has become shorter",
     "topic": "Kafka topic",
     "partition": "Kafka partition",
     "fingerprint": "hash of everything that makes a number: prompts, response schema, scoring, model, parameters",

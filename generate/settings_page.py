@@ -29,6 +29,10 @@ topics:
   create_replication_factor: 3
   create_retention_hours: {events: 72}
 """,
+    "dead_letters": """\
+dead_letters:
+  limit: {consecutive: 1000, ratio: 0.5}
+""",
     "ingest": """\
 ingest:
   mapping:

@@ -53,6 +53,9 @@ class DeadLetter(Message):
     key: Bytes | None = Field(description="The original key, base64.")
     value: Bytes | None = Field(description="The original value, base64; cut when `truncated`.")
     value_bytes: int = Field(ge=0, description="Size of the original value.")
+    value_sha256: str | None = Field(
+        default=None, description="SHA-256 of the original value in hex, where `value` is cut or missing."
+    )
     truncated: bool = False
     headers: tuple[Header, ...] = ()
     event_id: str | None = Field(default=None, description="Where it could be read.")

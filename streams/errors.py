@@ -5,6 +5,8 @@ StreamsError
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
 ├── TooLargeError           one record is larger than the broker takes: it is cut or set aside
 ├── KafkaAccessError        the broker refuses us until somebody changes that: exit code 2
+├── FencedError             another worker has joined the group under our group_instance_id
+├── DeadLetterLimitError    more is set aside than dead_letters.limit allows
 ├── WrongProtocolError      a port speaks TLS where plain text was spoken, or the reverse
 ├── LoginWantedError        a listener asks for a login and none is configured
 ├── TokenError              there is no token to log in with
@@ -98,6 +100,14 @@ class KafkaAccessError(StreamsError):
     def __init__(self, explanation: Explanation) -> None:
         super().__init__(str(explanation))
         self.explanation = explanation
+
+
+class FencedError(StreamsError):
+    """Another worker has joined the group under our `group_instance_id`."""
+
+
+class DeadLetterLimitError(StreamsError):
+    """More is set aside than `dead_letters.limit` allows."""
 
 
 class WrongProtocolError(StreamsError):

@@ -322,6 +322,61 @@ _RESULTS: Final = (
             ),
         ),
     ),
+    Line(
+        8,
+        (
+            Panel(
+                title="Records without an outcome in the hour before",
+                description="*removed*: retention was faster than the workers. *skipped*: no form of the dead letter fits "
+                "(`dead_letters.when_refused: skip`). All of this should be 0.",
+                unit="short",
+                no_data="Nothing of the kind so far",
+                queries=(
+                    Query(
+                        expr=f"sum by (topic) (increase(judgestream_lost_records_total{{{WORKER}}}[1h]))",
+                        legend="removed from {{topic}}",
+                    ),
+                    Query(
+                        expr=f"sum by (reason) (increase(judgestream_dead_letters_skipped_total{{{WORKER}}}[1h]))",
+                        legend="skipped, {{reason}}",
+                    ),
+                ),
+                alerts=("JudgestreamRecordsLost", "JudgestreamRecordsSkipped"),
+                minimum=0,
+            ),
+            Panel(
+                title="Partitions that went on elsewhere in the hour before",
+                description="The next offset was out of range, as the partition's leader confirmed. *retention*: what lay "
+                "in between was removed. *shorter*: the log has become shorter, for the topic was made anew or a replica "
+                "that lagged became leader.",
+                unit="short",
+                no_data="Nothing of the kind so far",
+                queries=(
+                    Query(
+                        expr=f"sum by (topic, why) (increase(judgestream_offset_moves_total{{{WORKER}}}[1h]))",
+                        legend="{{topic}}, {{why}}",
+                    ),
+                ),
+                alerts=("JudgestreamLogShorter",),
+                minimum=0,
+            ),
+            Panel(
+                title="Tasks of metrics that were removed",
+                description="They wait on their topics and nobody judges them: put the metric back, or set them aside with "
+                "`judgestream topics drain --metric NAME`.",
+                unit="short",
+                no_data="No such tasks",
+                queries=(
+                    Query(
+                        expr=f"max by (metric) (judgestream_removed_metric_tasks{{{WORKER}}})",
+                        legend="{{metric}}",
+                    ),
+                ),
+                alerts=("JudgestreamRemovedMetricTasks",),
+                minimum=0,
+            ),
+        ),
+    ),
 )
 
 

@@ -32,15 +32,14 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
+def progress(file: Path) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error while it is a terminal.
 
     Args:
         file: Whose lines are counted for the bar's length, where that is possible.
-        each: Steps a line.
 
     Yields:
-        To be called once a step.
+        To be called once a line.
     """
     if not sys.stderr.isatty():
         yield lambda: None
@@ -50,8 +49,7 @@ def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        lines = _count_lines(file)
-        task = bar.add_task("", total=None if lines is None else lines * each)
+        task = bar.add_task("", total=_count_lines(file))
         yield lambda: bar.advance(task)
 
 

@@ -158,7 +158,12 @@ class _Demo:
         consumer = await _started(
             stack,
             AIOKafkaConsumer(
-                *topics, **servers, group_id=None, auto_offset_reset="earliest", fetch_max_wait_ms=100
+                *topics,
+                **servers,
+                group_id=None,
+                auto_offset_reset="earliest",
+                fetch_max_wait_ms=100,
+                isolation_level="read_committed",
             ),
         )
         observer = Observer(self._settings.topics, self._accounts, self._board, self._seconds)

@@ -17,7 +17,8 @@ from schemas import JudgeTask, QAEvent, Sampling, Source
 from streams.errors import DecodeError, TooLargeError
 from streams.intake.routing import Route, Routing, route
 from streams.intake.sampling import Before, SamplingPolicy, inclusion
-from streams.kafka.output import Incoming, Output, moment
+from streams.kafka.letters import Incoming, moment
+from streams.kafka.output import Output
 from streams.telemetry.instruments import Metrics
 
 Decode = Callable[[Incoming], QAEvent]
@@ -80,6 +81,7 @@ class Intake:
             decision = decision.lowered(self._rate_factor())
         if decision.skip_reason is not None:
             self._counts.count_event("skipped", decision.skip_reason)
+            self._output.passed(record.topic)
             return
         routing = route(event, decision, self._routes)
         if routing.unroutable:
@@ -88,6 +90,7 @@ class Intake:
             self._counts.count_event("unroutable")
         elif routing.not_sampled:
             self._counts.count_event("skipped", "not_sampled")
+            self._output.passed(record.topic)
         else:
             try:
                 tasks = await self._tasks(record, event, routing)

@@ -8,8 +8,10 @@ from typing import Final, Protocol
 from pydantic import ValidationError
 
 from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.errors import TooLargeError
 from streams.judging.spending import Spending
-from streams.kafka.output import Incoming, Output
+from streams.kafka.letters import Incoming
+from streams.kafka.output import Output
 
 MAX_PROBLEMS: Final = 3
 """Of an invalid task, this many problems are named."""
@@ -54,7 +56,10 @@ class JudgeAgent:
         async with self._spending.admitted() as settle:
             result = await self._judges[metric].judge(task)
             settle(result)
-        await self._output.result(result)
+        try:
+            await self._output.result(result)
+        except TooLargeError as error:
+            await self._output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Set a task aside that met an error nobody foresaw."""

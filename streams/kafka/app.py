@@ -11,7 +11,8 @@ import faust.streams
 from faust.tables.manager import TableManager
 from yarl import URL
 
-from streams.errors import KafkaAccessError, UnsupportedFaustError
+from judge.errors import JudgeError
+from streams.errors import StreamsError, UnsupportedFaustError
 from streams.kafka.access.access import Access
 from streams.kafka.access.connections import Admission
 from streams.kafka.access.errors import DENIED
@@ -74,14 +75,18 @@ class App(faust.App):
         """Do nothing: there are no tables, so there is nothing to keep in files."""
 
     async def crash(self, reason: BaseException) -> None:
-        """Stop everything; without a stack trace where the reason lies with the broker's permissions."""
-        if not isinstance(reason, (KafkaAccessError, *DENIED)):
-            await super().crash(reason)
-        elif not self._crashed.is_set():
+        """Stop everything. The reason is told once: with a stack trace where nobody foresaw it, else by who runs this."""
+        if self._crashed.is_set():
+            return
+        foreseen = (StreamsError, JudgeError, *DENIED)
+        if isinstance(reason, DENIED):
             self.log.error("the broker refuses what is needed: %r", reason)
-            # The parts are left alone, so that they can still be stopped in order.
-            self.crash_reason = reason
-            self._crashed.set()
+        elif not isinstance(reason, foreseen):
+            self.log.error("Crashed: %r", reason, exc_info=reason)
+        # The parts are left alone, so that they can still be stopped in order; Faust would have each of them crash, with a
+        # stack trace of its own.
+        self.crash_reason = reason
+        self._crashed.set()
 
     async def stop(self) -> None:
         """Stop, and wait for the consumer's thread: after a crash it ends later, and would report to a closed loop."""
@@ -135,7 +140,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         # A join waits for the slowest member, so the answer to it may take the whole rebalance.
         broker_request_timeout=max(session, kafka.rebalance_timeout_seconds) + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
-        consumer_auto_offset_reset="earliest",
+        # Where an offset is out of range, `transport.ranges` decides; a new group begins at the beginning by `rewind`.
+        consumer_auto_offset_reset="none",
         consumer_group_instance_id=kafka.group_instance_id,
         consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),
         producer_acks=-1,

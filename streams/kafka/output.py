@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from random import uniform
 from typing import Any, Final, Protocol
 
@@ -16,8 +17,18 @@ from faust.exceptions import ProducerSendError
 from pydantic import TypeAdapter
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
-from schemas import Alert, DeadLetter, DeadLetterReason, Failed, Header, JudgeTask, Scored, Unscored
-from streams.errors import TooLargeError
+from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored
+from streams.errors import DecodeReason, TooLargeError
+from streams.kafka.counted import CountedResults
+from streams.kafka.letter_limit import DeadLetterLimit
+from streams.kafka.letters import (
+    KEPT_KEY_BYTES,
+    MAX_DETAIL_CHARS,
+    SMALLEST_DETAIL_CHARS,
+    Incoming,
+    letter_forms,
+)
+from streams.settings import DeadLetterSettings
 from streams.telemetry.instruments import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -25,9 +36,8 @@ _log = structlog.stdlib.get_logger(__name__)
 FIRST_WAIT_SECONDS: Final = 0.2
 LONGEST_WAIT_SECONDS: Final = 15.0
 _TASK: Final = TypeAdapter(JudgeTask)  # writes bytes, where the model itself has text to be encoded once more
-CUT_VALUE_BYTES: Final = 256 * 1024
-"""What is kept of a dead letter's value when the whole does not fit."""
-MAX_DETAIL_CHARS: Final = 2_000
+TELL_AGAIN_SECONDS: Final = 60.0
+"""So long a dead letter that fits in no form waits before it is tried again."""
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -47,16 +57,28 @@ class Sender(Protocol):
         """Hand a record to the producer; what is returned ends when the broker has confirmed it."""
 
 
-class Incoming(Protocol):
-    """A record as it was read."""
+class Problem(Protocol):
+    """Why records cannot be read, as `streams.kafka.transport.unreadable.Unreadable` says it."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: float | None
-    key: bytes | None
-    value: bytes | None
-    headers: Any
+    @property
+    def reason(self) -> DecodeReason:
+        """The dead letter's."""
+
+    @property
+    def detail(self) -> str:
+        """For a person."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+
+    @property
+    def sha256(self) -> str:
+        """Of these bytes."""
+
+    @property
+    def records(self) -> int:
+        """How many records."""
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -93,6 +115,7 @@ class Output:
         metrics: Counts what was written.
         scores, dead_letters, alerts: Names of the topics.
         task_topic: Names the task topic of a metric.
+        policy: What becomes of dead letters that fit in no form, and how many there may be.
     """
 
     def __init__(
@@ -104,6 +127,7 @@ class Output:
         dead_letters: str,
         alerts: str,
         task_topic: Callable[[str], str],
+        policy: DeadLetterSettings | None = None,
     ) -> None:
         self._sender = sender
         self._metrics = metrics
@@ -111,6 +135,9 @@ class Output:
         self._dead_letters = dead_letters
         self._alerts = alerts
         self._task_topic = task_topic
+        self._policy = DeadLetterSettings() if policy is None else policy
+        self._limit = DeadLetterLimit(self._policy.limit)
+        self._counted = CountedResults()
         self._failing: dict[str, WriteTrouble] = {}
 
     @property
@@ -176,78 +203,109 @@ class Output:
             value=_TASK.dump_json(task),
             headers=[("result_id", task.result_id.encode())],
         )
+        self._limit.finished(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result; one that is too large goes without its evidence."""
+        """Publish a result; one that is too large goes without its evidence, then without all that can be missed.
+
+        Raises:
+            TooLargeError: Not even what remains fits.
+        """
         key = result.event_id.encode()
         headers = [
             ("result_id", result.result_id.encode()),
             ("metric", result.metric.encode()),
             ("status", result.status.encode()),
         ]
-        try:
-            await self.write(self._scores, key=key, value=result.model_dump_json().encode(), headers=headers)
-        except TooLargeError:
-            smaller = shrink(result)
-            await self.write(self._scores, key=key, value=smaller.model_dump_json().encode(), headers=headers)
-        self._metrics.observe_result(result)
+        problem: TooLargeError | None = None
+        for form in result_forms(result):
+            try:
+                await self.write(
+                    self._scores, key=key, value=form.model_dump_json().encode(), headers=headers
+                )
+            except TooLargeError as error:
+                problem = error
+                continue
+            if self._counted.add(result.result_id):
+                self._metrics.observe_result(result)
+            else:
+                self._metrics.count_repeated(result.metric)
+            self._limit.finished(self._task_topic(result.metric))
+            return
+        assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself
+        raise problem
 
     async def alert(self, alert: Alert) -> None:
         """Publish an alert."""
         await self.write(self._alerts, key=alert.metric.encode(), value=alert.model_dump_json().encode())
 
+    def passed(self, topic: str) -> None:
+        """Note that a record was read and nothing follows from it: for the limit of dead letters it is a good one."""
+        self._limit.finished(topic)
+
     async def dead_letter(
         self, record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None = None
     ) -> None:
-        """Set a record aside, whole if it fits, else with its value cut."""
-        letter = dead_letter(record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))
-        for smaller in (letter, cut(letter, CUT_VALUE_BYTES), cut(letter, 0)):
+        """Set a record aside, in the largest form that the topic takes.
+
+        Where it takes none, the record is skipped, counted and told, if the settings say so; else it waits here, and the
+        records behind it are done but not committed.
+
+        Raises:
+            DeadLetterLimitError: Too much is set aside; this record was not.
+        """
+        self._limit.set_aside(record.topic)
+        forms = partial(letter_forms, record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))
+        while not await self._written(forms(), record.key):
+            place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+            if self._policy.when_refused == "skip":
+                _log.error("record skipped, no form of its dead letter fits", **place, reason=reason)
+                self._metrics.count_skipped_letter(reason)
+                return
+            self._note_failure(
+                self._dead_letters,
+                TooLargeError(
+                    f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; raise "
+                    f"max.message.bytes of {self._dead_letters}, or set dead_letters.when_refused to skip"
+                ),
+            )
+            await asyncio.sleep(TELL_AGAIN_SECONDS)
+        self._metrics.count_dead_letter(reason)
+
+    async def _written(self, forms: Iterable[DeadLetter], key: bytes | None) -> bool:
+        """Write the first form that fits; False where none does."""
+        kept_key = None if key is not None and len(key) > KEPT_KEY_BYTES else key
+        for letter in forms:
             try:
-                await self.write(self._dead_letters, key=record.key, value=smaller.model_dump_json().encode())
-            except TooLargeError as error:
-                problem = error
+                await self.write(self._dead_letters, key=kept_key, value=letter.model_dump_json().encode())
+            except TooLargeError:
                 continue
-            self._metrics.count_dead_letter(reason)
-            return
-        raise problem
+            return True
+        return False
+
+    async def unreadable(self, record: Incoming, problem: Problem) -> None:
+        """Set aside what stands in the place of records that cannot be read."""
+        detail = f"{problem.detail} ({problem.size} bytes, SHA-256 {problem.sha256})"
+        _log.warning(
+            "records cannot be read",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            records=problem.records,
+            detail=problem.detail,
+        )
+        await self.dead_letter(record, problem.reason, detail)
 
 
-def dead_letter(
-    record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
-) -> DeadLetter:
-    """Build the dead letter of a record."""
-    return DeadLetter(
-        reason=reason,
-        detail=_text(detail)[:MAX_DETAIL_CHARS],
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        timestamp=moment(record.timestamp),
-        key=record.key,
-        value=record.value,
-        value_bytes=len(record.value or b""),
-        headers=tuple(Header(name=_text(name), value=value) for name, value in record.headers or ()),
-        event_id=event_id,
-        failed_at=failed_at,
-    )
-
-
-def moment(timestamp: float | None) -> datetime | None:
-    """Read a record's timestamp; None where it has none that is one (-1, or a year that no calendar has)."""
-    if timestamp is None or timestamp < 0:
-        return None
-    try:
-        return datetime.fromtimestamp(timestamp, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
-
-
-def cut(letter: DeadLetter, keep_bytes: int) -> DeadLetter:
-    """Keep the first bytes of a dead letter's value, and for none at all neither key nor headers."""
-    changes: dict[str, Any] = {"value": (letter.value or b"")[:keep_bytes], "truncated": True}
-    if keep_bytes == 0:
-        changes |= {"key": (letter.key or b"")[:1024] or None, "headers": ()}
-    return letter.model_copy(update=changes)
+def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:
+    """Give a result in ever smaller forms: whole, without evidence (marked), without all that can be missed."""
+    yield result
+    yield shrink(result)
+    if isinstance(result, Failed):
+        yield result.model_copy(update={"detail": result.detail[:SMALLEST_DETAIL_CHARS], "labels": {}})
+        return
+    least = {"evidence": {"truncated": True}, "corrections": (), "labels": {}}
+    yield result.model_copy(update=least)
 
 
 def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
@@ -259,8 +317,3 @@ def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
         for correction in result.corrections[:50]
     )
     return result.model_copy(update={"evidence": {"truncated": True}, "corrections": corrections})
-
-
-def _text(text: str) -> str:
-    """Text that can be written as UTF-8."""
-    return text.encode("utf-8", "replace").decode()

@@ -10,7 +10,8 @@ import structlog
 from pydantic import ValidationError
 
 from schemas import RESULT, Alert, Failed, Scored, Unscored
-from streams.kafka.output import Incoming, Output
+from streams.kafka.letters import Incoming
+from streams.kafka.output import Output
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -25,7 +25,13 @@ from streams.settings.judge import (
     PriceSettings,
     default_endpoints,
 )
-from streams.settings.kafka import KafkaSettings, RetentionSettings, TopicSettings
+from streams.settings.kafka import (
+    DeadLetterLimitSettings,
+    DeadLetterSettings,
+    KafkaSettings,
+    RetentionSettings,
+    TopicSettings,
+)
 from streams.settings.load import load_settings
 from streams.settings.monitor import MonitorSettings
 from streams.settings.security import OAuthSettings, SecuritySettings
@@ -38,6 +44,8 @@ __all__ = [
     "BasicAuthSettings",
     "BudgetSettings",
     "CacheSettings",
+    "DeadLetterLimitSettings",
+    "DeadLetterSettings",
     "EndpointSettings",
     "IngestSettings",
     "JudgeSettings",

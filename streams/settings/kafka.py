@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -73,6 +73,12 @@ class KafkaSettings(Section):
         default=40, ge=1, le=600, description="How long one produce request may take."
     )
 
+    resume_at: Literal["committed", "beginning"] = Field(
+        default="committed",
+        description="Where reading goes on when a topic's log has become shorter than what was read of it (it was made "
+        "anew, or a replica that lagged became leader): at the committed offset if the log has it, or at its beginning.",
+    )
+
     @model_validator(mode="after")
     def _beats(self) -> Self:
         if self.heartbeat_interval_seconds * 3 > self.session_timeout_seconds:
@@ -119,3 +125,31 @@ class TopicSettings(Section):
     def task_topic(self, metric: str) -> str:
         """Name the task topic of a metric."""
         return f"{self.tasks_prefix}{metric}"
+
+
+class DeadLetterLimitSettings(Section):
+    """How much may be set aside before the worker stops; counted by topic, in each worker."""
+
+    consecutive: int | None = Field(
+        default=None, ge=1, le=1_000_000_000, description="Records in a row that may be set aside."
+    )
+    ratio: float | None = Field(
+        default=None, gt=0, lt=1, description="Share of the latest records that may be set aside."
+    )
+    ratio_over_records: int = Field(
+        default=1000, ge=10, le=1_000_000, description="How many records `ratio` looks back at."
+    )
+
+
+class DeadLetterSettings(Section):
+    """What becomes of records that cannot be processed."""
+
+    when_refused: Literal["wait", "skip"] = Field(
+        default="wait",
+        description="When the dead-letter topic takes not even the smallest form of a letter: wait (the partition's "
+        "offset stays, readiness says why), or skip the record (counted, logged with its position).",
+    )
+    limit: DeadLetterLimitSettings | None = Field(
+        default=None,
+        description="Stop, with exit code 1, instead of setting everything aside; null for no limit.",
+    )

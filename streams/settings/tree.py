@@ -11,7 +11,7 @@ from schemas.base import MetricName
 from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
 from streams.settings.judge import JudgeSettings
-from streams.settings.kafka import KafkaSettings, TopicSettings
+from streams.settings.kafka import DeadLetterSettings, KafkaSettings, TopicSettings
 from streams.settings.monitor import MonitorSettings
 from streams.settings.store import StoreSettings
 from streams.settings.telemetry import TelemetrySettings
@@ -22,6 +22,7 @@ class Settings(Section):
 
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     topics: TopicSettings = Field(default_factory=TopicSettings)
+    dead_letters: DeadLetterSettings = Field(default_factory=DeadLetterSettings)
     ingest: IngestSettings = Field(default_factory=IngestSettings)
     sampling: SamplingSettings = Field(default_factory=SamplingSettings)
     metrics: Annotated[dict[MetricName, MetricSettings], Field(min_length=1, max_length=50)] = Field(

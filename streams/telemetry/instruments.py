@@ -91,6 +91,11 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_consumer_lag_records", "gauge", "records", "Records that are not finished, up to the partition's end.", ("topic", "partition")),
     Spec("judgestream_oldest_unfinished_seconds", "gauge", "seconds", "Age of the oldest record in hand; 0 without one.", ("topic", "partition")),
     Spec("judgestream_dead_letters_total", "counter", "records", "Records set aside.", ("reason",)),
+    Spec("judgestream_dead_letters_skipped_total", "counter", "records", "Records skipped because no form of their dead letter fits (dead_letters.when_refused: skip).", ("reason",)),
+    Spec("judgestream_lost_records_total", "counter", "records", "Offsets that retention removed before they were read.", ("topic",)),
+    Spec("judgestream_offset_moves_total", "counter", "moves", "Partitions that went on elsewhere because their offset was out of range.", ("topic", "why")),
+    Spec("judgestream_removed_metric_tasks", "gauge", "records", "Tasks of a metric that is not in the settings any more: nobody judges them.", ("metric",)),
+    Spec("judgestream_results_repeated_total", "counter", "results", "Results written again after a redelivery, and therefore counted nowhere else.", ("metric",)),
     Spec("judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.", ("metric", "fingerprint", "model")),
 )  # fmt: skip
 
@@ -273,10 +278,14 @@ class Metrics:
     # Events
 
     def count_event(
-        self, outcome: Literal["sampled", "skipped", "undecodable", "unroutable"], reason: str = ""
+        self,
+        outcome: Literal["sampled", "skipped", "undecodable", "unroutable"],
+        reason: str = "",
+        *,
+        count: int = 1,
     ) -> None:
-        """One event was read, and this became of it."""
-        self._events.counts[outcome, reason] += 1
+        """One event was read (or so many), and this became of it."""
+        self._events.counts[outcome, reason] += count
 
     def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
         """Add the skips that a predicate counts, by reason, to `judgestream_events_total`."""
@@ -289,6 +298,25 @@ class Metrics:
     def count_dead_letter(self, reason: str) -> None:
         """One record was set aside."""
         self._child("judgestream_dead_letters_total", reason).inc()
+
+    def count_skipped_letter(self, reason: str) -> None:
+        """One record was skipped, because no form of its dead letter fits."""
+        self._child("judgestream_dead_letters_skipped_total", reason).inc()
+
+    def count_repeated(self, metric: str) -> None:
+        """One result was written again; whoever reads results drops it by its id, and here it counts nowhere else."""
+        self._child("judgestream_results_repeated_total", metric).inc()
+
+    def set_removed_tasks(self, tasks: Mapping[str, int]) -> None:
+        """Say how many tasks wait of each metric that is not in the settings any more; of all others there are none."""
+        known = {key[1] for key in self._children if key[0] == "judgestream_removed_metric_tasks"}
+        for metric in known | tasks.keys():
+            self._child("judgestream_removed_metric_tasks", metric).set(tasks.get(metric, 0))
+
+    def count_move(self, topic: str, why: str, lost: int) -> None:
+        """One partition went on elsewhere; so many offsets in between nobody has read."""
+        self._child("judgestream_offset_moves_total", topic, why).inc()
+        self._child("judgestream_lost_records_total", topic).inc(lost)
 
     def watch_partitions(
         self, partitions: Callable[[], Iterable[PartitionState]], now: Callable[[], float]

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from judge.errors import JudgeConfigurationError
+from streams.errors import DeadLetterLimitError
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -30,14 +31,18 @@ class Pipeline:
     Args:
         name: The agent's name, for the log.
         handle: What is done with a record.
+        on_unreadable: What is done with what stands in the place of records that cannot be read.
         on_surprise: What is done with a record that `handle` could not cope with, so that one bad record does not
             stop everything.
         crash: Called with an error that every record would meet.
     """
 
-    def __init__(self, name: str, handle: Handler, *, on_surprise: Surprise, crash: Crash) -> None:
+    def __init__(
+        self, name: str, handle: Handler, *, on_unreadable: Handler, on_surprise: Surprise, crash: Crash
+    ) -> None:
         self.name = name
         self._handle = handle
+        self._on_unreadable = on_unreadable
         self._on_surprise = on_surprise
         self._crash = crash
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,11 +70,15 @@ class Pipeline:
     async def _finish(self, stream: Any, event: Any) -> None:
         record = event.message
         try:
-            await self._handle(record)
+            await (self._handle if record.unreadable is None else self._on_unreadable)(record)
         except JudgeConfigurationError as error:
             _log.critical(
                 "stopping: no judge call can succeed as configured", agent=self.name, error=str(error)
             )
+            await self._crash(error)
+            return
+        except DeadLetterLimitError as error:
+            _log.critical("stopping: too many records would be set aside", agent=self.name, error=str(error))
             await self._crash(error)
             return
         except Exception as error:  # noqa: BLE001 - the one place that must survive any record

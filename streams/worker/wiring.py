@@ -31,9 +31,11 @@ from streams.judging.stack import judge_endpoints, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
-from streams.kafka.output import Incoming, Output
+from streams.kafka.letters import Incoming
+from streams.kafka.output import Output
 from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
+from streams.kafka.transport.ranges import Move
 from streams.monitoring.agent import MonitorAgent
 from streams.monitoring.monitor import Monitor, MonitorConfig
 from streams.monitoring.snapshot import MonitorSnapshot
@@ -45,6 +47,7 @@ from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
 from streams.text import printable
 from streams.worker.health import Health, Loop
+from streams.worker.notices import tell_move
 from streams.worker.pipeline import Pipeline
 from streams.worker.port.history import History, Point, lines_of
 from streams.worker.port.status import by_outcome, status_of
@@ -102,6 +105,8 @@ class Wiring:
             finish_seconds=min(
                 settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
             ),
+            resume_at=settings.kafka.resume_at,
+            moved=self._note_move,
             client_rack=settings.kafka.client_rack,
         )
         self.app: App = build_app(settings.kafka, group_id=self.group_id, plan=self._plan)
@@ -112,6 +117,7 @@ class Wiring:
             dead_letters=settings.topics.dead_letters,
             alerts=settings.topics.alerts,
             task_topic=settings.topics.task_topic,
+            policy=settings.dead_letters,
         )
         self.pipelines: list[Pipeline] = []
         self._judging: JudgingStack | None = None
@@ -183,9 +189,25 @@ class Wiring:
             await self._judging.close()
 
     def _add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any]) -> None:
-        pipeline = Pipeline(name, handle, on_surprise=part.on_surprise, crash=self.app.crash)
+        pipeline = Pipeline(
+            name,
+            handle,
+            on_unreadable=self._set_unreadable_aside,
+            on_surprise=part.on_surprise,
+            crash=self.app.crash,
+        )
         self.pipelines.append(pipeline)
         add_agent(self.app, topic, name, pipeline.run)
+
+    async def _set_unreadable_aside(self, record: Any) -> None:
+        problem = record.unreadable
+        await self._output.unreadable(record, problem)
+        if record.topic == self._settings.topics.events:
+            self.metrics.count_event("undecodable", problem.reason, count=problem.records)
+
+    def _note_move(self, move: Move) -> None:
+        self.metrics.count_move(move.topic, move.why, move.lost)
+        tell_move(move)
 
     def _add_intake(self) -> None:
         settings = self._settings

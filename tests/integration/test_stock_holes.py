@@ -67,6 +67,7 @@ class Rig:
         app = build_app(self.kafka, group_id=self.kafka.group_id, plan=plan)
         if self.is_stock:
             app.transport = app.producer_transport = stock.Transport(app.conf.broker, app)
+            app.conf.consumer_auto_offset_reset = "earliest"
             app.conf.agent_supervisor = (
                 "mode.OneForOneSupervisor"  # the default; a crash of all would hide the commit
             )
@@ -211,7 +212,7 @@ async def test_an_agent_that_raises_does_not_finish_its_record(rig: Rig) -> None
         async for event in stream.events():
             await handle(event)
 
-    pipeline = Pipeline("ours", handle, on_surprise=cannot_set_aside, crash=rig.crash)
+    pipeline = Pipeline("ours", handle, on_unreadable=handle, on_surprise=cannot_set_aside, crash=rig.crash)
     add_agent(app, rig.source, "agent", stock_agent if rig.is_stock else pipeline.run)
     async with rig.running(app):
         await until(raised.is_set, "the error")
@@ -264,7 +265,7 @@ def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
     async def cannot_set_aside(_: Any, error: Exception) -> None:
         raise error
 
-    pipeline = Pipeline("ours", handle, on_surprise=cannot_set_aside, crash=rig.crash)
+    pipeline = Pipeline("ours", handle, on_unreadable=handle, on_surprise=cannot_set_aside, crash=rig.crash)
     add_agent(app, rig.source, "agent", pipeline.run)
 
 

@@ -171,3 +171,34 @@ def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float
             return
         assert time.monotonic() < deadline, f"no coordinator for {group!r}: errors {found}, {error}"
         time.sleep(0.02)  # between two looks
+
+
+def produce_batch(bootstrap_servers: str, topic: str, raw: bytes, *, partition: int = 0) -> ErrorCode | int:
+    """Put one batch on a topic as it is, whatever is in it.
+
+    Returns:
+        The broker's error code; 0 where it has taken the batch.
+    """
+    body = Writer()
+
+    def write_partition(data: bytes) -> None:
+        body.int32(partition)
+        body.byte_string(data)
+
+    def write_topic(name: str) -> None:
+        body.string(name)
+        body.array((raw,), write_partition)
+
+    body.string(None)  # no transactional id
+    body.int16(-1)
+    body.int32(15_000)
+    body.array((topic,), write_topic)
+    with WireClient(bootstrap_servers) as client:
+        answer = client.call(ApiKey.PRODUCE, 3, body)
+        ((_, ((_, error, *_rest),)),) = answer.array(
+            lambda: (
+                answer.string(),
+                answer.array(lambda: (answer.int32(), answer.int16(), answer.int64(), answer.int64())),
+            )
+        )
+    return error

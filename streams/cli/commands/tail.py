@@ -65,6 +65,7 @@ async def _follow(
         **where.client_options(),
         group_id=None,
         enable_auto_commit=False,
+        isolation_level="read_committed",
         auto_offset_reset="earliest" if from_beginning else "latest",
         max_partition_fetch_bytes=MAX_RECORD_BYTES,
     )

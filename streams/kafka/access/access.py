@@ -11,12 +11,11 @@ from aiokafka.helpers import create_ssl_context
 from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
 from streams.errors import SettingsError
-from streams.kafka.access.connections import Admission, Password, install
+from streams.kafka.access.connections import Admission, Password
 from streams.kafka.access.tokens import open_tokens
+from streams.kafka.patches.install import install
 from streams.settings import KafkaSettings, SecuritySettings, resolve_key_password
 from streams.settings.certificates import RotatingContext
-
-install()
 
 _MECHANISMS: Final = {"AWS_MSK_IAM": "OAUTHBEARER"}
 """What a mechanism is called between client and broker, where that differs."""
@@ -34,6 +33,7 @@ class Access:
     """
 
     def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
+        install()
         security = kafka.security
         self.admission = Admission(kafka)
         self._options: dict[str, Any] = {

@@ -1,8 +1,8 @@
 """Every connection of aiokafka's clients is opened here: with the password as it is now, and with an eye on refusals.
 
 aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as the text
-that its client was built with, and whose errors the client turns into log lines and tries again, for ever. `install`
-puts a function in its place that
+that its client was built with, and whose errors the client turns into log lines and tries again, for ever.
+`streams.kafka.patches` puts `open_connection` in its place, which
 
 - reads the password anew where it is a `Password`, so that one that was rotated holds for new connections;
 - has a request on a connection that has just ended fail as a failed connection, on uvloop, too (`Connection.send`);
@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import aiokafka.client
 import structlog
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -271,17 +270,10 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
     return connection
 
 
-class _WithoutLogins(logging.Filter):
+class WithoutLogins(logging.Filter):
     """Keeps out what aiokafka says about single requests on the level debug when they carry a login."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether a line is kept."""
         arguments = record.args if isinstance(record.args, tuple) else ()
         return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)
-
-
-def install() -> None:
-    """Have aiokafka open its connections here; a second time does nothing."""
-    if aiokafka.client.create_conn is open_connection:
-        return
-    aiokafka.client.create_conn = open_connection
-    logging.getLogger("aiokafka.conn").addFilter(_WithoutLogins())

@@ -14,10 +14,12 @@ from mode import Service
 from mode.utils.futures import notify
 
 from streams.kafka.access.errors import DENIED
-from streams.kafka.transport.consumer_thread import ConsumerThread
+from streams.kafka.transport.consumer_thread import ConsumerThread, Taken
 from streams.kafka.transport.delivery import deliver
 from streams.kafka.transport.offsets import OffsetBook
+from streams.kafka.transport.ranges import Move
 from streams.kafka.transport.room import Loads
+from streams.kafka.transport.unreadable import Unreadable
 from streams.telemetry.partitions import PartitionState
 
 if TYPE_CHECKING:
@@ -61,6 +63,12 @@ class Consumer(driver.Consumer):
     def assigned(self) -> bool:
         """Whether the group has said what is to be read here, which may be nothing: a spare worker is at its post."""
         return bool(self.can_resume_flow.is_set())
+
+    @property
+    def coordinator_answered(self) -> float | None:
+        """When the group's coordinator answered last, on the monotonic clock; None before the first assignment."""
+        membership = self._thread.membership
+        return None if membership is None else membership.last_answer
 
     def partitions(self) -> Iterator[PartitionState]:
         """Every assigned partition as it stands now."""
@@ -196,6 +204,14 @@ class Consumer(driver.Consumer):
         self._reopen(tp, offset)
         await self._thread.seek_now(tp, offset)
 
+    async def on_move(self, move: Move) -> None:
+        """Go on elsewhere in a partition, as was decided after its offset was out of range, and say so."""
+        tp = TP(move.topic, move.partition)
+        if move.why == "shorter" and tp in self._books:
+            await self.seek(tp, move.after)
+        if self.plan.moved is not None:
+            self.plan.moved(move)
+
     def _reopen(self, tp: TP, offset: int) -> None:
         """Close the book of a partition and open a new one at `offset`."""
         self._parked.pop(tp, None)
@@ -225,7 +241,7 @@ class Consumer(driver.Consumer):
             if tp.topic not in self._loads.held and tp in self._parked:
                 await self._take(tp, self._parked.pop(tp), epoch)
         try:
-            records, seeks = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
+            taken = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
         except DENIED as error:
             # Raised from here it would be told with a stack trace, which says nothing.
             await self.app.crash(error)
@@ -237,18 +253,34 @@ class Consumer(driver.Consumer):
             self.log.warning("Fetching failed and will be tried again: %r", error)
             await self.sleep(FETCH_TIMEOUT_SECONDS)
             return
-        for partition, batch in records.items():
+        for partition, batch in taken.records.items():
             tp = TP(partition.topic, partition.partition)
             if self.epoch != epoch:
                 return
-            if seeks.get(tp, 0) == self._seeks.get(tp, 0):
+            if taken.seeks.get(tp, 0) == self._seeks.get(tp, 0):
                 await self._take(tp, batch, epoch)
             await asyncio.sleep(0)
+        if self.epoch == epoch:
+            self._pass_over(taken)
+
+    def _pass_over(self, taken: Taken) -> None:
+        """Leave behind what lies in a log and is no record: markers of transactions, those given up, removed records."""
+        for tp, position in taken.positions.items():
+            book = self._books.get(tp)
+            if (
+                book is not None
+                and tp not in self._parked
+                and taken.seeks.get(tp, 0) == self._seeks.get(tp, 0)
+            ):
+                book.advance(position)
 
     async def _take(self, tp: TP, records: Sequence[Any], epoch: int) -> None:
         """Deliver or pass over records of one partition, in order; park what finds no room."""
-        book = self._book_to_go_on_with(tp, records[0].offset)
+        book = self._books.get(tp)
         if book is None:
+            return  # the partition is somebody else's now
+        records = self._not_read_before(tp, records, book)
+        if not records:
             return
         if tp.topic in self._loads.held:
             # Another partition of the topic, earlier in the same fetch, took the last of the room.
@@ -258,7 +290,8 @@ class Consumer(driver.Consumer):
         load = self._loads.of(tp.topic)
         generation_id = self.app.consumer_generation_id
         for index, record in enumerate(records):
-            if keep is None or keep(record):
+            # What cannot be read has nothing to be turned down for.
+            if keep is None or type(record) is Unreadable or keep(record):
                 await self.callback(deliver(tp, record, book, load, generation_id=generation_id))
             elif (index + 1) % STEP_RECORDS:
                 continue
@@ -274,15 +307,15 @@ class Consumer(driver.Consumer):
         if index + 1 < len(records):
             self._parked[tp] = records[index + 1 :]
 
-    def _book_to_go_on_with(self, tp: TP, offset: int) -> OffsetBook | None:
-        """The book that a batch from `offset` on goes into; None where the partition is somebody else's now."""
-        book = self._books.get(tp)
-        if book is not None and book.position is not None and offset < book.position:
-            # The broker's log is shorter than what was read (topic made anew, or cut): everything comes again.
-            self.log.warning("Partition %r goes back from offset %s to %s", tp, book.position, offset)
-            self._reopen(tp, offset)
-            book = self._books[tp]
-        return book
+    def _not_read_before(self, tp: TP, records: Sequence[Any], book: OffsetBook) -> Sequence[Any]:
+        """Leave out what was delivered already: nobody has decided that the partition goes back (see `on_move`)."""
+        position = book.position
+        if position is None or records[0].offset >= position:
+            return records
+        self.log.warning(
+            "Records of %r from offset %s on were read before and are passed over", tp, records[0].offset
+        )
+        return [record for record in records if record.offset >= position]
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Liveness is `streams.worker.health`'s to judge, from `last_turn`; Faust's own check knows other books."""

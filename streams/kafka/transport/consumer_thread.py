@@ -5,22 +5,45 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aiokafka import OffsetAndMetadata, TopicPartition, conn
+from aiokafka import OffsetAndMetadata, TopicPartition
 from aiokafka.consumer.fetcher import FetchResult
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceInProgressError
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RebalanceInProgressError,
+)
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c
+from streams.kafka.transport.membership import Membership
+from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
+from streams.kafka.transport.unpacking import Suspects, unpack
 
-READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
-"""Of a reply that is on its way so much is taken before the connection is told to wait. A reply is read as a whole in any
-case; with aiokafka's 64 KB the connection stops and goes on again for every piece of it."""
 LEAVE_SECONDS: Final = 5.0
 """Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear of anything
 else until then; who goes without a word is missed when the session ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one look for records gave.
+
+    Args:
+        records: By partition.
+        positions: Where each partition that was looked at is read next, behind these records and what is none.
+        seeks: How many seeks had been carried out by then.
+    """
+
+    records: Mapping[TP, list[Any]] = field(default_factory=dict)
+    positions: Mapping[TP, int] = field(default_factory=dict)
+    seeks: Mapping[TP, int] = field(default_factory=dict)
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -37,11 +60,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         # On the caller's event loop: calls without an answer, and whether there will be none any more.
         self._calls: set[asyncio.Future[Any]] = set()
         self._ended = False
+        # Of the thread alone.
+        self._suspects = Suspects()
+        self._examined: dict[TopicPartition, asyncio.Task[None]] = {}
+        self.membership: Membership | None = None
+        """What the group's coordinator says; None until the consumer is started."""
 
     async def on_start(self) -> None:
         """Connect. Runs in the thread."""
-        conn.READER_LIMIT = READ_AHEAD_BYTES  # aiokafka has no setting for it
         await super().on_start()
+        coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001 - aiokafka tells nobody what it says
+        if coordinator is not None:
+            self.membership = Membership(coordinator, self.app.give_up)
         extend = hardware_crc32c()
         if extend is not None:
             fetcher = self._ensure_consumer()._fetcher  # noqa: SLF001 - aiokafka has no setting for it
@@ -73,6 +103,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Take no more calls, and leave the group."""
         if self._method_queue is not None:
             await self._method_queue.stop()
+        for task in self._examined.values():
+            task.cancel()
         # What the queue has answered is on its way before this.
         self.parent_loop.call_soon_threadsafe(self._end_calls)
         if self._consumer is None:
@@ -98,34 +130,33 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Build the consumer. Runs in the thread."""
         consumer = super()._create_worker_consumer(transport)
         consumer._client_rack = self.consumer.plan.client_rack  # noqa: SLF001 - Faust has no setting for it
+        consumer._isolation_level = "read_committed"  # noqa: SLF001 - as above
         return consumer
+
+    def highwater(self, tp: TP) -> int | None:
+        """The offset behind the last record that may be read: behind it lie transactions that are still open."""
+        consumer = self._ensure_consumer()
+        stable: int | None = consumer.last_stable_offset(tp)
+        highwater: int | None = consumer.highwater(tp)
+        return highwater if stable is None or stable < 0 else stable
 
     def wake(self) -> None:
         """Have the current look for records return at once. Called from any thread."""
         if not self.thread_loop.is_closed():
             self.thread_loop.call_soon_threadsafe(self._wake.set)
 
-    async def fetch(
-        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
-    ) -> tuple[Mapping[TP, list[Any]], dict[TP, int]]:
+    async def fetch(self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float) -> Taken:
         """Take what has arrived for the wanted partitions, waiting for the first of it.
 
         Args:
             wanted: Gives the partitions that have room now, or None when the caller has something better to do.
             epoch: The epoch of the caller; in another nothing is taken.
             timeout_seconds: How long to wait at most.
-
-        Returns:
-            Records by partition, and the seeks that had been carried out when they were taken.
         """
-        result: tuple[Mapping[TP, list[Any]], dict[TP, int]] = await self.call_thread(
-            self._fetch, wanted, epoch, timeout_seconds
-        )
-        return result
+        taken: Taken = await self.call_thread(self._fetch, wanted, epoch, timeout_seconds)
+        return taken
 
-    async def _fetch(
-        self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float
-    ) -> tuple[Mapping[TP, list[Any]], dict[TP, int]]:
+    async def _fetch(self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float) -> Taken:
         """Runs in the thread. Taking is one step without a pause, so that a flow stop or a seek cannot fall into it."""
         consumer = self._ensure_consumer()
         fetcher, subscriptions = consumer._fetcher, consumer._subscription  # noqa: SLF001 - aiokafka has no way to fetch from a set of partitions
@@ -136,20 +167,96 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 if consumer._closed or fetcher._closed:  # noqa: SLF001 - as above
                     raise driver.ConsumerStoppedError
                 if not self.consumer.flow_active or self.consumer.epoch != epoch:
-                    return {}, {}
+                    return Taken()
                 self._wake.clear()
                 partitions = wanted()
                 if partitions is None:
-                    return {}, {}
+                    return Taken()
+                records: Mapping[TP, list[Any]] = {}
                 if partitions and not subscriptions.reassignment_in_progress:
-                    _leave_records_as_they_are(fetcher)
-                    records = await fetcher.fetched_records(partitions, timeout=0)
-                    if records:
-                        return records, dict(self.seeks)
+                    self._unpack_with_care(fetcher)
+                    try:
+                        records = await fetcher.fetched_records(partitions, timeout=0)
+                    except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+                        self._examine(error)
+                        continue
                 remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    return {}, {}
+                if records or remaining <= 0:
+                    return Taken(records, self._positions(partitions), dict(self.seeks))
                 await self._wait_for_records(fetcher, remaining)
+
+    def _unpack_with_care(self, fetcher: Any) -> None:
+        """Have waiting records handed out by `unpack`, as aiokafka's C code unpacks them.
+
+        They have key, value, headers, offset and timestamp. The data class that aiokafka makes of each costs as much as
+        unpacking it does, and most records are turned down before anybody looks at more than the key.
+        """
+        for waiting in fetcher._records.values():  # noqa: SLF001 - aiokafka has no setting for it
+            if isinstance(waiting, FetchResult) and waiting.has_more():
+                fetched = waiting._partition_records  # noqa: SLF001 - as above
+                if not hasattr(fetched, "with_care"):
+                    fetched.with_care = True
+                    fetched._records_iterator = unpack(fetched, self._suspects)  # noqa: SLF001 - as above
+
+    def _positions(self, partitions: set[TP]) -> dict[TP, int]:
+        """Where the partitions are read next, markers of transactions and removed records left behind."""
+        assignment = self._ensure_consumer()._subscription.subscription.assignment  # noqa: SLF001 - as in _fetch
+        states = {} if assignment is None else assignment._tp_state  # noqa: SLF001 - as in _fetch
+        return {
+            tp: states[tp].position for tp in partitions if tp in states and states[tp].has_valid_position
+        }
+
+    def _examine(self, error: KafkaError) -> None:
+        """Leave a partition alone whose offset is said to be out of range, until it is known whether that is so."""
+        subscriptions = self._ensure_consumer()._subscription  # noqa: SLF001 - aiokafka's own way is to lose the offset
+        found = error.args[0]
+        offsets = dict(found) if isinstance(found, dict) else {found: None}
+        for tp, offset in offsets.items():
+            if not subscriptions.is_assigned(tp):
+                continue
+            subscriptions.pause(tp)
+            state = subscriptions.subscription.assignment.state_value(tp)
+            examining = self.thread_loop.create_task(self._settle(tp, offset, state))
+            self._examined[tp] = examining
+            examining.add_done_callback(lambda done, tp=tp: self._settled(tp, done))
+
+    def _settled(self, tp: TopicPartition, done: asyncio.Task[None]) -> None:
+        if self._examined.get(tp) is done:
+            del self._examined[tp]
+        if not done.cancelled() and done.exception() is not None:
+            self.app.give_up(done.exception())
+
+    async def _settle(self, tp: TopicPartition, offset: int | None, state: Any) -> None:
+        """Find out where a partition goes on, and have it go on there."""
+        consumer = self._ensure_consumer()
+        client, subscriptions = consumer._client, consumer._subscription  # noqa: SLF001 - as in _examine
+        place = TP(tp.topic, tp.partition)
+        bounds = await (
+            ask_bounds(client, tp)
+            if offset is None
+            else confirmed_bounds(tp, offset, lambda tp: ask_bounds(client, tp))
+        )
+        committed = await consumer.committed(tp)
+        after = (
+            bounds.begin
+            if offset is None
+            else decide(offset, bounds, committed, self.consumer.plan.resume_at)
+        )
+        if (
+            not subscriptions.is_assigned(tp)
+            or subscriptions.subscription.assignment.state_value(tp) is not state
+        ):
+            return  # a rebalance came in between, and who has it now finds out
+        if after is None:
+            self.log.warning("Offset %s of %r was said to be out of range and is not", offset, place)
+        elif offset is None or after > offset:
+            consumer.seek(tp, after)
+        if offset is not None and after is not None:
+            move = Move(tp.topic, tp.partition, offset, after, "retention" if after > offset else "shorter")
+            moving = asyncio.run_coroutine_threadsafe(self.consumer.on_move(move), self.parent_loop)
+            if after < offset:
+                await asyncio.wrap_future(moving)  # it seeks, by way of this thread
+        state.resume()
 
     async def _wait_for_records(self, fetcher: Any, timeout_seconds: float) -> None:
         arrival = fetcher._create_fetch_waiter()  # noqa: SLF001 - as in _fetch
@@ -218,18 +325,3 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Runs in the thread."""
         self._ensure_consumer().seek(TopicPartition(*tp), offset)
         self.seeks[tp] = self.seeks.get(tp, 0) + 1
-
-
-def _leave_records_as_they_are(fetcher: Any) -> None:
-    """Have waiting records handed out as aiokafka's C code unpacks them.
-
-    They have key, value, headers, offset and timestamp. The data class that aiokafka makes of each costs as much as
-    unpacking it does, and most records are turned down before anybody looks at more than the key.
-    """
-    for waiting in fetcher._records.values():  # noqa: SLF001 - aiokafka has no setting for it
-        if isinstance(waiting, FetchResult) and waiting.has_more():
-            waiting._partition_records._consumer_record = _record_itself  # noqa: SLF001 - as above
-
-
-def _record_itself(tp: Any, record: Any) -> Any:  # noqa: ARG001 - in the place of a method with a partition
-    return record

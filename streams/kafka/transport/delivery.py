@@ -9,16 +9,19 @@ from faust.types.tuples import ConsumerMessage
 
 from streams.kafka.transport.offsets import OffsetBook
 from streams.kafka.transport.room import Load
+from streams.kafka.transport.unreadable import Unreadable
 
 
 class Delivered(ConsumerMessage):
     """A message that knows the book and the load it was counted in."""
 
-    __slots__ = ("book", "load", "size")
+    __slots__ = ("book", "load", "size", "unreadable")
 
     book: OffsetBook
     load: Load
     size: int
+    unreadable: Unreadable | None
+    """What stands here in the place of records that cannot be read."""
 
 
 def deliver(tp: TP, record: Any, book: OffsetBook, load: Load, *, generation_id: int) -> Delivered:
@@ -49,6 +52,7 @@ def deliver(tp: TP, record: Any, book: OffsetBook, load: Load, *, generation_id:
         tp,
         generation_id=generation_id,
     )
+    message.unreadable = record if type(record) is Unreadable else None
     message.book = book
     message.load = load
     message.size = key_size + value_size

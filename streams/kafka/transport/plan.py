@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from streams.kafka.transport.ranges import Move, ResumeAt
 from streams.kafka.transport.room import Room
 
 Predicate = Callable[[Any], bool]
@@ -26,6 +27,8 @@ class Plan:
             and gives up the rest.
         finish_seconds: The bound that `finish` is given.
         producer: Further arguments of the producer.
+        resume_at: Where a partition goes on whose log has become shorter.
+        moved: Told of every partition that goes on elsewhere than it was read to.
         client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
     """
 
@@ -35,4 +38,6 @@ class Plan:
     finish: Callable[[float], Awaitable[None]] | None = None
     finish_seconds: float = 10.0
     producer: Mapping[str, Any] = field(default_factory=dict)
+    resume_at: ResumeAt = "committed"
+    moved: Callable[[Move], None] | None = None
     client_rack: str | None = None

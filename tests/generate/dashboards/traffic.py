@@ -63,6 +63,10 @@ class _Worker:
         ):
             metrics.count_event(outcome, reason)  # type: ignore[arg-type]  # the four literals
         metrics.count_dead_letter("undecodable")
+        metrics.count_skipped_letter("undecodable")
+        metrics.count_move("judge.tasks.relevance", "retention", 3)
+        metrics.count_repeated("relevance")
+        metrics.set_removed_tasks({"tone": 5})
         for metric in ("coverage", "relevance"):
             for app in ("search", "support"):
                 for _ in range(SCORED_A_MINUTE):

@@ -16,12 +16,15 @@ from aiokafka.errors import (
 from faust.exceptions import ProducerSendError
 from prometheus_client import CollectorRegistry
 
-from schemas import DeadLetter
+from schemas import RESULT, DeadLetter, Scored
 from streams.errors import TooLargeError
 from streams.kafka import output as module
-from streams.kafka.output import CUT_VALUE_BYTES, Output, moment
+from streams.kafka.letters import CUT_VALUE_BYTES, moment
+from streams.kafka.output import Output
+from streams.settings import DeadLetterSettings
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
+from tests.streams.results import scored as a_result
 
 
 @dataclass
@@ -79,6 +82,12 @@ def _output(sender: _Sender) -> tuple[Output, Metrics]:
         Output(lambda: sender, metrics, scores="s", dead_letters="d", alerts="a", task_topic="t.{}".format),
         metrics,
     )
+
+
+@pytest.fixture
+def scored() -> Scored:
+    """A result."""
+    return a_result(1, 4)
 
 
 @pytest.fixture(autouse=True)
@@ -157,3 +166,88 @@ async def test_a_dead_letter_with_huge_headers_goes_without_them() -> None:
 def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | None) -> None:
     """A producer can write any number; what is no moment counts as missing."""
     assert moment(timestamp) == expected
+
+
+class _SmallTopic(_Sender):
+    """Its dead letters may have so many bytes, keys included, from the second try on more."""
+
+    async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
+        self.limit = self.limit if topic == "d" else 10**9
+        return await super().send(topic, None if key is None else key, (key or b"") + (value or b""), *rest)
+
+
+async def test_a_record_with_a_huge_key_is_set_aside_in_the_smallest_form() -> None:
+    """2 MB of key on a topic that takes 1 KB: the letter is written without a key of its own."""
+    sender = _SmallTopic(limit=1_000)
+    output, metrics = _output(sender)
+    await output.dead_letter(_Record(key=b"k" * 2_000_000), "undecodable", "not JSON", event_id="e1")
+    (_, key, value, _), *_ = sender.sent
+    letter = DeadLetter.model_validate_json(value or b"")
+    assert (key, letter.offset, letter.event_id, letter.reason) == (None, 5, "e1", "undecodable")
+    assert metrics.registry.get_sample_value("judgestream_dead_letters_total", {"reason": "undecodable"}) == 1
+
+
+async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settings_say_so() -> None:
+    """Counted, and not as set aside."""
+    metrics = Metrics(CollectorRegistry())
+    policy = DeadLetterSettings(when_refused="skip")
+    output = Output(
+        lambda: _Sender(limit=10),
+        metrics,
+        scores="s",
+        dead_letters="d",
+        alerts="a",
+        task_topic="t.{}".format,
+        policy=policy,
+    )
+    await output.dead_letter(_Record(), "undecodable", "not JSON")
+    count = metrics.registry.get_sample_value
+    assert count("judgestream_dead_letters_skipped_total", {"reason": "undecodable"}) == 1
+    assert count("judgestream_dead_letters_total", {"reason": "undecodable"}) is None
+
+
+async def test_else_it_waits_until_the_topic_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readiness says why; when the topic's limit is raised, the letter is written."""
+    monkeypatch.setattr(module, "TELL_AGAIN_SECONDS", 0.01)
+    sender = _Sender(limit=10)
+    output, _ = _output(sender)
+    waiting = asyncio.create_task(output.dead_letter(_Record(), "undecodable", "not JSON"))
+    await until(lambda: output.trouble is not None, "the trouble")
+    assert output.trouble is not None
+    assert "raise max.message.bytes of d, or set dead_letters.when_refused to skip" in str(
+        output.trouble.error
+    )
+    sender.limit = 10**6
+    await asyncio.wait_for(waiting, 20)
+    assert len(sender.sent) == 1
+    assert output.trouble is None
+
+
+async def test_a_result_that_is_written_again_counts_once(scored: Scored) -> None:
+    """A redelivery writes it again, for readers drop it by its id; the counters have it once."""
+    output, metrics = _output(_Sender())
+    for _ in range(3):
+        await output.result(scored)
+    count = metrics.registry.get_sample_value
+    assert count("judgestream_results_repeated_total", {"metric": scored.metric}) == 2
+    labels = {"metric": scored.metric, "status": "scored", "reason": ""}
+    assert count("judgestream_results_total", labels) == 1
+
+
+async def test_a_result_that_is_too_large_goes_without_what_can_be_missed(scored: Scored) -> None:
+    """First the evidence goes, marked; then corrections and labels; then it is too large for good."""
+    large = scored.model_copy(
+        update={"evidence": {"claims": ["c" * 5_000]}, "labels": {"app": "a" * 200, "tenant": "t" * 200}}
+    )
+    bare = len(scored.model_dump_json())
+    sender = _Sender(limit=bare + 900)
+    output, _ = _output(sender)
+    await output.result(large)
+    sender.limit = bare + 200
+    await output.result(large)
+    written = [RESULT.validate_json(value or b"") for _, _, value, _ in sender.sent]
+    assert [one.evidence for one in written if isinstance(one, Scored)] == [{"truncated": True}] * 2
+    assert [bool(one.labels) for one in written] == [True, False]
+    sender.limit = 100
+    with pytest.raises(TooLargeError):
+        await output.result(large)

@@ -49,6 +49,11 @@ _NAMES = {
     "judgestream_consumer_lag_records": "gauge",
     "judgestream_oldest_unfinished_seconds": "gauge",
     "judgestream_dead_letters_total": "counter",
+    "judgestream_dead_letters_skipped_total": "counter",
+    "judgestream_lost_records_total": "counter",
+    "judgestream_offset_moves_total": "counter",
+    "judgestream_removed_metric_tasks": "gauge",
+    "judgestream_results_repeated_total": "counter",
     "judgestream_evaluator_info": "gauge",
 }
 

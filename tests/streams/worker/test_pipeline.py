@@ -16,6 +16,7 @@ class _Record:
     offset: int
     topic: str = "t"
     partition: int = 0
+    unreadable: Any = None
 
 
 @dataclass
@@ -46,6 +47,10 @@ class _Log:
     def __init__(self) -> None:
         self.surprises: list[tuple[int, str]] = []
         self.crashes: list[BaseException] = []
+        self.unreadable: list[int] = []
+
+    async def on_unreadable(self, record: Any) -> None:
+        self.unreadable.append(record.offset)
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
         if str(error) == "hopeless":
@@ -80,7 +85,9 @@ async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _L
         await gates[record.offset].wait()
 
     stream = _Stream(3)
-    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    pipeline = Pipeline(
+        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
+    )
     task = await _run(pipeline, stream)
     assert pipeline.in_hand == 3
     for offset in (2, 0, 1):
@@ -99,7 +106,10 @@ async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
             raise ZeroDivisionError("odd")
 
     stream = _Stream(3)
-    task = await _run(Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash), stream)
+    task = await _run(
+        Pipeline("p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash),
+        stream,
+    )
     assert sorted(stream.acked) == [0, 1, 2]
     assert log.surprises == [(1, "odd")]
     assert log.crashes == []
@@ -114,7 +124,10 @@ async def test_what_every_record_would_meet_stops_the_worker(log: _Log, error: E
         raise error
 
     stream = _Stream(1)
-    task = await _run(Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash), stream)
+    task = await _run(
+        Pipeline("p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash),
+        stream,
+    )
     assert stream.acked == []
     assert len(log.crashes) == 1
     task.cancel()
@@ -129,7 +142,9 @@ async def test_finish_gives_up_what_does_not_end_in_time(log: _Log) -> None:
             await never.wait()
 
     stream = _Stream(2)
-    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    pipeline = Pipeline(
+        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
+    )
     task = await _run(pipeline, stream)
     await pipeline.finish(0.01)
     assert stream.acked == [0]
@@ -146,7 +161,9 @@ async def test_a_closed_pipeline_begins_nothing_and_acknowledges_nothing(log: _L
         handled.append(record.offset)
 
     stream = _Stream(3)
-    pipeline = Pipeline("p", handle, on_surprise=log.on_surprise, crash=log.crash)
+    pipeline = Pipeline(
+        "p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash
+    )
     pipeline.close()
     task = await _run(pipeline, stream)
     await pipeline.finish(1)

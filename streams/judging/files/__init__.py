@@ -1,1 +1,0 @@
-"""Judging a file without Kafka: events in, results, a summary and a comparison out."""

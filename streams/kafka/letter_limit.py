@@ -1,0 +1,67 @@
+"""How much may be set aside before somebody should look: `dead_letters.limit`."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+
+from streams.errors import DeadLetterLimitError
+from streams.settings import DeadLetterLimitSettings
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Of one topic: how the latest records ended, True where one was set aside."""
+
+    latest: deque[bool]
+    consecutive: int = 0
+    aside: int = field(default=0)
+
+    def add(self, *, aside: bool) -> None:
+        if len(self.latest) == self.latest.maxlen and self.latest[0]:
+            self.aside -= 1
+        self.latest.append(aside)
+        self.aside += aside
+        self.consecutive = self.consecutive + 1 if aside else 0
+
+
+class DeadLetterLimit:
+    """Stops a worker that would set everything aside: then not the records are wrong, but a setting or a producer.
+
+    Args:
+        limit: What is allowed; None for any number.
+    """
+
+    def __init__(self, limit: DeadLetterLimitSettings | None) -> None:
+        self._limit = limit
+        records = 1 if limit is None else limit.ratio_over_records
+        self._tallies: defaultdict[str, _Tally] = defaultdict(lambda: _Tally(deque(maxlen=records)))
+
+    def finished(self, topic: str) -> None:
+        """A record of a topic ended well."""
+        if self._limit is not None:
+            self._tallies[topic].add(aside=False)
+
+    def set_aside(self, topic: str) -> None:
+        """A record of a topic is about to be set aside.
+
+        Raises:
+            DeadLetterLimitError: That would be one too many.
+        """
+        limit = self._limit
+        if limit is None:
+            return
+        tally = self._tallies[topic]
+        tally.add(aside=True)
+        if limit.consecutive is not None and tally.consecutive > limit.consecutive:
+            raise DeadLetterLimitError(
+                f"{tally.consecutive} records of {topic} in a row would be set aside, dead_letters.limit.consecutive is "
+                f"{limit.consecutive}; look at the latest dead letters, then mend their cause or raise the limit"
+            )
+        full = len(tally.latest) == tally.latest.maxlen
+        if limit.ratio is not None and full and tally.aside > limit.ratio * len(tally.latest):
+            raise DeadLetterLimitError(
+                f"{tally.aside} of the latest {len(tally.latest)} records of {topic} would be set aside, "
+                f"dead_letters.limit.ratio is {limit.ratio:g}; look at the latest dead letters, then mend their cause or "
+                "raise the limit"
+            )

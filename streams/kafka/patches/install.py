@@ -1,0 +1,45 @@
+"""Puts what `streams.kafka.patches` lists in its place, when the first client is made."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import Any, Final
+
+import aiokafka.client
+import aiokafka.conn
+import aiokafka.consumer.fetcher
+
+from streams.kafka.access.connections import WithoutLogins, open_connection
+from streams.kafka.patches import codecs
+from streams.kafka.patches.fetched import FetchedBatches
+
+READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
+"""Of a reply that is on its way so much is taken before the connection is told to wait. A reply is read as a whole in any
+case; with aiokafka's 64 KB the connection stops and goes on again for every piece of it."""
+_PARSERS: Final = (
+    "aiokafka.record.default_records",
+    "aiokafka.record.legacy_records",
+    "aiokafka.record._crecords.default_records",
+    "aiokafka.record._crecords.legacy_records",
+)
+_DECODERS: Final = ("gzip_decode", "snappy_decode", "lz4_decode", "zstd_decode")
+
+
+def install() -> None:
+    """Patch aiokafka; a second time does nothing. The remedies are for every client of this process."""
+    client: Any = aiokafka.client
+    if client.create_conn is open_connection:
+        return
+    client.create_conn = open_connection
+    logging.getLogger("aiokafka.conn").addFilter(WithoutLogins())
+    aiokafka.conn.READER_LIMIT = READ_AHEAD_BYTES
+    aiokafka.consumer.fetcher.MemoryRecords = FetchedBatches
+    for name in _PARSERS:
+        try:
+            parser = importlib.import_module(name)
+        except ImportError:
+            continue  # aiokafka without its compiled parts
+        for decoder in _DECODERS:
+            if hasattr(parser, decoder):
+                setattr(parser, decoder, getattr(codecs, decoder))

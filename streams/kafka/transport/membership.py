@@ -1,0 +1,108 @@
+"""What the group's coordinator says to this member: when it answered last, and that somebody has taken our place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.group import HeartbeatRequest, HeartbeatRequest_v1
+from aiokafka.protocol.types import Int16, Int32, Schema, String
+
+from streams.errors import FencedError
+
+FENCED_INSTANCE_ID: Final = 82
+
+
+class Membership:
+    """Listens in on what goes between one consumer and its coordinator; built and used in the consumer's thread.
+
+    aiokafka's heartbeats do not name the static member, so that a broker cannot tell it that another one has its place.
+    It then joins anew, takes the place from the other, and so on for ever, with every record read by both.
+
+    Args:
+        coordinator: aiokafka's `GroupCoordinator`, started.
+        on_fenced: Called once, when another member has our place. Nothing more is sent from then on.
+        now: The monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        coordinator: Any,
+        on_fenced: Callable[[FencedError], None],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._coordinator = coordinator
+        self._on_fenced = on_fenced
+        self._now = now
+        self._send = coordinator._send_req  # noqa: SLF001 - aiokafka tells nobody of the answers
+        self._instance_id: str | None = coordinator._group_instance_id  # noqa: SLF001 - as above
+        self._fenced: FencedError | None = None
+        self.last_answer = now()
+        """When the coordinator answered last, whatever it said, on the monotonic clock."""
+        coordinator._send_req = self._send_noting  # noqa: SLF001 - as above
+
+    async def _send_noting(self, request: Any) -> Any:
+        if self._fenced is not None:
+            raise KafkaError(str(self._fenced))
+        if self._instance_id is not None and type(request) is HeartbeatRequest:
+            known = self._coordinator
+            request = StaticHeartbeat(known.group_id, known.generation, known.member_id, self._instance_id)
+        response = await self._send(request)
+        self.last_answer = self._now()
+        if getattr(response, "error_code", 0) == FENCED_INSTANCE_ID:
+            self._fenced = FencedError(
+                f"another worker has joined group {self._coordinator.group_id} with the same kafka.group_instance_id "
+                f"({self._instance_id}) and taken this one's place; give each worker an id of its own (in Kubernetes "
+                "the name of its pod)"
+            )
+            self._on_fenced(self._fenced)
+            raise KafkaError(str(self._fenced))
+        return response
+
+
+class HeartbeatResponse_v3(Response):  # noqa: N801 - as aiokafka names them
+    """The answer to `HeartbeatRequest_v3`."""
+
+    API_KEY = 12
+    API_VERSION = 3
+    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
+
+
+class HeartbeatRequest_v3(RequestStruct):  # noqa: N801 - as aiokafka names them
+    """A heartbeat that says which static member it comes from (KIP-345)."""
+
+    API_KEY = 12
+    API_VERSION = 3
+    RESPONSE_TYPE = HeartbeatResponse_v3
+    SCHEMA = Schema(
+        ("group", String("utf-8")),
+        ("generation_id", Int32),
+        ("member_id", String("utf-8")),
+        ("group_instance_id", String("utf-8")),
+    )
+
+
+class StaticHeartbeat(Request[HeartbeatRequest_v1 | HeartbeatRequest_v3]):
+    """A heartbeat of a static member, in the newest form that the broker knows.
+
+    Args:
+        group: The group.
+        generation: Of the assignment.
+        member_id: What the coordinator calls us.
+        instance_id: What we call ourselves.
+    """
+
+    API_KEY = 12
+
+    def __init__(self, group: str, generation: int, member_id: str, instance_id: str) -> None:
+        self._fields = (group, generation, member_id)
+        self._instance_id = instance_id
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Make the request of one version."""
+        if request_struct_class is HeartbeatRequest_v3:
+            return request_struct_class(*self._fields, self._instance_id)
+        return request_struct_class(*self._fields)

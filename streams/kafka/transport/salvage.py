@@ -1,0 +1,119 @@
+"""Reads the records of a batch one by one, where aiokafka's parser gives up the whole batch for one of them.
+
+Two kinds of records are looked after here: one with a header whose name is not UTF-8 (the name is read with escapes, the
+record is as good as any), and one whose inner lengths contradict its own length (that one alone is unreadable).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Final
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.util import decode_varint
+
+from streams.kafka.patches import codecs
+from streams.kafka.transport.unreadable import Unreadable
+
+HEAD: Final = Struct(">qiibIhiqqqhii")
+"""Of a batch: base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first and last timestamp,
+producer's id and epoch, base sequence, number of records."""
+_CODEC_BITS: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+CODECS: Final[dict[int, Callable[[Any], bytes]]] = {
+    0: bytes,
+    1: codecs.gzip_decode,
+    2: codecs.snappy_decode,
+    3: codecs.lz4_decode,
+    4: codecs.zstd_decode,
+}
+"""By their numbers in a batch's attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """A record, with the fields that aiokafka's have."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def checksum(self) -> None:
+        """None since Kafka 0.11."""
+
+
+def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
+    """Read the records of one batch.
+
+    Args:
+        raw: The batch, of the format that Kafka has had since 0.11.
+
+    Raises:
+        CorruptRecordException: From here on nothing can be told apart; what came before holds.
+    """
+    if len(raw) < HEAD.size or raw[16] < 2:
+        raise CorruptRecordException("the batch has no head that is known here")
+    base, _, _, _, _, attributes, _, first, latest, _, _, _, count = HEAD.unpack_from(raw)
+    decode = CODECS.get(attributes & _CODEC_BITS)
+    if decode is None:
+        raise CorruptRecordException(f"compression codec {attributes & _CODEC_BITS} is not known")
+    data, at = decode(raw[HEAD.size :]), 0
+    appended = bool(attributes & _LOG_APPEND_TIME)
+    expected = base
+    for _ in range(count):
+        length, start = _varint(data, at)
+        at = start + length
+        if length <= 0 or at > len(data):
+            raise CorruptRecordException(f"a record of {length} bytes where {len(data) - start} are left")
+        body = data[start:at]
+        try:
+            record = _record(body, base, latest if appended else first, appended=appended)
+        except (ValueError, IndexError) as error:
+            detail = f"the record at offset {expected} contradicts its own length: {error}"
+            yield Unreadable.of(body, offset=expected, detail=detail, timestamp=first)
+            expected += 1
+            continue
+        expected = record.offset + 1
+        yield record
+
+
+def _record(body: bytes, base: int, moment: int, *, appended: bool) -> Salvaged:
+    _, at = _varint(body, 0)  # attributes, of which there are none
+    later, at = _varint(body, at)
+    delta, at = _varint(body, at)
+    key, at = _bytes(body, at)
+    value, at = _bytes(body, at)
+    count, at = _varint(body, at)
+    headers = []
+    for _ in range(count):
+        name, at = _bytes(body, at)
+        content, at = _bytes(body, at)
+        headers.append(((name or b"").decode("utf-8", "backslashreplace"), content))
+    if at != len(body) or count < 0 or delta < 0:
+        raise ValueError(f"{len(body) - at} bytes are left over")
+    return Salvaged(
+        base + delta, moment if appended else moment + later, int(appended), key, value, tuple(headers)
+    )
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    try:
+        value, after = decode_varint(data, at)
+    except (ValueError, IndexError) as error:
+        raise CorruptRecordException(f"no number at byte {at}") from error
+    return value, after
+
+
+def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = decode_varint(data, at)
+    if length < 0:
+        return None, at
+    if at + length > len(data):
+        raise ValueError(f"{length} bytes where {len(data) - at} are left")
+    return data[at : at + length], at + length

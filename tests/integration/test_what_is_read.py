@@ -1,0 +1,196 @@
+"""Transactions, records that cannot be read, and offsets out of range, through a worker on a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from prometheus_client import CollectorRegistry
+
+from tests.integration.conftest import RunningBroker
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage, event
+from tests.integration.test_worker import Chat
+from tests.integration.wire_client import produce_batch
+from tests.streams.kafka.transport.logs import batch, signed
+
+CODECS = (None, "gzip", "snappy", "lz4", "zstd")
+
+
+def _lag(registry: CollectorRegistry, stage: Stage, topic: str) -> float:
+    """Records of a topic that the worker has not finished."""
+    found = [
+        registry.get_sample_value(
+            "judgestream_consumer_lag_records", {"topic": stage.topic(topic), "partition": str(number)}
+        )
+        for number in range(stage.partitions)
+    ]
+    return -1.0 if None in found else sum(one or 0.0 for one in found)
+
+
+class _Writers:
+    """A transactional producer for each codec, and one without transactions; all on one events topic."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._numbers = iter(range(10_000))
+        # Of half the keys the events are kept: of those whose hash begins with a 1.
+        self._key = next(
+            key for key in (b"k%d" % number for number in range(99)) if sha256(key).digest()[0] >= 128
+        )
+        servers = stage.bootstrap_servers
+        self.plain = AIOKafkaProducer(bootstrap_servers=servers)
+        self.transactional = [
+            AIOKafkaProducer(
+                bootstrap_servers=servers, transactional_id=f"{stage.name}-{number}", compression_type=codec
+            )
+            for number, codec in enumerate(CODECS)
+        ]
+        self.committed: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        for producer in (*self.transactional, self.plain):
+            await producer.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for producer in (*self.transactional, self.plain):
+            await producer.stop()
+
+    async def write(self, producer: AIOKafkaProducer, count: int) -> set[str]:
+        """Write so many events and give their ids."""
+        made = [next(self._numbers) for _ in range(count)]
+        for number in made:
+            place = {"partition": number % self._stage.partitions, "key": self._key}
+            await producer.send(self._stage.topic("events"), event(number), **place)
+        await producer.flush()
+        return {f"e{number}" for number in made}
+
+    async def some_transactions(self, randomness: random.Random) -> None:
+        """Three transactions of each producer, with plain events in between; at least one is committed and one is not."""
+        for producer in self.transactional:
+            for keep in (True, False, randomness.random() < 0.5):
+                await producer.begin_transaction()
+                made = await self.write(producer, randomness.randint(1, 12))
+                self.committed |= await self.write(self.plain, randomness.randint(0, 4))
+                if keep:
+                    await producer.commit_transaction()
+                    self.committed |= made
+                else:
+                    await producer.abort_transaction()
+
+
+@pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
+@pytest.mark.parametrize("rate", [1.0, 0.5], ids=["agents", "push-down"])
+async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path: Path, rate: float) -> None:
+    """Transactions committed, aborted and open, in every codec, between plain records: what is committed is judged.
+
+    The lag ends at 0 behind markers and aborted records; the open one is judged once it is committed.
+    """
+    by_key = {"sampling.key": "record_key"} if rate < 1 else {}
+    changes = {"sampling.default_rate": rate, **by_key}
+    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=2, changes=changes)
+    async with stage.worker(Chat()) as (_, registry), _Writers(stage) as writers:
+
+        async def judged() -> Counter[str]:
+            return Counter(result.event_id for result in await stage.results())
+
+        async def all_done() -> bool:
+            done = await judged()
+            return done.keys() >= writers.committed and _lag(registry, stage, "events") == 0
+
+        await writers.some_transactions(random.Random(7))
+        await until(all_done, "the committed events judged", deadline_seconds=45)
+        opened = writers.transactional[0]
+        await opened.begin_transaction()
+        late = await writers.write(opened, 6)
+        late |= await writers.write(writers.plain, 4)  # behind an open transaction nothing is stable
+        assert (await judged()).keys() == writers.committed
+        await opened.commit_transaction()
+        writers.committed |= late
+        await until(all_done, "the late ones judged", deadline_seconds=45)
+        assert await judged() == Counter(writers.committed)
+
+
+async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker, tmp_path: Path) -> None:
+    """Each hostile record has its dead letter, with place and reason, and the rest is judged.
+
+    Two with a header that is not UTF-8 (judged), a batch that is no gzip, one of 200 MB of spaces, and one that is no event
+    and has a key of 900 KB.
+    """
+    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
+    await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
+    await stage.produce([event(number) for number in range(5)])
+    odd = bytearray(batch([event(100), event(101)], headers=[("name", b"1")]))
+    odd[:] = odd.replace(b"name", b"\xffame")
+    junk = bytearray(batch([b"v" * 100], codec=1))
+    junk[61:] = b"\x00" * (len(junk) - 61)
+    bomb = batch([b" " * 200_000_000], codec=1)
+    for raw in (signed(odd), bomb):
+        refused = await asyncio.to_thread(produce_batch, broker.bootstrap_servers, stage.topic("events"), raw)
+        assert not refused
+    # Apache Kafka looks into compressed batches and refuses this one; on a disk it may be found nevertheless.
+    refused = await asyncio.to_thread(
+        produce_batch, broker.bootstrap_servers, stage.topic("events"), signed(junk)
+    )
+    assert bool(refused) == (broker.kind == "apache")
+    bad = {} if refused else {8: "undecodable"}
+    await stage.produce([b"no event"], key=b"k" * 900_000)
+    await stage.produce([event(number) for number in range(5, 10)])
+    async with stage.worker(Chat()) as (_, registry):
+
+        async def all_there() -> bool:
+            return len(await stage.results()) >= 12 and len(await stage.dead_letters()) >= 2 + len(bad)
+
+        await until(all_there, "results and dead letters", deadline_seconds=45)
+        await until(lambda: _lag(registry, stage, "events") == 0, "no lag", deadline_seconds=20)
+        letters = {letter.offset: letter for letter in await stage.dead_letters()}
+    reasons = {offset: letter.reason for offset, letter in letters.items()}
+    assert reasons == {7: "oversized", **bad, 8 + len(bad): "undecodable"}
+    assert "SHA-256" in letters[7].detail
+    assert (
+        registry.get_sample_value(
+            "judgestream_events_total", {"outcome": "undecodable", "reason": "oversized"}
+        )
+        == 1.0
+    )
+
+
+async def test_what_retention_removed_is_counted(broker: RunningBroker, tmp_path: Path) -> None:
+    """Of 20 events 5 are read, then the first 12 are removed: the next worker says that 7 are lost and judges the other 8."""
+    stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
+    await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
+    await stage.produce([event(number) for number in range(5)])
+    async with stage.worker(Chat()):
+
+        async def is_read() -> bool:
+            return await stage.committed("events") == [5]
+
+        await until(is_read, "the first five", deadline_seconds=45)
+    await stage.produce([event(number) for number in range(5, 20)])
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    await admin.start()
+    try:
+        await admin.delete_records(
+            {TopicPartition(stage.topic("events"), 0): RecordsToDelete(before_offset=12)}
+        )
+    finally:
+        await admin.close()
+    async with stage.worker(Chat()) as (_, registry):
+
+        async def all_judged() -> bool:
+            return {result.event_id for result in await stage.results()} >= {f"e{n}" for n in range(12, 20)}
+
+        await until(all_judged, "the rest", deadline_seconds=60)
+        place = {"topic": stage.topic("events")}
+        assert registry.get_sample_value("judgestream_lost_records_total", place) == 7.0
+        moves = {**place, "why": "retention"}
+        assert registry.get_sample_value("judgestream_offset_moves_total", moves) == 1.0
+    assert len(await stage.results()) == 13

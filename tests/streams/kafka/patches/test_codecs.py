@@ -1,0 +1,65 @@
+"""Compressed batches are decompressed up to a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import pytest
+from aiokafka import codec as theirs
+from aiokafka.errors import CorruptRecordException
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.kafka.patches import codecs
+
+PAIRS: dict[str, tuple[Callable[[bytes], bytes], Callable[[Any], bytes]]] = {
+    "gzip": (theirs.gzip_encode, codecs.gzip_decode),
+    "snappy": (theirs.snappy_encode, codecs.snappy_decode),
+    "snappy, raw": (lambda text: bytes(cramjam.snappy.compress_raw(text)), codecs.snappy_decode),
+    "lz4": (theirs.lz4_encode, codecs.lz4_decode),
+    "zstd": (theirs.zstd_encode, codecs.zstd_decode),
+}
+NAMES = st.sampled_from(sorted(PAIRS))
+
+
+@given(NAMES, st.binary(max_size=100_000))
+def test_what_was_compressed_comes_back(name: str, text: bytes) -> None:
+    """Every codec, as bytes and as a view of them."""
+    encode, decode = PAIRS[name]
+    packed = encode(text)
+    assert decode(packed) == decode(memoryview(packed)) == text
+
+
+@given(NAMES, st.binary(max_size=300))
+def test_anything_else_is_corrupt(name: str, junk: bytes) -> None:
+    """Whatever bytes there are: they are decompressed, or are said to be corrupt."""
+    with contextlib.suppress(CorruptRecordException):
+        assert isinstance(PAIRS[name][1](junk), bytes)
+
+
+@pytest.mark.parametrize("name", sorted(PAIRS))
+def test_more_than_the_bound_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a bound of 1 MiB, 1 MiB comes back and one byte more does not."""
+    monkeypatch.setattr(codecs, "UNPACKED_BYTES", 1 << 20)
+    encode, decode = PAIRS[name]
+    assert len(decode(encode(b" " * (1 << 20)))) == 1 << 20
+    with pytest.raises(codecs.BatchTooLargeError, match="more than 1048576 bytes"):
+        decode(encode(b" " * ((1 << 20) + 1)))
+
+
+def test_gzip_in_several_members_is_one_text() -> None:
+    """As RFC 1952 has it; and the bound is for all of them."""
+    member = zlib.compress(b"ab", wbits=31)
+    assert codecs.gzip_decode(member * 3) == b"ababab"
+
+
+def test_a_snappy_block_of_negative_length_is_corrupt() -> None:
+    """Xerial's framing, with a length of -5."""
+    packed = theirs.snappy_encode(b"text")[:16] + struct.pack(">i", -5) + b"x"
+    with pytest.raises(CorruptRecordException):
+        codecs.snappy_decode(packed)

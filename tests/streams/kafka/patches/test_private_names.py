@@ -1,0 +1,120 @@
+"""Every private name of aiokafka, Faust and mode that is used is still there; a new version without one fails here."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams.kafka import patches
+
+STREAMS = Path(patches.__file__).parents[2]
+NEEDED = {
+    "aiokafka.client": {"create_conn"},
+    "aiokafka.client.AIOKafkaClient": {"force_metadata_update", "cluster", "send"},
+    "aiokafka.conn": {"READER_LIMIT"},
+    "aiokafka.conn.AIOKafkaConnection": {"_send_sasl_token", "_writer"},
+    "aiokafka.admin.AIOKafkaAdminClient": {"_client"},
+    "aiokafka.consumer.consumer.AIOKafkaConsumer": {
+        "_client",
+        "_client_rack",
+        "_closed",
+        "_coordinator",
+        "_fetcher",
+        "_isolation_level",
+        "_subscription",
+    },
+    "aiokafka.consumer.fetcher": {"MemoryRecords", "READ_COMMITTED", "PartitionRecords"},
+    "aiokafka.consumer.fetcher.Fetcher": {
+        "_check_crcs",
+        "_client",
+        "_closed",
+        "_create_fetch_waiter",
+        "_records",
+        "close",
+        "fetched_records",
+    },
+    "aiokafka.consumer.fetcher.FetchResult": {"_partition_records", "has_more"},
+    "aiokafka.consumer.fetcher.PartitionRecords": {
+        "_aborted_producers",
+        "_check_crcs",
+        "_consume_aborted_up_to",
+        "_contains_abort_marker",
+        "_isolation_level",
+        "_records",
+        "_records_iterator",
+        "_tp",
+        "next_fetch_offset",
+    },
+    "aiokafka.consumer.group_coordinator.GroupCoordinator": {"_group_instance_id", "_send_req", "member_id"},
+    "aiokafka.consumer.subscription_state.Assignment": {"_tp_state"},
+    "aiokafka.record.default_records": {"DefaultRecordBatch", "gzip_decode", "zstd_decode"},
+    "aiokafka.record._crecords.default_records": {
+        "gzip_decode",
+        "lz4_decode",
+        "snappy_decode",
+        "zstd_decode",
+    },
+    "faust.App": {"_consumer", "_crashed", "_create_directories", "crash"},
+    "faust.streams": {"_CStreamIterator"},
+    "faust.transport.drivers.aiokafka.AIOKafkaConsumerThread": {
+        "_consumer",
+        "_create_worker_consumer",
+        "_ensure_consumer",
+        "close",
+        "on_thread_stop",
+    },
+    "faust.transport.drivers.aiokafka.Consumer": {"_new_consumer_thread", "_thread"},
+    "faust.transport.drivers.aiokafka.Producer": {"_ensure_producer", "_new_producer", "_settings_extra"},
+    "mode.threads.ServiceThread": {"_thread"},
+}
+OURS = {"_instance_id", "_send", "_send_noting", "_suspects", "_vouch"}
+"""Private names of this project on lines that also use one of theirs."""
+
+
+@pytest.mark.parametrize(("owner", "names"), sorted(NEEDED.items()), ids=sorted(NEEDED))
+def test_the_name_is_there(owner: str, names: set[str]) -> None:
+    """In the module or class, or in the code of the class that sets it on its instances."""
+    found = _find(owner)
+    code = "\n".join(inspect.getsource(one) for one in found.__mro__[:-1]) if inspect.isclass(found) else ""
+    gone = [name for name in sorted(names) if not hasattr(found, name) and f"self.{name}" not in code]
+    assert not gone, f"{owner} has lost {gone}: look at what streams.kafka does with them"
+
+
+def _find(path: str) -> object:
+    module, _, name = path.rpartition(".")
+    if name[:1].isupper():
+        return getattr(importlib.import_module(module), name)
+    return importlib.import_module(path)
+
+
+def test_every_private_name_is_in_the_list() -> None:
+    """Each line that says it uses a private name of a library uses one that this test looks for."""
+    used = set()
+    for file in STREAMS.rglob("*.py"):
+        for line in file.read_text().splitlines():
+            if "noqa: SLF001" in line:
+                used |= set(re.findall(r"\.(_[a-z]\w*)", line.split("#")[0]))
+    assert used - OURS - set().union(*NEEDED.values()) == set()
+
+
+def test_nothing_is_patched_at_import() -> None:
+    """A program that imports every module of the transport finds aiokafka as it was; the first client changes it."""
+    program = """
+import aiokafka.client, aiokafka.conn, aiokafka.consumer.fetcher as fetcher
+import aiokafka.record.default_records as records
+looks = lambda: (aiokafka.client.create_conn, aiokafka.conn.READER_LIMIT, fetcher.MemoryRecords, records.zstd_decode)
+before = looks()
+import streams.worker.run, streams.kafka.topics.making, streams.cli.main
+assert looks() == before
+from streams.kafka.access.access import client_options
+from streams.settings import KafkaSettings
+client_options(KafkaSettings())
+assert all(one is not other for one, other in zip(looks(), before))
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

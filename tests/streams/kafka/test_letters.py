@@ -1,0 +1,106 @@
+"""Dead letters in ever smaller forms, and how many there may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import DeadLetter
+from streams.errors import DeadLetterLimitError
+from streams.kafka.letter_limit import DeadLetterLimit
+from streams.kafka.letters import WHOLE_BYTES, letter_forms
+from streams.settings import DeadLetterLimitSettings
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@dataclass
+class _Record:
+    value: bytes | None = b"v"
+    key: bytes | None = b"k"
+    headers: Any = field(default_factory=list)
+    topic: str = "t"
+    partition: int = 2
+    offset: int = 5
+    timestamp: float | None = 0.0
+
+
+def _forms(record: _Record, detail: str = "d" * 5_000) -> list[DeadLetter]:
+    return list(letter_forms(record, "undecodable", detail, event_id="e1", failed_at=NOW))
+
+
+def _bytes(letter: DeadLetter) -> int:
+    return len(letter.model_dump_json().encode())
+
+
+@given(
+    st.one_of(st.none(), st.binary(max_size=300), st.just(b"v" * 600_000)),
+    st.one_of(st.none(), st.binary(max_size=300), st.just(b"k" * 300_000)),
+    st.lists(st.tuples(st.text(max_size=5), st.just(b"h" * 200_000)), max_size=2),
+)
+def test_every_form_is_smaller_and_says_where_the_record_is(
+    value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]
+) -> None:
+    """The first one is whole; all have position, reason and event id; none is larger than the one before."""
+    forms = _forms(_Record(value=value, key=key, headers=headers), detail="not JSON")
+    assert (forms[0].value, forms[0].key, forms[0].truncated) == (value, key, False)
+    assert {(one.topic, one.partition, one.offset, one.event_id) for one in forms} == {("t", 2, 5, "e1")}
+    # A hash is written where the value is cut: 64 digits more than the null before it.
+    sizes = [_bytes(one) for one in forms]
+    assert all(after <= before + 64 for before, after in pairwise(sizes))
+    assert sizes[-1] < 800
+
+
+def test_the_smallest_form_has_the_hash_and_nothing_that_grows() -> None:
+    """A key of 2 MB, a value of 3 MB, a detail of 5,000 characters: a few hundred bytes."""
+    value = b"v" * 3_000_000
+    smallest = _forms(_Record(value=value, key=b"k" * 2_000_000))[-1]
+    assert (smallest.key, smallest.value, smallest.headers) == (None, None, ())
+    assert (smallest.value_sha256, smallest.value_bytes) == (sha256(value).hexdigest(), 3_000_000)
+    assert _bytes(smallest) < 700
+
+
+def test_a_huge_record_is_never_tried_whole() -> None:
+    """Its letter alone would take several times its size in memory."""
+    assert all(one.truncated for one in _forms(_Record(value=b"v" * (WHOLE_BYTES + 1))))
+
+
+def test_without_a_limit_anything_may_be_set_aside() -> None:
+    """As it is by default."""
+    limit = DeadLetterLimit(None)
+    for _ in range(10_000):
+        limit.set_aside("t")
+
+
+def test_records_in_a_row() -> None:
+    """Three may be set aside one after the other; a good one in between begins the count anew; topics count apart."""
+    limit = DeadLetterLimit(DeadLetterLimitSettings(consecutive=3))
+    for _ in range(5):
+        for _ in range(3):
+            limit.set_aside("t")
+        limit.finished("t")
+    for topic in ("t", "u"):
+        for _ in range(3):
+            limit.set_aside(topic)
+    with pytest.raises(DeadLetterLimitError, match=r"4 records of t in a row .*consecutive is 3"):
+        limit.set_aside("t")
+
+
+def test_a_share_of_the_latest_records() -> None:
+    """Half of the latest ten may be set aside: the sixth of them stops the worker."""
+    limit = DeadLetterLimit(DeadLetterLimitSettings(ratio=0.5, ratio_over_records=10))
+    for _ in range(5):
+        limit.set_aside("t")
+        limit.finished("t")
+    limit.finished("t")  # the oldest, set aside, is forgotten: 4 of 10
+    limit.set_aside("t")  # a good one is forgotten: 5 of 10
+    limit.set_aside("t")  # one that was set aside is: 5 of 10
+    with pytest.raises(DeadLetterLimitError, match=r"6 of the latest 10 records of t"):
+        limit.set_aside("t")

@@ -1,0 +1,86 @@
+"""Stretches of a partition's log, as a broker sends them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
+
+from streams.kafka.patches.fetched import FetchedBatches
+from streams.kafka.transport.unpacking import Suspects, unpack
+
+TP = TopicPartition("t", 0)
+_CRC_AT, _ATTRIBUTES_AT = 17, 21
+_CONTROL = 0x20
+
+
+def batch(
+    values: Sequence[bytes | None],
+    base: int = 0,
+    *,
+    codec: int = 0,
+    producer: int = -1,
+    transactional: bool = False,
+    headers: Sequence[tuple[str, bytes]] = (),
+    key: bytes | None = b"k",
+) -> bytes:
+    """A batch with one record a value."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=codec,
+        is_transactional=transactional,
+        producer_id=producer,
+        producer_epoch=0 if producer >= 0 else -1,
+        base_sequence=-1,
+        batch_size=1_000_000_000,
+    )
+    for number, value in enumerate(values):
+        builder.append(number, timestamp=1000, key=key, value=value, headers=list(headers))
+    return at(bytes(builder.build()), base)
+
+
+def at(raw: bytes, base: int) -> bytes:
+    """The same batch with another base offset, which its checksum does not cover."""
+    return struct.pack(">q", base) + raw[8:]
+
+
+def signed(raw: bytes | bytearray) -> bytes:
+    """The same batch with the checksum that belongs to it."""
+    return (
+        bytes(raw[:_CRC_AT])
+        + struct.pack(">I", calc_crc32c(bytes(raw[_ATTRIBUTES_AT:])))
+        + bytes(raw[_ATTRIBUTES_AT:])
+    )
+
+
+def marker(base: int, producer: int, *, commit: bool) -> bytes:
+    """The end of a transaction."""
+    raw = bytearray(
+        batch(
+            [b"\0" * 6], base, producer=producer, transactional=True, key=struct.pack(">HH", 0, int(commit))
+        )
+    )
+    raw[_ATTRIBUTES_AT + 1] |= _CONTROL
+    return signed(raw)
+
+
+def fetched(
+    data: bytes, offset: int = 0, *, aborted: Sequence[tuple[int, int]] = (), check: bool = True
+) -> PartitionRecords:
+    """A fetched partition, before anything is taken from it."""
+    return PartitionRecords(
+        TP, FetchedBatches(data), list(aborted), offset, None, None, check, READ_COMMITTED
+    )
+
+
+def taken(
+    data: bytes, offset: int = 0, *, suspects: Suspects | None = None, **how: Any
+) -> tuple[list[Any], int]:
+    """What is unpacked, and the offset that is fetched next."""
+    partition = fetched(data, offset, **how)
+    return list(unpack(partition, Suspects() if suspects is None else suspects)), partition.next_fetch_offset

@@ -1,0 +1,82 @@
+"""Where a partition goes on whose next offset the broker calls out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.kafka.transport.ranges import CHECKS, Bounds, Move, ResumeAt, confirmed_bounds, decide
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("offset", "bounds", "committed", "resume_at", "expected"),
+    [
+        (1184, Bounds(0, 2000), 1100, "committed", None),  # in range after all
+        (2000, Bounds(0, 2000), 1100, "committed", None),  # behind the last record, where the next one comes
+        (100, Bounds(1638, 1800), 100, "committed", 1638),  # retention
+        (100, Bounds(1638, 1800), 100, "beginning", 1638),
+        (1184, Bounds(0, 1150), 1100, "committed", 1100),  # shorter, and what is committed is there
+        (1184, Bounds(0, 1150), 1100, "beginning", 0),
+        (1184, Bounds(0, 20), 1100, "committed", 0),  # made anew
+        (1184, Bounds(5, 20), None, "committed", 5),
+    ],
+)
+def test_where_it_goes_on(
+    offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt, expected: int | None
+) -> None:
+    """In range: nowhere. Before the log: at its beginning. Behind it: at what is committed, or at its beginning."""
+    assert decide(offset, bounds, committed, resume_at) == expected
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.one_of(st.none(), st.integers(0, 50)))
+def test_where_it_goes_on_is_in_the_log(offset: int, begin: int, length: int, committed: int | None) -> None:
+    """Whatever the numbers: the next offset lies within the log."""
+    bounds = Bounds(begin, begin + length)
+    after = decide(offset, bounds, committed, "committed")
+    assert bounds.begin <= (offset if after is None else after) <= bounds.end
+
+
+def test_only_what_lies_ahead_is_lost() -> None:
+    """From 100 to 1638 nobody has read 1538 offsets; going back loses none."""
+    assert Move("t", 0, 100, 1638, "retention").lost == 1538
+    assert Move("t", 0, 1184, 0, "shorter").lost == 0
+
+
+class _Leader:
+    """Answers from a list."""
+
+    def __init__(self, *answers: Bounds | KafkaError) -> None:
+        self._answers: Iterator[Bounds | KafkaError] = iter(answers)
+        self.asked = 0
+
+    async def __call__(self, _: TopicPartition) -> Bounds:
+        self.asked += 1
+        answer = next(self._answers)
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+
+async def _at_once(_: float) -> None:
+    """Does not wait."""
+
+
+async def test_a_stale_answer_is_found_out() -> None:
+    """Two answers of a broker that led the partition before, then one of the leader: the offset is in range."""
+    leader = _Leader(Bounds(0, 1000), Bounds(0, 1000), Bounds(0, 2000))
+    assert await confirmed_bounds(TP, 1184, leader, sleep=_at_once) == Bounds(0, 2000)
+
+
+async def test_an_offset_is_out_of_range_when_that_is_said_again_and_again() -> None:
+    """Three times in a row; silence in between counts for nothing."""
+    short = Bounds(0, 20)
+    leader = _Leader(short, short, KafkaError(), *[short] * CHECKS)
+    assert await confirmed_bounds(TP, 1184, leader, sleep=_at_once) == short
+    assert leader.asked == 3 + CHECKS

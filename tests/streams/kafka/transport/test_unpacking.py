@@ -1,0 +1,222 @@
+"""Fetched batches are taken apart whatever is in them: the committed records, each whatever is wrong with another."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import pytest
+from aiokafka import codec as codecs
+from aiokafka.record.util import encode_varint
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.kafka.transport.unpacking import CRC_TRIES, Suspects
+from streams.kafka.transport.unreadable import Unreadable
+from tests.streams.kafka.transport.logs import TP, at, batch, fetched, marker, signed, taken
+
+CODECS = (0, 1, 2, 3, 4)
+
+
+@dataclass
+class _Log:
+    """A partition as a broker keeps it: batches, transactions under way and those that were given up."""
+
+    data: list[tuple[int, bytes]] = field(default_factory=list)
+    end: int = 0
+    under_way: dict[int, tuple[int, list[bytes]]] = field(default_factory=dict)
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    visible: dict[int, bytes] = field(default_factory=dict)
+
+    def _put(self, raw: bytes, count: int) -> None:
+        self.data.append((self.end, raw))
+        self.end += count
+
+    def plain(self, codec: int, count: int) -> None:
+        values = [b"plain-%d" % (self.end + number) for number in range(count)]
+        self.visible |= {self.end + number: value for number, value in enumerate(values)}
+        self._put(batch(values, self.end, codec=codec), count)
+
+    def within(self, producer: int, codec: int, count: int) -> None:
+        first, offsets = self.under_way.setdefault(producer, (self.end, []))
+        values = [b"tx-%d" % (self.end + number) for number in range(count)]
+        offsets.extend(values)
+        self.under_way[producer] = (first, offsets)
+        self._put(batch(values, self.end, codec=codec, producer=producer, transactional=True), count)
+
+    def ends(self, producer: int, *, commit: bool) -> None:
+        if producer not in self.under_way:
+            return
+        first, values = self.under_way.pop(producer)
+        if commit:
+            self.visible |= {int(value[3:]): value for value in values}
+        else:
+            self.aborted.append((producer, first))
+        self._put(marker(self.end, producer, commit=commit), 1)
+
+    @property
+    def stable(self) -> int:
+        return min((first for first, _ in self.under_way.values()), default=self.end)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("plain"), st.sampled_from(CODECS), st.integers(1, 3)),
+    st.tuples(st.just("within"), st.integers(1, 3), st.sampled_from(CODECS), st.integers(1, 3)),
+    st.tuples(st.just("ends"), st.integers(1, 3), st.booleans()),
+)
+
+
+@given(st.lists(STEPS, max_size=25), st.data())
+def test_exactly_the_committed_records_are_handed_out(
+    steps: list[tuple[str, int, int]], data: st.DataObject
+) -> None:
+    """Plain batches, committed, aborted and open transactions of three producers, every codec, from any offset on."""
+    log = _Log()
+    for kind, *what in steps:
+        if kind == "plain":
+            log.plain(*what)
+        elif kind == "within":
+            log.within(*what)
+        else:
+            log.ends(what[0], commit=bool(what[1]))
+    start = data.draw(st.integers(0, log.stable))
+    # A broker sends whole batches from the one with the offset on, up to the last stable offset.
+    sent = [raw for base, raw in log.data if base < log.stable and _end(base, raw) > start]
+    records, following = taken(b"".join(sent), start, aborted=log.aborted)
+    expected = {offset: value for offset, value in log.visible.items() if start <= offset < log.stable}
+    assert [(record.offset, record.value) for record in records] == sorted(expected.items())
+    assert following == (log.stable if sent else start)
+
+
+def _end(base: int, raw: bytes) -> int:
+    return base + int(struct.unpack_from(">i", raw, 23)[0]) + 1
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_header_whose_name_is_not_utf8_harms_nobody(codec: int) -> None:
+    """The client gives up the whole batch; here the name is read with an escape, and all three records are there."""
+    raw = _with_bad_header([b"one", b"two", b"three"], codec)
+    records, following = taken(raw)
+    assert [record.value for record in records] == [b"one", b"two", b"three"]
+    assert records[1].headers == (("\\xffame", b"1"),)
+    assert following == 3
+
+
+def _with_bad_header(values: list[bytes], codec: int) -> bytes:
+    if codec == 0:
+        raw = bytearray(batch(values, headers=[("name", b"1")]))
+        raw[:] = raw.replace(b"name", b"\xffame")
+        return signed(raw)
+    plain = batch(values, headers=[("name", b"1")])
+    body = plain[61:].replace(b"name", b"\xffame")
+    packed = [None, codecs.gzip_encode, codecs.snappy_encode, codecs.lz4_encode, codecs.zstd_encode][codec](
+        body
+    )
+    head = bytearray(plain[:61])
+    head[22] |= codec
+    head[8:12] = struct.pack(">i", 61 - 12 + len(packed))
+    return signed(bytes(head) + packed)
+
+
+def test_a_record_that_contradicts_its_own_length_is_unreadable_alone() -> None:
+    """The middle one of three says that its value has 100 bytes; the others are read, its place, size and hash are told."""
+    first, third = _record(0, b"one"), _record(2, b"three")
+    body = b"\0\0" + _varint(1) + _varint(-1) + _varint(100) + b"two" + _varint(0)
+    raw = bytearray(batch([b"x"] * 3))
+    records = first + _varint(len(body)) + body + third
+    raw[61:] = records
+    raw[8:12] = struct.pack(">i", len(raw) - 12)
+    found, following = taken(signed(raw), 0)
+    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
+    assert isinstance(found[1], Unreadable)
+    assert (found[1].offset, found[1].size, found[1].sha256) == (1, len(body), sha256(body).hexdigest())
+    assert following == 3
+
+
+def _record(delta: int, value: bytes) -> bytes:
+    body = b"\0\0" + _varint(delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+    return _varint(len(body)) + body
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    encode_varint(number, out.append)
+    return bytes(out)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
+    """Bytes that are no compressed data, under a checksum that holds: offsets 5 to 7 are passed over, 8 is read."""
+    raw = bytearray(batch([b"v" * 50] * 3, 5, codec=codec))
+    raw[61:] = b"\xff" * (len(raw) - 61)
+    found, following = taken(signed(raw) + batch([b"next"], 8), 5)
+    assert [type(one) is Unreadable for one in found] == [True, False]
+    assert (found[0].offset, found[0].records, found[0].reason) == (5, 3, "undecodable")
+    assert "offsets 5 to 7" in found[0].detail
+    assert (found[1].value, following) == (b"next", 9)
+
+
+def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_given_up() -> None:
+    """What came before it is handed out at once; the third fetch gives it up, and the batch behind it is read."""
+    damaged = bytearray(batch([b"lost"] * 2, 1))
+    damaged[-3] ^= 1
+    data = batch([b"before"], 0) + bytes(damaged) + batch([b"after"], 3)
+    suspects = Suspects()
+    first, offset = taken(data, 0, suspects=suspects)
+    assert ([one.value for one in first], offset) == ([b"before"], 1)
+    for _ in range(CRC_TRIES - 2):
+        assert taken(data, 1, suspects=suspects) == ([], 1)
+    found, offset = taken(data, 1, suspects=suspects)
+    assert [type(one) is Unreadable for one in found] == [True, False]
+    assert (found[0].offset, found[0].records, found[1].value, offset) == (1, 2, b"after", 4)
+
+
+def test_damage_on_the_way_is_mended_by_fetching_again() -> None:
+    """The second fetch brings the batch as it is."""
+    good = batch([b"v"], 0)
+    bad = bytearray(good)
+    bad[-3] ^= 1
+    suspects = Suspects()
+    assert taken(bytes(bad), suspects=suspects) == ([], 0)
+    found, offset = taken(good, suspects=suspects)
+    assert ([one.value for one in found], offset) == ([b"v"], 1)
+
+
+def test_a_head_that_is_damaged_moves_on_by_one() -> None:
+    """Last offset delta 2 billion: nothing is believed that would skip what is not there."""
+    raw = bytearray(batch([b"v"] * 2, 0))
+    raw[23:27] = struct.pack(">i", 2_000_000_000)
+    suspects = Suspects()
+    for _ in range(CRC_TRIES - 1):
+        taken(bytes(raw), suspects=suspects)
+    found, offset = taken(bytes(raw), suspects=suspects)
+    assert (found[0].offset, found[0].records, offset) == (0, 1, 1)
+
+
+def test_a_fetch_from_the_middle_of_a_batch_skips_what_was_read() -> None:
+    """A broker sends whole batches."""
+    found, offset = taken(batch([b"0", b"1", b"2"]), 2)
+    assert ([one.value for one in found], offset) == ([b"2"], 3)
+
+
+def test_the_bytes_of_the_batch_handed_out_last() -> None:
+    """Of two batches, before the first, after each."""
+    one, two = batch([b"1"], 0), batch([b"2"], 1)
+    batches = fetched(one + two)._records
+    assert bytes(batches.last) == b""
+    batches.next_batch()
+    assert bytes(batches.last) == one
+    batches.next_batch()
+    assert bytes(batches.last) == two
+    assert not batches.has_next()
+
+
+def test_a_batch_in_an_unknown_codec_is_unreadable() -> None:
+    """Codec 7 does not exist."""
+    raw = bytearray(batch([b"v"]))
+    raw[22] |= 7
+    found, offset = taken(signed(raw), 0)
+    assert (type(found[0]), offset) == (Unreadable, 1)
+    assert TP.topic == "t"
+    assert at(bytes(raw), 3)[:8] == struct.pack(">q", 3)
