@@ -61,6 +61,8 @@ class ChatRequest:
     response_schema: ResponseSchema | None = None
     """None asks for plain text."""
     max_output_tokens: int = 4096
+    temperature: float | None = None
+    """Sent where the endpoint takes it; one among the parameters goes before."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
 

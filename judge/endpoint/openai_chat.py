@@ -13,6 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -44,6 +45,11 @@ MAX_REPLY_BYTES = 4 * 1024 * 1024
 """A verdict needs a few kilobytes; more than this is not one."""
 
 _NO_TOKENS = Usage()
+_REQUEST_REFUSED = frozenset({400, 422})
+
+
+class _TemperatureRefusedError(Exception):
+    """The endpoint does not take a temperature that the settings do not ask for."""
 
 
 class OpenAIChat:
@@ -98,6 +104,7 @@ class OpenAIChat:
         self._max_reply_bytes = max_reply_bytes
         self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
         self._response_format = ResponseFormat.JSON_SCHEMA
+        self._takes_temperature = True
         self._connection = Connection(
             base_url=base_url,
             api_key=key or "none-needed",
@@ -134,9 +141,19 @@ class OpenAIChat:
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         response_format = self._response_format
+        if not self._takes_temperature or "temperature" in request.parameters:
+            request = replace(request, temperature=None)
         while True:
             try:
                 return await self._try(request, response_format, deadline)
+            except _TemperatureRefusedError:
+                self._takes_temperature = False
+                _log.warning(
+                    "judge endpoint %s refuses temperature %s; from now on it is asked without one",
+                    self._endpoint,
+                    request.temperature,
+                )
+                request = replace(request, temperature=None)
             except ResponseFormatError:
                 weaker = response_format.weaker
                 if weaker is None:
@@ -189,6 +206,9 @@ class OpenAIChat:
     ) -> ChatReply:
         schema_sent = _sends_format(request, response_format)
         if not reply.is_success:
+            refused = reply.status in _REQUEST_REFUSED and b"temperature" in reply.content
+            if refused and request.temperature is not None:
+                raise _TemperatureRefusedError
             raise self._status_error(
                 reply.status, _error_body(reply.content), reply.headers, schema_sent=schema_sent
             )

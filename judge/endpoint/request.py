@@ -52,6 +52,8 @@ class RequestWriter:
                 body["response_format"] = form.response_format
         if not {"max_tokens", "max_completion_tokens"}.intersection(request.parameters):
             body[self._length_parameter] = request.max_output_tokens
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
         body.update(request.parameters)
         try:
             return orjson.dumps(body)

@@ -11,6 +11,9 @@ from judge.metric import Metric, Outcome
 from judge.verdict.fitting import Fitted, fit
 from schemas import JudgeTask
 
+TEMPERATURE = 0.0
+"""The same answer should get the same verdict, as far as a model can do that."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
@@ -49,4 +52,5 @@ class Preparation:
             request,
             parameters={**request.parameters, **self.parameters},
             max_output_tokens=self.max_output_tokens or request.max_output_tokens,
+            temperature=TEMPERATURE,
         )

@@ -32,14 +32,15 @@ def opened(file: Path) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def progress(file: Path) -> Iterator[Callable[[], None]]:
+def progress(file: Path, *, each: int = 1) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error while it is a terminal.
 
     Args:
         file: Whose lines are counted for the bar's length, where that is possible.
+        each: Steps a line.
 
     Yields:
-        To be called once a line.
+        To be called once a step.
     """
     if not sys.stderr.isatty():
         yield lambda: None
@@ -49,7 +50,8 @@ def progress(file: Path) -> Iterator[Callable[[], None]]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=_count_lines(file))
+        lines = _count_lines(file)
+        task = bar.add_task("", total=None if lines is None else lines * each)
         yield lambda: bar.advance(task)
 
 

@@ -33,7 +33,12 @@ class Conformity:
             raise PromptPackError(
                 f"response_schema is no JSON Schema: {str(error).splitlines()[0][:300]}"
             ) from error
+        self._schema = schema
         self._validator = Draft202012Validator(schema.schema)
+
+    def __reduce__(self) -> tuple[type[Conformity], tuple[ResponseSchema]]:
+        """By its schema, for the validator itself cannot go to another process."""
+        return Conformity, (self._schema,)
 
     def check(self, reply: str) -> None:
         """Read the verdict of a reply and hold it against the schema; a whole score counts as an integer.

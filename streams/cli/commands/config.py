@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streams.cli.errors import CommandError
+from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
     from streams.cli.sample_prompts import SamplePrompt
@@ -86,6 +86,44 @@ def schema() -> None:
     from streams.settings import settings_schema
 
     typer.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def prompts(
+    metric: Annotated[str | None, typer.Argument(help="A built-in metric; all of them without.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="evidence or verbatim; both without.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As JSON, with response schemas and hashes.")
+    ] = False,
+) -> None:
+    """Print the built-in prompts: the constant beginning of every call, after which the fenced event follows.
+
+    A prompt pack of your own replaces them (metrics.<name>.prompt_pack).
+    """
+    from judge.metrics.prompting import built_in_hash, load_prompt
+    from judge.metrics.registry import BUILT_IN
+    from judge.metrics.response_schemas import SCHEMAS
+
+    modes = ("evidence", "verbatim")
+    for given, known, what in ((metric, tuple(BUILT_IN), "metric"), (mode, modes, "--mode")):
+        if given is not None and given not in known:
+            raise BadUsageError(f"{what} must be one of {', '.join(known)}, got {given}")
+    shown = [
+        {
+            "metric": name,
+            "mode": way,
+            "hash": built_in_hash(f"{name}.{way}"),
+            "prompt": load_prompt(f"{name}.{way}"),
+            "response_schema": SCHEMAS[name].schema if way == "evidence" else None,
+        }
+        for name in ([metric] if metric else BUILT_IN)
+        for way in ([mode] if mode else modes)
+    ]
+    if as_json:
+        typer.echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        return
+    for one in shown:
+        typer.echo(f"# {one['metric']}, {one['mode']}, {one['hash']}\n\n{one['prompt']}")
 
 
 def _build(settings: Settings, file: Path) -> list[SamplePrompt]:

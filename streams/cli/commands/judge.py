@@ -3,56 +3,46 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
-import sys
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.lines import opened, progress
-from streams.text import printable
+from streams.cli.file_run import FileCall, FileRun
+from streams.cli.lines import opened
 
 if TYPE_CHECKING:
     from judge.metric import Metric
-    from streams.cli.judge_tally import Tally
-    from streams.judging.lines import FileJudge
-    from streams.settings import EndpointSettings, JudgeSettings, Settings
+    from schemas import Failed, Scored, Unscored
+    from streams.judging.files.comparison import Comparison
+    from streams.judging.files.reading import Format
+    from streams.judging.files.summary import FileSummary
+    from streams.judging.files.writing import ResultFile
+    from streams.settings import JudgeSettings, Settings
 
 CONCURRENCY = 16
 JUDGE_TIMEOUT_SECONDS = 120.0
 
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What the command was asked to do."""
-
-    file: Path
-    metric: str
-    config: Path | None
-    prompt_pack: Path | None
-    base_url: str | None
-    model: str | None
-    output: Path | None
-    mode: Literal["evidence", "verbatim"] | None
-    concurrency: int | None
-    as_json: bool
+FormatName = Literal["jsonl", "json", "csv", "parquet"]
 
 
 def judge(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Events, one JSON object a line; `-` reads standard input.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Events: JSON lines, a JSON array, CSV or Parquet; `-` reads standard input."
+        ),
     ],
     metric: Annotated[
-        str,
+        list[str],
         typer.Option(
-            "--metric", "-m", metavar="NAME", help="coverage, relevance, or any name with --prompt-pack."
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="A built-in metric, one of --config, or any name with --prompt-pack; may be given several times.",
         ),
     ],
     config: Annotated[
@@ -61,7 +51,7 @@ def judge(
             "--config",
             "-c",
             metavar="FILE",
-            help="A worker's settings: its endpoints, limits, redaction, prices and cache, and its metric of this name.",
+            help="A worker's settings: its mapping, endpoints, limits, redaction, prices, cache and metrics.",
         ),
     ] = None,
     prompt_pack: Annotated[
@@ -80,6 +70,18 @@ def judge(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Where results go; else standard output."),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an --output that exists, once the run is done.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep the results that --output has, and judge the rest.")
+    ] = False,
+    input_format: Annotated[
+        FormatName | None, typer.Option("--format", help="Format of FILE; else by its name, else jsonl.")
+    ] = None,
+    output_format: Annotated[
+        FormatName | None, typer.Option("--output-format", help="Format of --output; else by its name.")
+    ] = None,
     mode: Annotated[
         Literal["evidence", "verbatim"] | None,
         typer.Option(
@@ -94,8 +96,25 @@ def judge(
             "--concurrency",
             min=1,
             max=1000,
-            help=f"Lines judged at the same time; else judge.max_in_flight of --config, else {CONCURRENCY}.",
+            help=f"Results worked on at a time; else judge.max_in_flight of --config, else {CONCURRENCY}.",
         ),
+    ] = None,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-under", metavar="METRIC=MEAN", help="Exit code 1 where the mean is lower; for use in CI."
+        ),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            metavar="RESULTS",
+            help="Results of an earlier run (JSON lines): the paired difference; exit code 1 where it is a fall.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the summary as one HTML file, too.")
     ] = None,
     as_json: Annotated[
         bool,
@@ -105,31 +124,98 @@ def judge(
         ),
     ] = False,
 ) -> None:
-    """Score the events of a file, one result a line, in the order of the lines.
+    """Score the events of a file, one result an event and metric, in the order of the file.
 
     Asks the endpoint of --base-url, or those of --config, or that of OPENAI_BASE_URL and OPENAI_API_KEY (which is sent to
     either); without any of them a rule-based judge inside this process, which understands nothing and costs nothing. What
     --config says of Kafka, sampling and budgets means nothing here.
-    """
-    from streams.cli.running import run_until_stopped
 
-    call = _Call(file, metric, config, prompt_pack, base_url, model, output, mode, concurrency, as_json)
+    Exit code 1: a line is no event, every result failed, the judge stayed away, or --fail-under or --compare say so.
+    """
+    call = FileCall(
+        file,
+        tuple(dict.fromkeys(metric)),
+        config,
+        prompt_pack,
+        base_url,
+        model,
+        output,
+        mode,
+        concurrency,
+        compare,
+        _thresholds(fail_under or [], metric),
+    )
+    if overwrite and resume:
+        raise BadUsageError("--overwrite and --resume say opposite things; keep one of them")
+    _run(
+        call,
+        overwrite=overwrite,
+        resume=resume,
+        forms=(input_format, output_format),
+        html=html,
+        as_json=as_json,
+    )
+
+
+def _run(
+    call: FileCall,
+    *,
+    overwrite: bool,
+    resume: bool,
+    forms: tuple[FormatName | None, FormatName | None],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    from streams.cli.running import run_until_stopped
+    from streams.errors import SettingsError
+    from streams.judging.files.reading import format_of, read_lines
+    from streams.judging.files.writing import open_results, read_results
+
     settings = _settings(call)
     asked = _judge_settings(call, settings)
-    built = _metric(call, settings, asked)
-    with opened(file) as lines, _output(output) as out:
-        tally = run_until_stopped(lambda stop: _judge(call, asked, built, lines, out, stop))
-    text = json.dumps(tally.as_json(), ensure_ascii=False) if as_json else tally.line()
-    typer.echo(text, err=not (as_json and output is not None))
-    if tally.interrupted:
-        raise typer.Exit(130)
-    if tally.outage is not None:
-        raise CommandError(f"{tally.outage}; {tally.results} results were written before")
-    if tally.invalid:
-        raise CommandError(f"{tally.invalid} of {tally.lines} lines are no events")
+    metrics = [_metric(name, call, settings, asked) for name in call.metrics]
+    form: Format = format_of(call.file, forms[0])
+    try:
+        earlier = [] if call.compare is None else list(read_results(call.compare))
+        results = (
+            None
+            if call.output is None
+            else open_results(
+                call.output,
+                format_of(call.output, forms[1]),
+                source=None if str(call.file) == "-" else call.file,
+                overwrite=overwrite,
+                resume=resume,
+            )
+        )
+        with opened(call.file) as handle:
+            lines = read_lines(handle, form, str(call.file))
+            run = FileRun(call, settings, asked, metrics, results, keep=call.compare is not None)
+            summary = run_until_stopped(lambda stop: run.judge(lines, stop))
+    except SettingsError as error:
+        raise BadUsageError(str(error)) from error
+    comparisons = _compared(call, earlier, run.kept)
+    _tell(call, summary, comparisons, html=html, as_json=as_json)
+    _end(call, summary, comparisons, results)
 
 
-def _settings(call: _Call) -> Settings | None:
+def _thresholds(given: Sequence[str], metrics: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    found = []
+    for one in given:
+        name, _, text = one.rpartition("=")
+        name = name or (metrics[0] if len(set(metrics)) == 1 else "")
+        try:
+            found.append((name, float(text)))
+        except ValueError:
+            raise BadUsageError(
+                f"--fail-under must be METRIC=MEAN, got {one!r}; write coverage=3.5"
+            ) from None
+        if name not in metrics:
+            raise BadUsageError(f"--fail-under names {name!r}, which is not judged; add --metric {name}")
+    return tuple(found)
+
+
+def _settings(call: FileCall) -> Settings | None:
     from streams.cli.settings import settings_for_command
     from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
@@ -138,7 +224,7 @@ def _settings(call: _Call) -> Settings | None:
     return None if call.config is None else settings_for_command(call.config)
 
 
-def _judge_settings(call: _Call, settings: Settings | None) -> JudgeSettings:
+def _judge_settings(call: FileCall, settings: Settings | None) -> JudgeSettings:
     from streams.settings import JudgeSettings
 
     if settings is None:
@@ -151,7 +237,7 @@ def _judge_settings(call: _Call, settings: Settings | None) -> JudgeSettings:
     return settings.judge.model_copy(update={"max_in_flight": call.concurrency})
 
 
-def _metric(call: _Call, settings: Settings | None, judge: JudgeSettings) -> Metric:
+def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSettings) -> Metric:
     from pydantic import ValidationError
 
     from judge.metrics.registry import BUILT_IN
@@ -159,151 +245,87 @@ def _metric(call: _Call, settings: Settings | None, judge: JudgeSettings) -> Met
     from streams.judging.metrics import build_metric, guarded
     from streams.settings import MetricSettings
 
-    named = None if settings is None else settings.metrics.get(call.metric)
+    if call.prompt_pack is not None and len(call.metrics) > 1:
+        raise BadUsageError(
+            f"--prompt-pack belongs to one metric, got {len(call.metrics)}; name packs in the metrics of --config"
+        )
+    named = None if settings is None else settings.metrics.get(name)
     pack = call.prompt_pack or (None if named is None else named.prompt_pack)
-    if pack is None and call.metric not in BUILT_IN:
+    if pack is None and name not in BUILT_IN:
         known = tuple(BUILT_IN) if settings is None else tuple({**BUILT_IN, **settings.metrics})
         raise BadUsageError(
-            f"--metric must be {' or '.join(known)}, got {call.metric!r}; any other name needs --prompt-pack"
+            f"--metric must be {' or '.join(known)}, got {name!r}; any other name needs --prompt-pack"
         )
     if pack is not None and call.mode == "evidence":
         raise BadUsageError("--mode must be verbatim with a prompt pack, got 'evidence'; leave it out")
-    mode = call.mode if call.mode is not None or named is None or call.prompt_pack is not None else named.mode
+    wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
     try:
-        wanted = MetricSettings(
-            prompt_pack=pack, mode=mode, score_range=None if named is None else named.score_range
-        )
-        return guarded(build_metric(call.metric, wanted), judge)
+        update = {"prompt_pack": pack, "mode": wanted.mode if call.mode is None else call.mode}
+        # Validated anew: a copy would not check pack against mode.
+        settled = MetricSettings.model_validate({**dict(wanted), **update})
+        return guarded(build_metric(name, settled), judge)
     except (SettingsError, ValidationError) as error:
         raise BadUsageError(str(error)) from error
 
 
-@contextlib.contextmanager
-def _output(file: Path | None) -> Iterator[TextIO]:
-    if file is None:
-        yield sys.stdout
-        return
-    try:
-        handle = file.open("w", encoding="utf-8")
-    except OSError as error:
-        raise BadUsageError(f"cannot write {file}: {error.strerror}") from error
-    with handle:
-        yield handle
+def _compared(
+    call: FileCall, earlier: Sequence[Scored | Unscored | Failed], now: Sequence[Scored | Unscored | Failed]
+) -> list[Comparison]:
+    from streams.judging.files.comparison import compare
+
+    return [] if call.compare is None else [compare(name, earlier, now) for name in call.metrics]
 
 
-async def _judge(
-    call: _Call, settings: JudgeSettings, metric: Metric, lines: BinaryIO, out: TextIO, stop: asyncio.Event
-) -> Tally:
-    from judge.errors import JudgeConfigurationError
-    from streams.cli.judge_tally import Tally
-    from streams.errors import SettingsError
-    from streams.judging.lines import open_file_judge
-
-    tally = Tally(metric.name, metric.score_range)
-    try:
-        async with (
-            _endpoints(call, settings) as endpoints,
-            open_file_judge(metric, settings, endpoints) as judge_,
-        ):
-            await _write(call, settings, judge_, lines, out, tally, stop)
-    except (JudgeConfigurationError, SettingsError) as error:
-        raise BadUsageError(str(error)) from error
-    return tally
-
-
-async def _write(
-    call: _Call,
-    settings: JudgeSettings,
-    judge: FileJudge,
-    lines: BinaryIO,
-    out: TextIO,
-    tally: Tally,
-    stop: asyncio.Event,
+def _tell(
+    call: FileCall,
+    summary: FileSummary,
+    comparisons: Sequence[Comparison],
+    *,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
-    """Write results until the lines are over, the judge is gone, or somebody asks to stop."""
-    from streams.judging.lines import InvalidLine, judge_lines, outage
+    if as_json:
+        told = summary.as_json()
+        if comparisons:
+            told["comparisons"] = [one.as_json() for one in comparisons]
+        text = json.dumps(told, ensure_ascii=False)
+    else:
+        text = "\n".join([summary.text(), *(one.text() for one in comparisons)])
+    typer.echo(text, err=not (as_json and call.output is not None))
+    if html is not None:
+        from streams.judging.files.page import page
 
-    source = "stdin" if str(call.file) == "-" else call.file.name
-    outcomes = judge_lines(lines, judge, source=source, concurrency=settings.max_in_flight)
-
-    async def write() -> None:
-        with progress(call.file) as advance:
-            async for outcome in outcomes:
-                if isinstance(outcome, InvalidLine):
-                    typer.echo(f"error: line {outcome.number}: {outcome.problem}", err=True)
-                else:
-                    out.write(outcome.model_dump_json() + "\n")
-                tally.add(outcome)
-                advance()
-
-    writing = asyncio.create_task(write())
-    stopping = asyncio.create_task(stop.wait())
-    failing = asyncio.create_task(outage(judge.pool))
-    try:
-        await asyncio.wait({writing, stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-        if writing.done():
-            writing.result()
-        elif failing.done():
-            tally.outage = failing.result()
-        else:
-            tally.interrupted = True
-    finally:
-        for task in (writing, stopping, failing):
-            task.cancel()
-        await asyncio.gather(writing, stopping, failing, return_exceptions=True)
-        await outcomes.aclose()
-        out.flush()
-        for usage, cost_usd in judge.checks.used_up:
-            tally.add_usage(usage, cost_usd)
+        try:
+            html.write_text(page(call.file.name, summary, comparisons), encoding="utf-8")
+        except OSError as error:
+            raise BadUsageError(f"cannot write {html}: {error.strerror}") from error
 
 
-@contextlib.asynccontextmanager
-async def _endpoints(call: _Call, settings: JudgeSettings) -> AsyncIterator[tuple[EndpointSettings, ...]]:
-    from streams.judging.stack import judge_endpoints
-
-    if call.config is not None and call.base_url is None:
-        if call.model is not None:
-            raise BadUsageError(
-                f"--model {call.model} needs --base-url beside --config; or name it in {call.config}"
-            )
-        endpoints = judge_endpoints(settings, os.environ)
-        for endpoint in endpoints:
-            typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
-        yield endpoints
-        return
-    async with _endpoint(call) as endpoint:
-        yield (endpoint,)
-
-
-@contextlib.asynccontextmanager
-async def _endpoint(call: _Call) -> AsyncIterator[EndpointSettings]:
-    from judge.chat import OFFLINE_MODEL
-    from judge.errors import JudgeUnavailableError
-    from judge.offline.server import OfflineJudge
-    from streams.errors import SettingsError
-    from streams.judging.choice import chosen_endpoint
-    from streams.settings import EndpointSettings
-
-    try:
-        endpoint = await chosen_endpoint(os.environ, base_url=call.base_url, model=call.model)
-    except SettingsError as error:
-        # Name the place where it was given.
-        text = str(error) if call.base_url is None else str(error).replace("OPENAI_BASE_URL", "--base-url")
-        raise BadUsageError(text) from error
-    except JudgeUnavailableError as error:
-        raise CommandError(str(error)) from error
-    if endpoint is not None:
-        typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
-        yield endpoint
-        return
-    if call.model is not None:
-        raise BadUsageError(
-            f"--model {call.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or OPENAI_BASE_URL"
-        )
-    typer.echo(
-        f"judge: {OFFLINE_MODEL}, offline rules without a language model "
-        "(--base-url, OPENAI_BASE_URL or OPENAI_API_KEY name a real one)",
-        err=True,
-    )
-    async with OfflineJudge() as server:
-        yield EndpointSettings(name="offline", base_url=server.base_url, model=OFFLINE_MODEL)
+def _end(
+    call: FileCall, summary: FileSummary, comparisons: Sequence[Comparison], results: ResultFile | None
+) -> None:
+    """Put the results in place, or say where they are; and let the exit code say what became of them."""
+    if summary.interrupted or summary.outage is not None:
+        kept = None if results is None else results.leave()
+        if summary.outage is not None:
+            written = f"{summary.results} results were written before" if results is None else kept
+            raise CommandError("; ".join(part for part in (summary.outage, written) if part))
+        if kept is not None:
+            typer.echo(kept, err=True)
+        raise typer.Exit(130)
+    if results is not None:
+        results.finish()
+    problems = []
+    if summary.invalid:
+        problems.append(f"{summary.invalid.total()} of {summary.lines} lines are no events")
+    if summary.all_failed:
+        reasons = ", ".join(f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3))
+        problems.append(f"judging failed for every event ({reasons})")
+    for name, least in call.fail_under:
+        mean = next(one for one in summary.metrics if one.metric == name).scored.mean
+        if mean is None or mean < least:
+            shown = "nothing was scored" if mean is None else f"the mean is {mean:.2f}"
+            problems.append(f"--fail-under {name}={least:g}: {shown}")
+    problems += [f"--compare {call.compare}: {one.text()}" for one in comparisons if one.is_worse]
+    if problems:
+        raise CommandError("; ".join(problems))

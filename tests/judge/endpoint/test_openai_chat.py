@@ -304,3 +304,31 @@ async def test_arguments_that_cannot_work_are_refused(arguments: dict[str, Any],
     with pytest.raises(JudgeConfigurationError, match=words) as caught:
         OpenAIChat(**({"endpoint": "e", "model": "m"} | arguments))
     assert "sk-a" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_temperature_that_nobody_asked_for_is_left_out_where_it_is_refused(status: int) -> None:
+    """As reasoning models do; at once, and from then on."""
+    refusal = {
+        "error": {
+            "message": "Unsupported value: 'temperature' does not support 0.0 with this model.",
+            "code": "unsupported_value",
+            "param": "temperature",
+        }
+    }
+    request = ChatRequest(messages=ASK.messages, temperature=0.0)
+    answers = (Answer(json.dumps(refusal).encode(), status=status), Answer(completion("4")))
+    async with chat_with(*answers) as (chat, fake):
+        replies = [await chat.complete(request) for _ in range(2)]
+    assert [reply.text for reply in replies] == ["4", "4"]
+    assert [body.get("temperature") for body in fake.requests] == [0.0, None, None]
+
+
+async def test_a_temperature_of_the_settings_goes_before() -> None:
+    """And where it is refused, that is a matter of the configuration."""
+    refusal = {"error": {"message": "no temperature", "code": "unsupported_value"}}
+    request = ChatRequest(messages=ASK.messages, parameters={"temperature": 0.7}, temperature=0.0)
+    async with chat_with(Answer(json.dumps(refusal).encode(), status=400)) as (chat, fake):
+        with pytest.raises(JudgeConfigurationError):
+            await chat.complete(request)
+    assert [body["temperature"] for body in fake.requests] == [0.7]

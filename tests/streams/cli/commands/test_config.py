@@ -157,3 +157,19 @@ def test_check_shows_what_a_pack_sends(tmp_path: Path, capsys: pytest.CaptureFix
     prompts = {prompt["metric"]: prompt for prompt in json.loads(capsys.readouterr().out)["prompts"]}
     assert [message["role"] for message in prompts["tone"]["messages"]] == ["system", "user"]
     assert prompts["coverage"]["estimated_tokens"] > prompts["tone"]["estimated_tokens"] > 0
+
+
+def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """All, one, or as JSON with schema and hash; an unknown name is a usage error."""
+    assert call("config", "prompts") == 0
+    out = capsys.readouterr().out
+    assert [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")] == [
+        "# coverage"
+    ] * 2 + ["# relevance"] * 2
+    assert call("config", "prompts", "relevance", "--mode", "evidence", "--json") == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["metric"], shown["mode"], len(shown["hash"])) == ("relevance", "evidence", 12)
+    assert "claim_span" in shown["prompt"]
+    assert "claims" in shown["response_schema"]["properties"]
+    assert call("config", "prompts", "tone") == 2
+    assert "metric must be one of coverage, relevance, got tone" in capsys.readouterr().err

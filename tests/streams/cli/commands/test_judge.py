@@ -1,5 +1,7 @@
 """`judgestream judge`: a file scored without Kafka."""
 
+# ruff: noqa: ASYNC240 - files of a test are small
+
 from __future__ import annotations
 
 import json
@@ -107,8 +109,8 @@ async def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(tm
         "judge", str(path), "--metric", "coverage", "--output", str(out), "--concurrency", "7", "--json"
     )
     assert ended.code == 1
-    assert "line 5: Invalid JSON" in ended.err
-    assert "line 6: answer: Field required" in ended.err
+    assert "line 5: value: is not valid JSON" in ended.err
+    assert "line 6: answer: is required" in ended.err
     assert "2 of 22 lines are no events" in ended.err
     ids = [json.loads(line)["event_id"] for line in out.read_text().splitlines()]
     assert ids == [f"e{number}" for number in range(20)]
@@ -260,3 +262,97 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
     ended = await judgestream(*common, "--metric", "tone")
     assert ended.code == 2
     assert "--metric must be coverage or relevance, got 'tone'" in ended.err
+
+
+async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path) -> None:
+    """Neither the file that is read nor results of an earlier run, by a judge that does not answer."""
+    before = events.read_text()
+    ended = await judgestream("judge", str(events), "--metric", "coverage", "-o", str(events))
+    assert ended.code == 2
+    assert "is the file that is read; name another" in ended.err
+    assert events.read_text() == before
+    old = tmp_path / "old.jsonl"
+    old.write_text("paid for")
+    async with judge_server(eiffel, status=503) as server:
+        call = (
+            "judge",
+            str(events),
+            "--metric",
+            "coverage",
+            "-o",
+            str(old),
+            "--base-url",
+            server.url,
+            "--model",
+            "m",
+        )
+        assert (await judgestream(*call)).code == 2
+        assert server.requests == []
+        assert (await judgestream(*call, "--overwrite")).code == 1
+    assert old.read_text() == "paid for"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["events.jsonl", "old.jsonl"]
+
+
+async def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path) -> None:
+    """Each event is judged by each metric; a mean under the bound, or a fall, is exit code 1."""
+    out = tmp_path / "now.jsonl"
+    call = ("judge", str(events), "-m", "coverage", "-m", "relevance")
+    ended = await judgestream(*call, "-o", str(out), "--json", "--html", str(tmp_path / "now.html"))
+    assert ended.code == 0, ended.err
+    assert [RESULT.validate_json(line).metric for line in out.read_text().splitlines()] == [
+        "coverage",
+        "relevance",
+    ]
+    told = json.loads(ended.out)["metrics"]
+    assert (told["coverage"]["scored"], told["relevance"]["unscored_reasons"]) == (1, {"missing_input": 1})
+    assert "<h2>coverage</h2>" in (tmp_path / "now.html").read_text()
+    ended = await judgestream(
+        *call, "--fail-under", "coverage=4", "--fail-under", "relevance=1", "--compare", str(out)
+    )
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1] == "error: --fail-under relevance=1: nothing was scored"
+    assert "coverage: +0.00 over 1 events scored in both runs" in ended.err
+
+
+async def test_a_file_whose_every_line_failed_is_a_failure(events: Path) -> None:
+    """With the reason counted: a script must not take an empty run for a good one."""
+    async with judge_server(lambda _: "I would rather not say.") as server:
+        ended = await judgestream(
+            "judge", str(events), "-m", "coverage", "--base-url", server.url, "--model", "m"
+        )
+    assert ended.code == 1
+    assert "judging failed for every event (invalid_verdict 1)" in ended.err
+
+
+async def test_a_mapping_of_the_settings_is_used(tmp_path: Path) -> None:
+    """A file in the shape of the team's own topic needs no second mapping."""
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps({"id": 7, "q": "Where?", "a": EIFFEL_ANSWER, "gold": EIFFEL_REFERENCE}))
+    mapping = {"event_id": "id", "question": "q", "answer": "a", "reference": "gold"}
+    async with judge_server(eiffel) as server:
+        config = written(
+            tmp_path / "settings.yaml",
+            {
+                "ingest": {"mapping": mapping},
+                "judge": {"endpoints": [{"name": "only", "base_url": server.url, "model": "m"}]},
+            },
+        )
+        ended = await judgestream("judge", str(path), "-m", "coverage", "--config", config)
+    assert ended.code == 0, ended.err
+    assert RESULT.validate_json(ended.out).event_id == "7"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--fail-under", "tone=3"), "--fail-under names 'tone', which is not judged; add --metric tone"),
+        (("--fail-under", "coverage=high"), "--fail-under must be METRIC=MEAN, got 'coverage=high'"),
+        (("--overwrite", "--resume", "-o", "x.jsonl"), "--overwrite and --resume say opposite things"),
+        (("--compare", "missing.jsonl"), "missing.jsonl: cannot be read"),
+    ],
+)
+async def test_options_that_do_not_fit(events: Path, options: tuple[str, ...], words: str) -> None:
+    """Bad usage, before anything is asked."""
+    ended = await judgestream("judge", str(events), "--metric", "coverage", *options)
+    assert ended.code == 2
+    assert words in ended.err

@@ -9,7 +9,7 @@ import pytest
 from judge.errors import JudgeUnavailableError
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import Usage
-from streams.judging.lines import Checks, outage
+from streams.judging.files.judging import Checks, outage
 from tests.judge.pool.test_reliable import DOWN, Server, judge_all, now, pooled, until
 from tests.judge.virtual_time import run_virtually
 

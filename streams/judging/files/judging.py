@@ -1,4 +1,4 @@
-"""Judging the lines of a file, without Kafka: several at a time, results in the order of the lines.
+"""Judging the events of a file, without Kafka: several at a time, results in the order of the lines.
 
 The judge is the worker's own: the same endpoints, limits, redaction, bounds, prices and cache. Only its patience ends: nobody
 waits an hour at a terminal.
@@ -8,21 +8,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import ValidationError
+import orjson
 
 from judge.metric import Metric
 from judge.pool.observer import Unobserved
 from judge.pool.pool import EndpointPool
 from judge.task import build_task
 from judge.verdict.pricing import PriceTable
-from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage
+from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored, Usage
+from streams.errors import DecodeError
+from streams.intake.reading import Ingest
 from streams.judging.agent import PatientJudge
+from streams.judging.files.reading import Line, misspelt
 from streams.judging.prices import build_prices
 from streams.judging.stack import open_stack
 from streams.settings import EndpointSettings, JudgeSettings
@@ -31,7 +43,6 @@ from streams.text import printable
 OUTAGE_SECONDS = 5.0
 """With all endpoints down for so long, the file is given up."""
 _LOOK_SECONDS = 0.1
-MAX_PROBLEMS_A_LINE = 3
 
 _SAMPLING = Sampling(probability=1.0, stratum="default", policy="every line")
 
@@ -67,29 +78,27 @@ class Checks(Unobserved):
 
 @dataclass(frozen=True, slots=True)
 class FileJudge:
-    """A metric's judge over the endpoints of the settings.
+    """Metrics' judges over the endpoints of the settings.
 
     Args:
-        metric: The metric.
-        judge: What judges it.
+        judges: By metric, in the order of the results of one event.
         pool: The endpoints.
         checks: What was used to find out whether endpoints answer at all; no result carries it.
     """
 
-    metric: Metric
-    judge: PatientJudge
+    judges: Mapping[Metric, PatientJudge]
     pool: EndpointPool
     checks: Checks
 
 
 @asynccontextmanager
 async def open_file_judge(
-    metric: Metric, judge: JudgeSettings, endpoints: Sequence[EndpointSettings]
+    metrics: Sequence[Metric], judge: JudgeSettings, endpoints: Sequence[EndpointSettings]
 ) -> AsyncIterator[FileJudge]:
     """Open what judges a file, as a worker would.
 
     Args:
-        metric: The metric, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
+        metrics: The metrics, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
         judge: The section `judge`; its budget is the worker's and bounds nothing here.
         endpoints: In order of preference; at least one.
 
@@ -100,7 +109,7 @@ async def open_file_judge(
     prices = build_prices(endpoints)
     checks = Checks(prices)
     async with open_stack(judge, endpoints, prices=prices, observer=checks) as stack:
-        yield FileJudge(metric, stack.judge(metric), stack.pool, checks)
+        yield FileJudge({metric: stack.judge(metric) for metric in metrics}, stack.pool, checks)
 
 
 async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:
@@ -125,35 +134,37 @@ async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:
 
 
 async def judge_lines(
-    lines: Iterable[bytes], judge: FileJudge, *, source: str, concurrency: int
+    lines: Iterable[Line],
+    judge: FileJudge,
+    ingest: Ingest,
+    *,
+    source: str,
+    concurrency: int,
+    done: Collection[str] = (),
 ) -> AsyncGenerator[Outcome, None]:
-    """Judge events, one a line; while no endpoint answers, this waits.
+    """Judge events by each metric; while no endpoint answers, this waits.
 
     Args:
-        lines: JSON events; blank lines are left out.
-        judge: The metric and its judge.
+        lines: Events.
+        judge: The metrics and their judges.
+        ingest: Reads an event, with the mapping of the settings.
         source: Names the file; part of each result's id.
-        concurrency: Lines that are judged at the same time; at least 1.
+        concurrency: Results that are worked on at the same time; at least 1.
+        done: Ids of results that are there already; they are passed over.
 
     Yields:
-        One outcome a line, in the order of the lines.
+        A result for each event and metric, in the order of the lines, or one `InvalidLine`.
 
     Raises:
         JudgeConfigurationError: No line can be judged as things are configured.
     """
     pending: deque[asyncio.Task[Outcome]] = deque()
-
-    async def one(number: int, line: bytes) -> Outcome:
-        task = _task(number, line, judge.metric, source)
-        return task if isinstance(task, InvalidLine) else await judge.judge.judge(task)
-
     try:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            pending.append(asyncio.create_task(one(number, line)))
-            if len(pending) >= concurrency:
-                yield await pending.popleft()
+        for line in lines:
+            for work in _work(line, judge, ingest, source, done):
+                pending.append(asyncio.create_task(work))
+                if len(pending) >= concurrency:
+                    yield await pending.popleft()
         while pending:
             yield await pending.popleft()
     finally:
@@ -162,27 +173,43 @@ async def judge_lines(
         await asyncio.gather(*pending, return_exceptions=True)
 
 
-def _task(number: int, line: bytes, metric: Metric, source: str) -> JudgeTask | InvalidLine:
-    try:
-        event = QAEvent.model_validate_json(line)
-    except ValidationError as error:
-        return InvalidLine(number, _problem(error))
+def _work(
+    line: Line, judge: FileJudge, ingest: Ingest, source: str, done: Collection[str]
+) -> Iterator[Coroutine[Any, Any, Outcome]]:
+    event = read_event(line, ingest)
+    if isinstance(event, InvalidLine):
+        yield _as_it_is(event)
+        return
     now = datetime.now(UTC)
-    return build_task(
-        event,
-        metric,
-        source=Source(topic=source, partition=0, offset=number - 1),
-        sampling=_SAMPLING,
-        recorded_at=now,
-        sampled_at=now,
-    )
+    for metric, judging in judge.judges.items():
+        task = build_task(
+            event,
+            metric,
+            source=Source(topic=source, partition=0, offset=line.number - 1),
+            sampling=_SAMPLING,
+            recorded_at=now,
+            sampled_at=now,
+        )
+        if task.result_id not in done:
+            yield judging.judge(task)
 
 
-def _problem(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_context=False)
-    texts = [
-        ": ".join(part for part in (".".join(str(step) for step in one["loc"]), one["msg"]) if part)
-        for one in problems[:MAX_PROBLEMS_A_LINE]
-    ]
-    more = len(problems) - len(texts)
-    return printable("; ".join(texts), 400) + (f"; and {more} more" if more else "")
+async def _as_it_is(outcome: Outcome) -> Outcome:
+    return outcome
+
+
+def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
+    """Read an event from a line; one without an id has its line's number for one."""
+    value = line.value
+    try:
+        return ingest.decode(value)
+    except DecodeError as error:
+        problem = error.detail
+    if problem.startswith("event_id: must be text (got nothing)"):
+        try:
+            document = orjson.loads(value)
+            return ingest.decode(orjson.dumps({**document, "event_id": f"line-{line.number}"}))
+        except DecodeError as error:
+            problem = error.detail
+    meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(value)]
+    return InvalidLine(line.number, printable("; ".join([*problem.splitlines(), *meant]), 400))

@@ -1,0 +1,176 @@
+"""Events in a file: JSON lines, a JSON array, CSV or Parquet, each as the bytes that a record would have."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, get_args
+
+import msgspec
+import orjson
+
+from schemas import QAEvent
+from streams.errors import SettingsError
+
+Format = Literal["jsonl", "json", "csv", "parquet"]
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+_SUFFIXES: Final[Mapping[str, Format]] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+_LOOK_BYTES: Final = 65_536
+_LABEL: Final = "labels."
+_BATCH_ROWS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event as it stands in a file.
+
+    Args:
+        number: Its line; of a JSON array or a table its position. From 1.
+        value: A JSON object.
+    """
+
+    number: int
+    value: bytes
+
+
+def format_of(file: Path, given: Format | None) -> Format:
+    """Tell the format: as it was given, else by the file's name, else JSON lines."""
+    return given or _SUFFIXES.get(file.suffix.lower(), "jsonl")
+
+
+def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
+    """Read the events of a file, as far as they are asked for.
+
+    Args:
+        handle: The file; read to its end.
+        form: Its format. A table's column `labels.x` is the label x; an empty cell is a field that is not there.
+        name: The file's name, for errors.
+
+    Raises:
+        SettingsError: The file is of another format, or its reader is not installed.
+    """
+    match form:
+        case "jsonl":
+            return _json_lines(handle, name)
+        case "json":
+            return _json_array(handle, name)
+        case "csv":
+            return _csv(handle, name)
+        case "parquet":
+            return _parquet(handle, name)
+
+
+def misspelt(value: bytes) -> list[tuple[str, str]]:
+    """Find the fields of an event that look like a field's name with a slip of the pen.
+
+    Returns:
+        Pairs of what stands there and what may have been meant, for fields that are not there under their own name.
+    """
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return []
+    if not isinstance(document, dict):
+        return []
+    known = [name for name in QAEvent.model_fields if name not in document]
+    found = []
+    for name in document:
+        close = difflib.get_close_matches(name[:64].lower(), known, n=1, cutoff=0.8)
+        if close and name not in QAEvent.model_fields:
+            found.append((name[:64], close[0]))
+    return found
+
+
+def _json_lines(handle: BinaryIO, name: str) -> Iterator[Line]:
+    first = True
+    for number, line in enumerate(handle, start=1):
+        text = line.lstrip(b"\xef\xbb\xbf \t") if first else line
+        if not text.strip():
+            continue
+        if first:
+            _refuse_other(text[:_LOOK_BYTES], name)
+            first = False
+        yield Line(number, text.rstrip(b"\r\n"))
+
+
+def _refuse_other(start: bytes, name: str) -> None:
+    """Say what a file is whose first line is no JSON object."""
+    if start.startswith(b"["):
+        raise SettingsError([f"{name}: is a JSON array, not JSON lines; add --format json"])
+    if start.startswith(b"PAR1"):
+        raise SettingsError([f"{name}: is a Parquet file, not JSON lines; add --format parquet"])
+    if not start.startswith(b"{") and b'"' not in start.split(b",")[0][1:-1] and start.count(b",") >= 1:
+        columns = start.split(b"\n")[0].decode("utf-8", "replace").strip()[:80]
+        if any(field in columns for field in ("question", "answer", "event_id")):
+            raise SettingsError([f"{name}: begins with {columns!r}, a CSV's head; add --format csv"])
+
+
+def _json_array(handle: BinaryIO, name: str) -> Iterator[Line]:
+    try:
+        rows = msgspec.json.decode(handle.read(), type=list[msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SettingsError([f"{name}: is not a JSON array of events ({error}); see --format"]) from None
+    for number, row in enumerate(rows, start=1):
+        yield Line(number, bytes(row))
+
+
+def _csv(handle: BinaryIO, name: str) -> Iterator[Line]:
+    text = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
+    try:
+        for number, row in enumerate(csv.DictReader(text, strict=True), start=2):
+            yield Line(number, _row(row))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise SettingsError([f"{name}: is not CSV in UTF-8 ({error}); mend it or see --format"]) from None
+    finally:
+        text.detach()  # the file is its opener's to close
+
+
+def _parquet(handle: BinaryIO, name: str) -> Iterator[Line]:
+    try:
+        from pyarrow import ArrowException, parquet  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise SettingsError([f"{name}: Parquet needs pyarrow; pip install 'judgestream[parquet]'"]) from None
+    number = 0
+    try:
+        for batch in parquet.ParquetFile(handle).iter_batches(batch_size=_BATCH_ROWS):
+            for row in batch.to_pylist():
+                number += 1
+                yield Line(number, _row(row))
+    except (ArrowException, OSError) as error:
+        raise SettingsError([f"{name}: is not a Parquet file ({error}); see --format"]) from None
+
+
+def _row(row: Mapping[str | Any, Any]) -> bytes:
+    """Make an event's JSON of a table's row."""
+    fields: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
+    for column, cell in row.items():
+        if cell is None or cell == "" or column is None:
+            continue
+        if column.startswith(_LABEL):
+            labels[column.removeprefix(_LABEL)] = cell
+        elif column in {"context", "labels", "messages", "fields"} and isinstance(cell, str):
+            fields[column] = _structure(cell)
+        else:
+            fields[column] = cell
+    if labels:
+        own = fields.get("labels")
+        fields["labels"] = {**own, **labels} if isinstance(own, dict) else labels
+    return orjson.dumps(fields, default=str)
+
+
+def _structure(cell: str) -> Any:
+    try:
+        return orjson.loads(cell)
+    except orjson.JSONDecodeError:
+        return cell  # the event's own checks say what is wrong with it

@@ -1,0 +1,225 @@
+"""The file that results go to: never half of it, and never in place of another that was not meant to go.
+
+Results are written beside the file, to `NAME.partial`, and take its place when all are there. A run that ends early leaves
+the partial file: its verdicts were paid for, and `--resume` goes on from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import orjson
+from pydantic import ValidationError
+
+from schemas import RESULT, Failed, Scored, Unscored
+from streams.errors import SettingsError
+from streams.judging.files.reading import Format
+
+PARTIAL: Final = ".partial"
+_COLUMNS: Final = (
+    "event_id",
+    "metric",
+    "status",
+    "score",
+    "reason",
+    "justification",
+    "model",
+    "fingerprint",
+    "cost_usd",
+    "result_id",
+)
+
+
+class ResultFile:
+    """Results on their way to a file.
+
+    Args:
+        path: The file.
+        form: Its format.
+        earlier: Results that a run before wrote, which stay.
+    """
+
+    def __init__(self, path: Path, form: Format, earlier: list[Scored | Unscored | Failed]) -> None:
+        self.path = path
+        self.earlier = earlier
+        self._form: Format = form
+        self._partial = partial_of(path)
+        self._handle: TextIO | None = None
+        self._count = 0
+
+    @property
+    def done(self) -> frozenset[str]:
+        """Ids of the results that are there already."""
+        return frozenset(result.result_id for result in self.earlier)
+
+    def write(self, result: Scored | Unscored | Failed) -> None:
+        """Add one result."""
+        if self._handle is None:
+            self._handle = self._partial.open("w", encoding="utf-8")
+            for one in self.earlier:
+                self._handle.write(one.model_dump_json() + "\n")
+        self._handle.write(result.model_dump_json() + "\n")
+        self._count += 1
+
+    def finish(self) -> None:
+        """Let the results take the file's place."""
+        if self._handle is None:  # nothing new: what is there is all there is
+            self._handle = self._partial.open("w", encoding="utf-8")
+            for one in self.earlier:
+                self._handle.write(one.model_dump_json() + "\n")
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+        self._handle.close()
+        if self._form != "jsonl":
+            converted = self.path.with_name(self.path.name + ".converting")
+            _convert(self._partial, converted, self._form)
+            converted.replace(self.path)
+            self._partial.unlink()
+        else:
+            self._partial.replace(self.path)
+
+    def leave(self) -> str | None:
+        """End early: keep what was written, and say where it is; None where there is nothing."""
+        if self._handle is None:
+            return None
+        self._handle.close()
+        return f"{self._count + len(self.earlier)} results are kept in {self._partial}; --resume goes on from them"
+
+
+def partial_of(path: Path) -> Path:
+    """Where the results of a run stand that has not ended."""
+    return path.with_name(path.name + PARTIAL)
+
+
+def open_results(
+    path: Path, form: Format, *, source: Path | None, overwrite: bool = False, resume: bool = False
+) -> ResultFile:
+    """Make sure that a file may be written, without touching it.
+
+    Args:
+        path: The file.
+        form: Its format.
+        source: The file with the events, if it is one.
+        overwrite: Results that are there may go.
+        resume: Results that are there stay, and are not judged again.
+
+    Raises:
+        SettingsError: Something is there that must not go, or the folder cannot be written to.
+    """
+    if source is not None and path.exists() and source.exists() and path.samefile(source):
+        raise SettingsError([f"--output {path}: is the file that is read; name another"])
+    if path.is_dir():
+        raise SettingsError([f"--output {path}: is a folder; name a file in it"])
+    if form == "parquet":
+        _need_pyarrow(path)
+    partial = partial_of(path)
+    earlier: list[Scored | Unscored | Failed] = []
+    if resume:
+        earlier = _read_results(partial if partial.exists() else path, path)
+    elif not overwrite and (path.exists() or partial.exists()):
+        there = path if path.exists() else partial
+        raise SettingsError(
+            [f"--output {path}: {there} is there already; add --resume to go on from it, or --overwrite"]
+        )
+    folder = path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise SettingsError(
+            [f"--output {path}: {folder} is no folder that can be written to; choose another"]
+        )
+    return ResultFile(path, form, earlier)
+
+
+def read_results(path: Path) -> Iterator[Scored | Unscored | Failed]:
+    """Read the results of an earlier run, JSON lines.
+
+    Raises:
+        SettingsError: The file cannot be read, or a line is no result.
+    """
+    try:
+        with path.open("rb") as handle:
+            for number, line in enumerate(handle, start=1):
+                if line.strip():
+                    yield _result(line, path, number)
+    except OSError as error:
+        raise SettingsError([f"{path}: cannot be read ({error.strerror}); check the path"]) from None
+
+
+def _result(line: bytes, path: Path, number: int) -> Scored | Unscored | Failed:
+    try:
+        return RESULT.validate_json(line)
+    except ValidationError:
+        raise SettingsError(
+            [
+                f"{path}: line {number} is no result of judgestream; name a file that `judge -o FILE.jsonl` wrote"
+            ]
+        ) from None
+
+
+def _read_results(there: Path, path: Path) -> list[Scored | Unscored | Failed]:
+    """Read what a run before left; its last line may be cut."""
+    if not there.exists():
+        return []
+    if there == path and path.suffix.lower() not in {".jsonl", ".ndjson"}:
+        raise SettingsError([f"--resume: cannot go on from {path}, only from JSON lines; add --overwrite"])
+    found: list[Scored | Unscored | Failed] = []
+    with contextlib.suppress(SettingsError) if there != path else contextlib.nullcontext():
+        found.extend(read_results(there))
+    return found
+
+
+def _convert(source: Path, target: Path, form: Format) -> None:
+    if form == "json":
+        _as_array(source, target)
+    elif form == "csv":
+        with target.open("w", encoding="utf-8", newline="") as handle:
+            writer = csv.DictWriter(handle, _COLUMNS)
+            writer.writeheader()
+            writer.writerows(row_of(result) for result in read_results(source))
+    else:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415 - as above
+
+        rows = [row_of(result) for result in read_results(source)]
+        parquet.write_table(pa.Table.from_pylist(rows), target)
+
+
+def _as_array(source: Path, target: Path) -> None:
+    with source.open("rb") as lines, target.open("wb") as handle:
+        handle.write(b"[")
+        for number, line in enumerate(lines):
+            handle.write((b",\n" if number else b"\n") + line.rstrip(b"\n"))
+        handle.write(b"\n]\n")
+
+
+def row_of(result: Scored | Unscored | Failed) -> dict[str, Any]:
+    """Give a result as a row of a table: what an analyst looks at, and the ids that lead to the rest."""
+    verdict = getattr(result, "verdict", None) or {}
+    justification = verdict.get("justification", verdict.get("rationale", ""))
+    return {
+        "event_id": result.event_id,
+        "metric": result.metric,
+        "status": result.status,
+        "score": result.score if isinstance(result, Scored) else None,
+        "reason": getattr(result, "reason", None) or getattr(result, "error_type", None),
+        "justification": justification
+        if isinstance(justification, str)
+        else orjson.dumps(justification).decode(),
+        "model": result.evaluator.model,
+        "fingerprint": result.evaluator.fingerprint,
+        "cost_usd": result.cost_usd,
+        "result_id": result.result_id,
+    }
+
+
+def _need_pyarrow(path: Path) -> None:
+    try:
+        import pyarrow as pa  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise SettingsError(
+            [f"--output {path}: Parquet needs pyarrow; pip install 'judgestream[parquet]'"]
+        ) from None

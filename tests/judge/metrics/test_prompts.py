@@ -1,0 +1,62 @@
+"""The built-in prompts: each has a worked example that comes out as it says, and tells what code does with a reply."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from judge.metric import Mode, ScoredOutcome
+from judge.metrics.prompting import load_prompt
+from judge.metrics.registry import BUILT_IN, build_metric
+from tests.judge.built_tasks import task_for
+
+_EXAMPLE = re.compile(r"^## Example\n\n(?P<event>.*?)\n\n(?P<reply>\{.*?\})\n", re.MULTILINE | re.DOTALL)
+_TEXT = re.compile(
+    r"^(?P<name>question|reference|answer|Page-\d+): (?P<text>.*?)(?=\n(?:answer|reference|Page-\d+): |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        # 1 of 3 facts, 1 of 2 terms, organization: 5 * (1/3 * 0.7 + 0.105 + 0.09) = 2.14...
+        ("coverage", 2),
+        ("relevance", 3),  # one of two claims: about half
+    ],
+)
+def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mode) -> None:
+    """The reply of the example, given to the example's event, is published without a correction."""
+    example = _EXAMPLE.search(load_prompt(f"{name}.{mode}"))
+    assert example is not None
+    texts = {match["name"]: match["text"] for match in _TEXT.finditer(example["event"])}
+    metric = build_metric(name, mode=mode)
+    task = task_for(
+        metric,
+        question=texts["question"],
+        answer=texts["answer"],
+        reference=texts.get("reference"),
+        context={page: text for page, text in texts.items() if page.startswith("Page-")} or None,
+    )
+    outcome = metric.interpret(task, example["reply"])
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.score == score
+    assert (outcome.corrections, outcome.objection) == ((), None)
+
+
+@pytest.mark.parametrize("mode", ["evidence", "verbatim"])
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_prompt_says_what_a_judge_must_know(name: str, mode: Mode) -> None:
+    """Data is data; numbers, units and polarity; the language; reasons before decisions; what code does; one example."""
+    prompt = load_prompt(f"{name}.{mode}")
+    for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
+        assert words in prompt
+    reply = _EXAMPLE.findall(prompt)
+    assert len(reply) == 1
+    assert reply[0][1].index(
+        "justification" if name == "relevance" or mode == "evidence" else "rationale"
+    ) < reply[0][1].index('matched": ' if (name, mode) == ("coverage", "evidence") else '"score"')
+    if mode == "evidence":
+        assert "at most" in prompt

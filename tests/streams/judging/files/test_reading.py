@@ -1,0 +1,131 @@
+"""Events in files of four formats, and what is said of a file that is something else."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.errors import SettingsError
+from streams.intake.reading import Ingest
+from streams.judging.files.judging import InvalidLine, read_event
+from streams.judging.files.reading import Format, Line, format_of, misspelt, read_lines
+
+ROW = {"event_id": "1", "question": "Where?", "answer": "In Paris."}
+
+
+def lines(data: bytes, form: Format) -> list[tuple[int, object]]:
+    return [(line.number, json.loads(line.value)) for line in read_lines(io.BytesIO(data), form, "f")]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "form"),
+    [
+        ("a.jsonl", None, "jsonl"),
+        ("a.JSON", None, "json"),
+        ("a.csv", None, "csv"),
+        ("a.parquet", None, "parquet"),
+        ("-", None, "jsonl"),
+        ("a.txt", None, "jsonl"),
+        ("a.csv", "jsonl", "jsonl"),
+    ],
+)
+def test_the_name_tells_the_format_where_nobody_does(name: str, given: Format | None, form: Format) -> None:
+    """An unknown name is JSON lines."""
+    assert format_of(Path(name), given) == form
+
+
+def test_json_lines_keep_their_numbers() -> None:
+    """Blank lines are passed over; a byte order mark at the beginning is none of the first object's."""
+    data = b'\xef\xbb\xbf{"event_id": "1"}\r\n\n  \n{"event_id": "2"}'
+    assert lines(data, "jsonl") == [(1, {"event_id": "1"}), (4, {"event_id": "2"})]
+
+
+def test_a_json_array_is_read_element_by_element() -> None:
+    """Whatever stands in it: an element that is no event is that element's own fault."""
+    assert lines(json.dumps([ROW, 7]).encode(), "json") == [(1, ROW), (2, 7)]
+
+
+def test_csv_columns_are_fields_and_labels() -> None:
+    """An empty cell is a field that is not there; structures are JSON; the first row has number 2."""
+    data = (
+        "\ufeffevent_id,question,answer,reference,labels.app,context\r\n"
+        '1,"Where, then?","In\nParis.",,support,"{""Page-1"": ""text""}"\r\n'
+    ).encode()
+    assert lines(data, "csv") == [
+        (
+            2,
+            {
+                "event_id": "1",
+                "question": "Where, then?",
+                "answer": "In\nParis.",
+                "labels": {"app": "support"},
+                "context": {"Page-1": "text"},
+            },
+        )
+    ]
+
+
+def test_parquet_rows_are_events(tmp_path: Path) -> None:
+    """Nested columns keep their structure."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = tmp_path / "events.parquet"
+    parquet.write_table(pa.Table.from_pylist([{**ROW, "labels": {"app": "a"}, "reference": None}]), path)
+    assert lines(path.read_bytes(), "parquet") == [(1, {**ROW, "labels": {"app": "a"}})]
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "words"),
+    [
+        (b'[{"event_id": "1"}]', "jsonl", "is a JSON array, not JSON lines; add --format json"),
+        (b"event_id,question,answer\n1,q,a\n", "jsonl", "a CSV's head; add --format csv"),
+        (b"PAR1\x15\x04", "jsonl", "is a Parquet file, not JSON lines; add --format parquet"),
+        (b'{"event_id": "1"}\n', "json", "is not a JSON array of events"),
+        (b'event_id,answer\n1,"x\n', "csv", "is not CSV in UTF-8"),
+        (b"event_id,answer\n1,\xff\n", "csv", "is not CSV in UTF-8"),
+    ],
+)
+def test_another_format_is_named(data: bytes, form: Format, words: str) -> None:
+    """With the option that reads it."""
+    with pytest.raises(SettingsError, match=words.replace("(", r"\(")):
+        list(read_lines(io.BytesIO(data), form, "f"))
+
+
+def test_a_slip_of_the_pen_is_named() -> None:
+    """Only where the field that was meant is not there, and never for a name of another thing."""
+    assert misspelt(b'{"event_id": "1", "refrence": "x", "Answer": "a"}') == [
+        ("refrence", "reference"),
+        ("Answer", "answer"),
+    ]
+    assert misspelt(b'{"reference": "x", "refrence": "y", "user": 1, "score": 2}') == []
+    assert misspelt(b"[1]") == misspelt(b"no json") == []
+
+
+def test_an_event_without_an_id_has_its_lines_number() -> None:
+    """So that a file of questions and answers needs no ids; another fault stays one."""
+    ingest = Ingest(max_event_bytes=1_000)
+    event = read_event(Line(7, b'{"question": "q", "answer": "a"}'), ingest)
+    assert not isinstance(event, InvalidLine)
+    assert event.event_id == "line-7"
+    bad = read_event(Line(8, b'{"question": "q", "anser": "a"}'), ingest)
+    assert isinstance(bad, InvalidLine)
+    assert "answer: is required" in bad.problem
+    assert "did you mean answer?" in bad.problem
+    assert isinstance(read_event(Line(9, b"[]"), ingest), InvalidLine)
+
+
+@given(st.binary(max_size=200), st.sampled_from(["jsonl", "json", "csv"]))
+def test_no_bytes_break_the_reader(data: bytes, form: Format) -> None:
+    """Lines or a clear error, and of each line an event or what is wrong with it."""
+    ingest = Ingest(max_event_bytes=1_000)
+    try:
+        for line in read_lines(io.BytesIO(data), form, "f"):
+            read_event(line, ingest)
+    except SettingsError:
+        pass

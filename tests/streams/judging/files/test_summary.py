@@ -1,0 +1,109 @@
+"""What is said at the end of a file, and how two runs are compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from schemas import Usage
+from streams.judging.files.comparison import compare, paired_interval
+from streams.judging.files.page import page
+from streams.judging.files.summary import FileSummary, Spending, Summary
+from tests.streams.results import failed, scored, unscored
+
+
+def summary() -> Summary:
+    """Scores 5, 5, 2, 1, one unscored and two failed."""
+    found = Summary("relevance", (1, 5))
+    for number, score in enumerate((5, 5, 2, 1)):
+        found.add(scored(number, score, labels={"model": "a" if number < 2 else "b"}))
+    found.add(unscored(7))
+    found.add(failed(8))
+    found.add(failed(9))
+    return found
+
+
+def test_counts_means_and_reasons() -> None:
+    """Mean (5 + 5 + 2 + 1) / 4 = 3.25; by model 5 and 1.5; the lowest two are listed, the fives are not."""
+    told = summary().as_json()
+    assert (told["scored"], told["unscored"], told["failed"], told["mean"]) == (4, 1, 2, 3.25)
+    assert told["distribution"] == {"1": 1, "2": 1, "5": 2}
+    assert {value: part["mean"] for value, part in told["by_label"]["model"].items()} == {"a": 5.0, "b": 1.5}
+    assert [one["score"] for one in told["worst"]] == [1, 2]
+    assert sum(told["failed_reasons"].values()) == 2
+    text = "\n".join(summary().lines())
+    assert "7 results, 4 scored, mean 3.25" in text
+    assert "model=b: 2 scored, mean 1.50" in text
+    assert "1 (25%)" in text
+
+
+def test_only_the_ten_lowest_are_kept() -> None:
+    """Of 30 answers that score 1 to 3, ten ones, in the order of the file."""
+    found = Summary("relevance", (1, 5))
+    for number in range(30):
+        found.add(scored(number, number % 3 + 1))
+    assert [bad.score for bad in found.worst_first()] == [1] * 10
+    assert [bad.event_id for bad in found.worst_first()][:2] == [scored(0, 1).event_id, scored(3, 1).event_id]
+
+
+def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
+    """And tokens go on being counted."""
+    spending = Spending()
+    spending.add(Usage(input_tokens=10, output_tokens=1), 0.5)
+    assert spending.cost_usd == 0.5
+    spending.add(Usage(input_tokens=10), None)
+    spending.add(Usage(input_tokens=10), 0.5)
+    assert spending.input_tokens == 30
+    assert spending.as_json()["cost_usd"] is None
+    assert "price not known" in spending.line()
+
+
+def test_all_failed() -> None:
+    """Only where there are results, and every one of them failed."""
+    assert not FileSummary([Summary("relevance", (1, 5))]).all_failed
+    assert not FileSummary([summary()]).all_failed
+    broken = Summary("relevance", (1, 5))
+    broken.add(failed(1))
+    assert FileSummary([broken]).all_failed
+
+
+def test_the_page_is_whole_and_harmless() -> None:
+    """One file without a script or a link, whatever an event's id says."""
+    found = summary()
+    found.add(
+        scored(50, 1, labels={"model": "<b>"}).model_copy(update={"event_id": "<script>alert(1)</script>"})
+    )
+    html = page("a<b>.jsonl", FileSummary([found], invalid=Counter({"answer": 1}), lines=8))
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "&lt;b&gt;" in html
+    assert "src=" not in html
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_a_paired_difference_by_hand() -> None:
+    """D = -1, -2, 0, -1: mean -1, variance 2/3, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half 1.29923."""
+    before = [scored(number, score) for number, score in enumerate((5, 5, 3, 4))]
+    now = [scored(number, score) for number, score in enumerate((4, 3, 3, 3))]
+    found = compare("relevance", [*before, scored(99, 5)], [*now, unscored(98)])
+    assert (found.pairs, found.difference, found.better, found.worse) == (4, -1.0, 0, 3)
+    assert found.interval == pytest.approx((-2.29923, 0.29923), abs=2e-3)
+    assert not found.is_worse
+    assert [(one.before, one.now) for one in found.fallen] == [(5, 3), (5, 4), (4, 3)]
+
+
+def test_a_fall_beyond_chance_is_one() -> None:
+    """Twenty pairs that fall by one or two."""
+    before = [scored(number, 5) for number in range(20)]
+    now = [scored(number, 4 - number % 2) for number in range(20)]
+    assert compare("relevance", before, now).is_worse
+    assert not compare("relevance", now, before).is_worse
+
+
+def test_no_pairs_no_interval() -> None:
+    """Nothing is claimed of nothing, nor of a single pair."""
+    found = compare("relevance", [], [scored(1, 5)])
+    assert (found.pairs, found.difference, found.interval, found.is_worse) == (0, None, None, False)
+    assert "no event is scored in both runs" in found.text()
+    assert paired_interval([1.0]) is None

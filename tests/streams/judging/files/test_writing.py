@@ -1,0 +1,112 @@
+"""The results' file: nothing that was there is lost, nothing half-written stands in its place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from streams.errors import SettingsError
+from streams.judging.files.writing import open_results, partial_of, read_results
+from tests.streams.results import failed, scored
+
+
+def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
+    """By whatever name it goes."""
+    source = tmp_path / "self.jsonl"
+    source.write_text("events")
+    (tmp_path / "link.jsonl").symlink_to(source)
+    for name in ("self.jsonl", "link.jsonl", "../" + tmp_path.name + "/self.jsonl"):
+        with pytest.raises(SettingsError, match="is the file that is read"):
+            open_results(tmp_path / name, "jsonl", source=source, overwrite=True)
+    assert source.read_text() == "events"
+
+
+def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -> None:
+    """Without --overwrite it is an error; with it they go when the new ones are all there, and not before."""
+    out = tmp_path / "out.jsonl"
+    out.write_text("old")
+    with pytest.raises(SettingsError, match=r"is there already; add --resume .* or --overwrite"):
+        open_results(out, "jsonl", source=None)
+    results = open_results(out, "jsonl", source=None, overwrite=True)
+    results.write(scored(1, 4))
+    assert out.read_text() == "old"
+    results.finish()
+    assert [one.result_id for one in read_results(out)] == [scored(1, 4).result_id]
+    assert not partial_of(out).exists()
+
+
+def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
+    """An unreachable judge changes no file."""
+    out = tmp_path / "out.jsonl"
+    out.write_text("old")
+    assert open_results(out, "jsonl", source=None, overwrite=True).leave() is None
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+    assert out.read_text() == "old"
+
+
+def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
+    """What it wrote is kept, its cut last line is not; a third run finds all of it."""
+    out = tmp_path / "out.jsonl"
+    first = open_results(out, "jsonl", source=None)
+    first.write(scored(1, 4))
+    first.write(scored(2, 5))
+    left = first.leave()
+    assert left is not None
+    assert "2 results are kept" in left
+    with partial_of(out).open("a") as handle:
+        handle.write('{"result_id": "cut')
+    with pytest.raises(SettingsError, match="is there already"):
+        open_results(out, "jsonl", source=None)
+    second = open_results(out, "jsonl", source=None, resume=True)
+    assert second.done == {scored(1, 4).result_id, scored(2, 5).result_id}
+    second.write(scored(3, 1))
+    second.finish()
+    assert len(list(read_results(out))) == 3
+    third = open_results(out, "jsonl", source=None, resume=True)
+    assert len(third.done) == 3
+    third.finish()
+    assert len(list(read_results(out))) == 3
+
+
+def test_tables_and_arrays(tmp_path: Path) -> None:
+    """CSV has a row a result, JSON an array of them."""
+    for form in ("csv", "json"):
+        results = open_results(tmp_path / f"out.{form}", form, source=None)
+        results.write(scored(1, 4, justification='Says "so",\nor not.'))
+        results.write(failed(2))
+        results.finish()
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline="")))
+    assert [(row["status"], row["score"], row["justification"]) for row in rows] == [
+        ("scored", "4", 'Says "so",\nor not.'),
+        ("failed", "", ""),
+    ]
+    assert [one["status"] for one in json.loads((tmp_path / "out.json").read_text())] == ["scored", "failed"]
+
+
+def test_parquet_out(tmp_path: Path) -> None:
+    """The same columns as CSV."""
+    from pyarrow import parquet
+
+    results = open_results(tmp_path / "out.parquet", "parquet", source=None)
+    results.write(scored(1, 4))
+    results.finish()
+    assert parquet.read_table(tmp_path / "out.parquet").to_pylist()[0]["score"] == 4
+
+
+def test_what_cannot_be_gone_on_from_is_said(tmp_path: Path) -> None:
+    """A table, a file of something else, a folder, a folder that is not there."""
+    table, other = tmp_path / "out.csv", tmp_path / "out.jsonl"
+    table.write_text("a,b")
+    other.write_text('{"event_id": "1"}\n')
+    with pytest.raises(SettingsError, match="only from JSON lines"):
+        open_results(table, "csv", source=None, resume=True)
+    with pytest.raises(SettingsError, match="line 1 is no result of judgestream"):
+        open_results(other, "jsonl", source=None, resume=True)
+    with pytest.raises(SettingsError, match="is a folder"):
+        open_results(tmp_path, "jsonl", source=None)
+    with pytest.raises(SettingsError, match="no folder that can be written to"):
+        open_results(tmp_path / "no" / "out.jsonl", "jsonl", source=None)
