@@ -29,6 +29,8 @@ class JudgeError(Exception):
     """
 
     reply: ChatReply | None = None
+    said: str = ""
+    """The endpoint's own words, cut. They may quote question and answer: for the log at level debug and for a request of one's own only."""
 
 
 class JudgeUnavailableError(JudgeError):

@@ -36,6 +36,7 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
+from judge.text.quoting import quoted
 from schemas import Usage
 
 _log = logging.getLogger(__name__)
@@ -220,10 +221,10 @@ class OpenAIChat:
                 refusal = self._status_error(error.status, error.body, reply.headers, schema_sent=schema_sent)
                 refusal.reply = paid
                 raise refusal from error
-            kind = reply.headers.get("content-type", "no content type")
+            _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, error)
+            kind = quoted(reply.headers.get("content-type", "no content type"))
             raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no chat "
-                f"completion ({kind}): {error}",
+                f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no chat completion ({kind})",
                 reply=paid,
             ) from error
         if request.response_schema is not None:
@@ -258,7 +259,7 @@ class OpenAIChat:
     def _status_error(
         self, status: int, body: object, headers: Mapping[str, str], *, schema_sent: bool
     ) -> JudgeError:
-        return error_for_status(
+        error = error_for_status(
             endpoint=self._endpoint,
             status=status,
             body=body,
@@ -267,6 +268,8 @@ class OpenAIChat:
             schema_sent=schema_sent,
             secret=self._key,
         )
+        _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, quoted(error.said))
+        return error
 
 
 def _error_body(content: bytes) -> object:

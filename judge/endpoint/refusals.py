@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,6 +23,11 @@ from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
 """Of an endpoint's own words, this much is passed on."""
+
+MAX_READ_CHARS = 20_000
+"""So much of them is looked at."""
+_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,47}")
+"""The form of an error's code; prose, and what it may quote, has another."""
 
 # Temporary by RFC 9110 and by what gateways use them for; every 5xx is temporary as well.
 _WAIT = frozenset({408, 409, 425, 429})
@@ -117,9 +123,27 @@ def error_for_status(
     """
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
-    quoted = _cut(message) or "(no message)"
-    told = f"judge endpoint {endpoint} answered {status}: {quoted}"
-    words = message.lower()
+    said = _cut(message)
+    named = sorted(code for code in codes if _CODE.fullmatch(code))
+    told = f"judge endpoint {endpoint} answered {status}" + (f" ({', '.join(named)})" if named else "")
+    words = message[:MAX_READ_CHARS].lower()
+    error = _error(
+        endpoint_told=told, status=status, codes=codes, words=words, schema_sent=schema_sent, said=said
+    )
+    if isinstance(error, JudgeUnavailableError):
+        error.retry_after_seconds = retry_after_seconds(headers, now=now)
+        error.limits = rate_limits(
+            (name.encode(errors="replace"), value.encode(errors="replace")) for name, value in headers.items()
+        )
+    error.said = said
+    return error
+
+
+def _error(
+    *, endpoint_told: str, status: int, codes: frozenset[str], words: str, schema_sent: bool, said: str
+) -> JudgeError:
+    """What the refusal means. Its own words go into an event's result alone: they may quote question and answer."""
+    told = endpoint_told
 
     if schema_sent and status in _REQUEST | {500, 501}:
         if _mentions(words, _BAD_SCHEMA_WORDS):
@@ -128,20 +152,17 @@ def error_for_status(
         if named and not any(codes & known for _, known, _ in _REQUEST_KINDS[:2]):
             return ResponseFormatError(told)
     if status in _REQUEST:
-        return _error_for_request(told, codes, words)
+        return _error_for_request(told, codes, words, said)
     if status == 413:
-        return EventError("context_too_long", told)
+        return EventError("context_too_long", _quoting(told, said))
     if status in _CONFIGURATION or 300 <= status < 400:
         return JudgeConfigurationError(f"{told}. {_remedy(status)}")
     # 5xx, the temporary ones, and what nobody has heard of: waiting loses nothing.
-    return JudgeUnavailableError(
-        told,
-        retry_after_seconds=retry_after_seconds(headers, now=now),
-        kind=_KINDS.get(status, "unavailable"),
-        limits=rate_limits(
-            (name.encode(errors="replace"), value.encode(errors="replace")) for name, value in headers.items()
-        ),
-    )
+    return JudgeUnavailableError(told, kind=_KINDS.get(status, "unavailable"))
+
+
+def _quoting(told: str, said: str) -> str:
+    return f"{told}: {said or '(no message)'}"
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -168,14 +189,14 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
     return max(0.0, (until - (_http_date(headers.get("date")) or now)).total_seconds())
 
 
-def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeError:
+def _error_for_request(told: str, codes: frozenset[str], words: str, said: str) -> JudgeError:
     # The codes first, for they are meant for programs; messages quote whatever they like.
     by_code = (kind for kind, known, _ in _REQUEST_KINDS if codes & known)
     by_words = (kind for kind, _, known in _REQUEST_KINDS if _mentions(words, known))
     kind = next(by_code, None) or next(by_words, None) or "rejected_request"
     if kind == "configuration":
         return JudgeConfigurationError(f"{told}. Check the endpoint's model, key and parameters")
-    return EventError(kind, told)
+    return EventError(kind, _quoting(told, said))
 
 
 def _remedy(status: int) -> str:

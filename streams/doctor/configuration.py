@@ -17,6 +17,7 @@ from streams.judging.prices import check_prices, price_of
 from streams.judging.stack import judge_endpoints
 from streams.kafka.access.access import client_options
 from streams.settings import EndpointSettings, Settings, resolve_api_key
+from streams.settings.addresses import sends_key_in_the_clear
 from streams.telemetry.masking import SHORT_SECRET, short_secrets
 from streams.text import printable
 from streams.worker.port.access import open_access
@@ -66,6 +67,10 @@ def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
             key = resolve_api_key(endpoint, env)
         except SettingsError as error:
             found += [bad_settings("secrets", subject, one) for one in error.problems]
+            continue
+        if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
+            what = "the API key would be sent to another machine without encryption"
+            found.append(warning("secrets", subject, what, "use an https address"))
             continue
         found.append(ok("secrets", subject, "no API key is named" if key is None else "the API key is there"))
     return found

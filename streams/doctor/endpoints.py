@@ -18,7 +18,7 @@ import aiohttp
 from judge.chat import ChatClient, ChatRequest
 from judge.endpoint.models import ModelList, list_models
 from judge.endpoint.openai_chat import OpenAIChat
-from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.metric import Metric
 from judge.pool.stack import JudgingStack
 from judge.task import build_task
@@ -179,10 +179,9 @@ class EndpointExaminer:
                 "verdict", subject, _said(error), "check the endpoint's health and limits", may_pass=True
             )
         except JudgeConfigurationError as error:
-            what, _, remedy = _said(error).rpartition(". ")
-            return failed(
-                "verdict", subject, what or remedy, remedy if what else "check the endpoint's settings"
-            )
+            what, _, remedy = str(error).partition(". ")
+            told = f"{what}: {error.said}" if error.said else what
+            return failed("verdict", subject, printable(told, 500), remedy or "check the endpoint's settings")
         self._count(result)
         finding = _judged(subject, result, judge.metric.score_range, _form(judge, task, chat))
         if finding.outcome != "failed":
@@ -252,7 +251,9 @@ def _no_header(endpoint: EndpointSettings) -> Finding:
 
 
 def _said(error: Exception) -> str:
-    return printable(str(error), 500)
+    """What went wrong, with the endpoint's own words: the texts that they may quote are the doctor's."""
+    said = error.said if isinstance(error, JudgeError) else ""
+    return printable(f"{error}. It says: {said}" if said and said not in str(error) else str(error), 500)
 
 
 def _unreachable(endpoint: EndpointSettings, error: BaseException) -> Finding:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import structlog
+
 from judge.chat import ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.pool.observer import PoolObserver
@@ -20,6 +22,9 @@ from streams.settings import (
     default_endpoints,
     resolve_api_key,
 )
+from streams.settings.addresses import sends_key_in_the_clear
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 def judge_endpoints(judge: JudgeSettings, env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
@@ -111,6 +116,8 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         JudgeConfigurationError: The endpoint cannot work as configured.
     """
     key = resolve_api_key(endpoint)
+    if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
+        _log.warning("the API key is sent without encryption; use an https address", endpoint=endpoint.name)
     return OpenAIChat(
         endpoint=endpoint.name,
         model=endpoint.model,

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
 
 from judge.text.redaction import Kind
 from streams.errors import SettingsError
+from streams.settings.addresses import endpoint_address, refuse_secret_parameters
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "gpt-4.1-mini"
 """Asked at OpenAI's own address when OPENAI_MODEL is not set."""
-
-
-def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        legal = (
-            parts.scheme in {"http", "https"}
-            and bool(parts.hostname)
-            and (parts.port is None or parts.port > 0)
-        )
-    except ValueError:
-        legal = False
-    if not legal:
-        raise ValueError("must be an http or https address; write for example http://127.0.0.1:8000/v1")
-    if "@" in parts.netloc:
-        raise ValueError("must not hold a user or password; use api_key_env or api_key_file")
-    return text.rstrip("/")
 
 
 class PriceSettings(Section):
@@ -50,7 +33,7 @@ class EndpointSettings(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] = Field(
         description="Appears in results and metrics."
     )
-    base_url: Annotated[str, AfterValidator(_url)] = Field(
+    base_url: Annotated[str, AfterValidator(endpoint_address)] = Field(
         default=OPENAI_BASE_URL, description="Address up to and with /v1."
     )
     model: str = Field(min_length=1, max_length=200, description="The model to ask.")
@@ -61,7 +44,7 @@ class EndpointSettings(Section):
         default=None, description="Name of the environment variable with the key."
     )
     api_key_file: FilePath | None = Field(default=None, description="File that holds the key.")
-    parameters: dict[str, JsonValue] = Field(
+    parameters: Annotated[dict[str, JsonValue], AfterValidator(refuse_secret_parameters)] = Field(
         default_factory=dict,
         description="Sampling parameters as the endpoint names them (temperature, seed, ...).",
     )
@@ -289,7 +272,7 @@ def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
         return ()
     if base_url:
         try:
-            base_url = _url(base_url)
+            base_url = endpoint_address(base_url)
         except ValueError as error:
             raise SettingsError([f"OPENAI_BASE_URL: {error}"]) from None
         if not model:

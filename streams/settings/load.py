@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import SecretStr, ValidationError
 
+from judge.text.plain_yaml import PlainYamlError, read_yaml
 from streams.errors import SettingsError
 from streams.settings.problems import annotation_at, describe, dotted, explain, names_at, suggest
 from streams.settings.tree import Settings
 
 ENV_PREFIX = "JUDGESTREAM_"
-_QUOTED = re.compile(r"\b(alias|anchor|tag|tag handle) ['\"].*['\"]", re.DOTALL)
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice: the first would be lost without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, Hashable):
-                continue  # the base class says so, with its place
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"{key!r} is given twice; keep one", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
 
 
 def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
@@ -78,18 +57,9 @@ def _read(file: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise SettingsError([f"{file}: is not UTF-8 (byte {error.start}); save it as UTF-8"]) from None
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
-        # What begins with *, & or ! may be a password that stands where it must not: the parser quotes it.
-        what = _QUOTED.sub(r"\1", str(error.problem or error.context))
-        raise SettingsError([f"{file}: is not valid YAML at {where}: {what}"]) from None
-    except (yaml.YAMLError, ValueError) as error:
-        # ValueError: a date such as 2024-99-99.
-        raise SettingsError([f"{file}: is not valid YAML: {error}"]) from None
-    except RecursionError:
-        raise SettingsError([f"{file}: is nested too deeply; flatten it"]) from None
+        document = read_yaml(text)
+    except PlainYamlError as error:
+        raise SettingsError([f"{file}: {error}"]) from None
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -140,7 +110,7 @@ def _override(document: dict[str, Any], env: Mapping[str, str]) -> list[str]:
             continue
         try:
             value = _parse(env[name], annotation)
-        except (yaml.YAMLError, ValueError, RecursionError):
+        except PlainYamlError:
             # Without the parser's words: they quote the value, which may hold a secret.
             problems.append(f"{name}: is not valid YAML or JSON; check brackets and quotes")
             continue
@@ -154,7 +124,7 @@ def _override(document: dict[str, Any], env: Mapping[str, str]) -> list[str]:
 def _parse(text: str, annotation: Any) -> Any:
     if annotation in {str, SecretStr, Path} or _is_text_choice(annotation):
         return text
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    return read_yaml(text)
 
 
 def _is_text_choice(annotation: Any) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from judge.endpoint.hosts import is_loopback
+from streams.settings.addresses import is_secret_name
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -30,6 +31,8 @@ def _token_url(url: str) -> str:
         problem = "must be a URL; write for example https://login.example.com/oauth2/token"
     elif parts.username is not None or parts.password is not None:
         problem = "must not hold a user or password; use client_id and client_secret_env"
+    elif any(is_secret_name(name) for name, _ in parse_qsl(parts.query)):
+        problem = "must not hold a secret in its query, for it is shown; use client_secret_env"
     elif parts.scheme == "http" and not is_loopback(parts.hostname):
         problem = "must be https, for the secret would be sent in the clear; use https"
     refuse([] if problem is None else [("", problem)])

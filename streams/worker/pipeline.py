@@ -11,6 +11,7 @@ import structlog
 
 from judge.errors import JudgeConfigurationError
 from streams.errors import DeadLetterLimitError
+from streams.telemetry.traces import where
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -82,13 +83,17 @@ class Pipeline:
             await self._crash(error)
             return
         except Exception as error:  # noqa: BLE001 - the one place that must survive any record
-            _log.exception(
+            # The error's own words may quote the record; they go aside with it.
+            _log.error(
                 "unexpected error, the record is set aside",
                 agent=self.name,
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,
+                error=type(error).__name__,
+                where=where(error),
             )
+            _log.debug("unexpected error [may quote the record]", agent=self.name, exc_info=error)
             try:
                 await self._on_surprise(record, error)
             except Exception as second:  # noqa: BLE001 - it goes to whoever watches the worker

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from judge.chat import ChatMessage, ResponseSchema, Role
 from judge.errors import PromptPackError
 from judge.metric import Inputs
@@ -45,6 +43,7 @@ from judge.metrics.packs.templates import (
 )
 from judge.metrics.prompting import short_hash
 from judge.text.index import neutralize
+from judge.text.plain_yaml import PlainYamlError, read_yaml
 
 MAX_PACK_BYTES = 1024 * 1024
 """A larger file is no prompt."""
@@ -242,6 +241,6 @@ def _yaml_message(number: int, message: Any) -> tuple[Role, str]:
 
 def _load_yaml(text: str, what: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise PromptPackError(f"{what} is not YAML: {' '.join(str(error).split())[:300]}") from error
+        return read_yaml(text)
+    except PlainYamlError as error:
+        raise PromptPackError(f"{what} {error}") from error

@@ -60,9 +60,9 @@ def test_what_is_temporary_is_waited_for(status: int) -> None:
 @pytest.mark.parametrize("status", [301, 307, 401, 402, 403, 404, 405, 410])
 def test_what_every_call_would_meet_is_configuration(status: int) -> None:
     """The message names endpoint, status and what to check."""
-    error = mapped(status, {"error": {"message": "no"}})
+    error = mapped(status, {"error": {"message": "no", "code": "not_allowed"}})
     assert isinstance(error, JudgeConfigurationError)
-    assert f"primary answered {status}: no" in str(error)
+    assert f"primary answered {status} (not_allowed). " in str(error)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,21 @@ def test_a_schema_that_breaks_the_endpoints_rules_is_to_be_mended() -> None:
 def test_the_key_is_never_quoted_and_messages_are_cut() -> None:
     """Some endpoints repeat the key that they refuse."""
     error = mapped(401, {"error": {"message": "Incorrect key sk-secret " + "x" * 5000}}, secret="sk-secret")
-    assert "sk-secret" not in str(error)
-    assert "***" in str(error)
-    assert len(str(error)) < 700
+    assert "sk-secret" not in error.said
+    assert "***" in error.said
+    assert len(error.said) < 600
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 429, 500, 503])
+def test_what_an_endpoint_says_is_in_no_message_that_is_logged_or_shown(status: int) -> None:
+    """It may quote question and answer: a message of the log and of `/readyz` names status and code alone."""
+    words = "blocked: 'My name is Ada and I have'"
+    error = mapped(status, {"error": {"message": words, "code": "quota_exceeded", "type": "My name is Ada"}})
+    assert "Ada" not in str(error)
+    assert f"answered {status} (quota_exceeded)" in str(error)
+    assert error.said == words
+
+
+def test_an_events_own_result_quotes_what_was_said_of_it() -> None:
+    """It goes to the topic that has the event's texts anyway."""
+    assert "odd: 'Ada'" in str(mapped(400, {"error": {"message": "odd: 'Ada'"}}))

@@ -237,7 +237,7 @@ def test_literal_braces_stay() -> None:
         ("# System\n\n# User\n{{ item.output_text }}", "system part is empty"),
         ("---\nscore_range: [1, 5]\n{{ item.output_text }}", "no end"),
         ("---\n- a\n---\n{{ item.output_text }}", "mapping"),
-        ("---\na: [\n---\n{{ item.output_text }}", "not YAML"),
+        ("---\na: [\n---\n{{ item.output_text }}", "not valid YAML"),
         ("---\nscore_range: 5\n---\n{{ item.output_text }}", "two whole numbers"),
         ("---\nscore_range: [5, 1]\n---\n{{ item.output_text }}", "lower to a higher"),
         ("---\nscore_range: [true, 5]\n---\n{{ item.output_text }}", "two whole numbers"),
@@ -272,7 +272,7 @@ def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> N
         ("messages: [{role: user}]", "content"),
         ("messages: [{role: user, content: x}]", "none of the names"),
         ('messages: [{role: user, content: "{{ item.output_text }}"}]', r"write \{answer\} here"),
-        ("a: [", "not YAML"),
+        ("a: [", "not valid YAML"),
     ],
 )
 def test_a_yaml_pack_that_cannot_work_is_refused(text: str, words: str) -> None:

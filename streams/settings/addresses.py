@@ -1,0 +1,116 @@
+"""Addresses and parameters of endpoints: secrets that would be shown or published there are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import JsonValue
+
+from judge.endpoint.hosts import is_loopback
+from judge.text.sensitive import credentials
+from streams.settings.base import refuse
+
+QUERY_NAMES: Final = frozenset({"api-version"})
+"""What an address may ask for behind a question mark; anything else may be a key."""
+_SECRET_WORDS: Final = frozenset(
+    {
+        "apikey",
+        "authorization",
+        "auth",
+        "bearer",
+        "cookie",
+        "credential",
+        "credentials",
+        "passwd",
+        "password",
+        "secret",
+    }
+)
+_SECRET_ENDS: Final = frozenset({"key", "token", "signature", "sig"})
+_HEADERS: Final = frozenset({"headers", "extra_headers", "extra_query", "default_headers", "default_query"})
+_NOT_SECRET: Final = frozenset({"prompt_cache_key"})
+
+
+def endpoint_address(text: str) -> str:
+    """Check an endpoint's address. What was given is not repeated where it may hold a secret.
+
+    Raises:
+        ValueError: It is none.
+        PydanticCustomError: It holds a user, a password, or a query that is no version.
+    """
+    try:
+        parts = urlsplit(text)
+        legal = (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and (parts.port is None or parts.port > 0)
+        )
+        names = {
+            name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True, max_num_fields=20)
+        }
+    except ValueError:
+        refuse([("", "must be an http or https address; write for example http://127.0.0.1:8000/v1")])
+        raise
+    if "@" in parts.netloc:
+        refuse([("", "must not hold a user or password; use api_key_env or api_key_file")])
+    if parts.fragment or (parts.query and not names) or names - QUERY_NAMES:
+        allowed = ", ".join(sorted(QUERY_NAMES))
+        refuse(
+            [
+                (
+                    "",
+                    f"may hold nothing behind its path but ?{allowed}=..., for it is shown; use api_key_env or api_key_file for a key",
+                )
+            ]
+        )
+    if not legal:
+        raise ValueError("must be an http or https address; write for example http://127.0.0.1:8000/v1")
+    return text.rstrip("/")
+
+
+def refuse_secret_parameters(parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Check parameters: they stand in every result.
+
+    Raises:
+        PydanticCustomError: One has a secret's name or form; its value is not repeated.
+    """
+    refuse(
+        [
+            (path, f"{what}, and parameters are published in every result; use api_key_env or api_key_file")
+            for path, what in _secrets(parameters, "")
+        ]
+    )
+    return parameters
+
+
+def _secrets(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            where = f"{path}.{name}" if path else name
+            if is_secret_name(name):
+                yield where, "names a secret or headers"
+            else:
+                yield from _secrets(inner, where)
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _secrets(inner, f"{path}.{place}")
+    elif isinstance(value, str) and next(credentials.find(value), None) is not None:
+        yield path, "holds what looks like a secret"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a name says that its value is a secret, or headers, which hold some."""
+    lowered = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[:200]).lower()
+    if lowered in _NOT_SECRET:
+        return False
+    words = re.split(r"[\W_]+", lowered)
+    return lowered in _HEADERS or words[-1] in _SECRET_ENDS or not _SECRET_WORDS.isdisjoint(words)
+
+
+def sends_key_in_the_clear(base_url: str, *, has_key: bool) -> bool:
+    """Whether an API key would travel to another machine without encryption."""
+    parts = urlsplit(base_url)
+    return has_key and parts.scheme == "http" and not is_loopback(parts.hostname or "")

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streams.settings import EndpointSettings
+from streams.settings.addresses import sends_key_in_the_clear
+from streams.settings.problems import explain
+
+SECRET = "s3cr3t-Value-42"
+
+
+def problem(**fields: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        EndpointSettings(name="a", model="m", **fields)
+    return "\n".join(explain(caught.value, EndpointSettings))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"https://api.example.com/v1?key={SECRET}",
+        f"https://api.example.com/v1?api-version=1&subscription={SECRET}",
+        f"https://api.example.com/v1?{SECRET}",
+        f"https://api.example.com/v1#{SECRET}",
+        f"https://user:{SECRET}@api.example.com/v1",
+        f"ftp://api.example.com/v1?key={SECRET}",
+        f"https://[api.example.com/v1?key={SECRET}",
+        f"https://api.example.com/v1?{'&'.join([f'a={SECRET}'] * 50)}",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> None:
+    """`config show`, `config check` and standard error show addresses."""
+    said = problem(base_url=address)
+    assert SECRET not in said
+    assert said.startswith("base_url: m")
+
+
+def test_an_address_may_name_a_version() -> None:
+    """Azure asks for one."""
+    address = "https://a.openai.azure.com/openai/v1?api-version=2026-01-01"
+    assert EndpointSettings(name="a", model="m", base_url=address).base_url == address
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"api_key": SECRET},
+        {"apiKey": SECRET},
+        {"extra_headers": {"X-Tenant": SECRET}},
+        {"metadata": {"auth-token": SECRET}},
+        {"metadata": [{"password": SECRET}]},
+        {"user": f"Bearer {SECRET}"},
+        {"user": "sk-proj-abcdefghijklmnopqrstuvwx"},
+    ],
+)
+def test_a_parameter_that_is_a_secret_is_refused(parameters: dict[str, Any]) -> None:
+    """Every result repeats the parameters."""
+    said = problem(parameters=parameters)
+    assert "published in every result" in said
+    assert SECRET not in said
+    assert "sk-proj" not in said
+
+
+def test_ordinary_parameters_are_taken() -> None:
+    """Tokens that are counted, and keys of caches, are no secrets."""
+    given = {
+        "temperature": 0,
+        "max_tokens": 5,
+        "max_completion_tokens": 5,
+        "prompt_cache_key": "a",
+        "logit_bias": {"50256": -100},
+        "stop": ["\n"],
+        "reasoning": {"effort": "low", "max_tokens": 5},
+    }
+    assert EndpointSettings(name="a", model="m", parameters=given).parameters == given
+
+
+@pytest.mark.parametrize(
+    ("address", "has_key", "warned"),
+    [
+        ("http://judge.internal:8000/v1", True, True),
+        ("http://judge.internal:8000/v1", False, False),
+        ("https://judge.internal/v1", True, False),
+        ("http://127.0.0.1:8000/v1", True, False),
+        ("http://localhost:8000/v1", True, False),
+    ],
+)
+def test_a_key_in_the_clear_is_told(address: str, has_key: bool, warned: bool) -> None:
+    """Only to another machine, and only where there is one."""
+    assert sends_key_in_the_clear(address, has_key=has_key) is warned
