@@ -14,6 +14,7 @@ from streams.cli.commands.broker import broker
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
+from streams.cli.commands.explore import explore
 from streams.cli.commands.health import health
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
@@ -45,6 +46,7 @@ app.command()(judge)
 app.command("map")(map_)
 app.command()(produce)
 app.command()(tail)
+app.command()(explore)
 app.command()(broker)
 app.command("offline-judge")(offline_judge)
 app.add_typer(config_app, name="config")

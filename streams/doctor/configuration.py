@@ -20,7 +20,7 @@ from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.telemetry.masking import SHORT_SECRET, short_secrets
 from streams.text import printable
-from streams.worker.port.access import open_access
+from streams.web.access import open_access
 
 
 def examine_secrets(settings: Settings, env: Mapping[str, str], *, judges: bool = True) -> list[Finding]:

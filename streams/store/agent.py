@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from streams.errors import StoreDamagedError, StoreError
 from streams.kafka.following import Following, Read
-from streams.settings import KafkaSettings
+from streams.settings import KafkaSettings, Settings
 from streams.store import retention
 from streams.store.database import set_aside
 from streams.store.decoding import Decoder
@@ -159,6 +159,17 @@ class StoreAgent:
         if self.trouble is None:
             _log.error("the store is not written; it is tried again", error=trouble)
         self.trouble = trouble
+
+
+def open_agent(settings: Settings) -> StoreAgent:
+    """Make the agent that the settings describe."""
+    kept = settings.store
+    return StoreAgent(
+        kept.path,
+        kafka=settings.kafka,
+        decoder=Decoder(settings.topics, settings.metrics, kept.texts),
+        keeping=Keeping(days=kept.keep_days, bytes=round(kept.max_gigabytes * 1e9)),
+    )
 
 
 async def _to_its_end(work: Awaitable[T]) -> T:

@@ -163,3 +163,22 @@ def labels(asking: Asking, result_id: str) -> list[dict[str, Any]]:
         "SELECT who, body FROM labels WHERE result_id = ? ORDER BY at", (bytes.fromhex(result_id),)
     )
     return list({row[0]: unpacked(row[1]) for row in rows}.values())
+
+
+def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, str, str, int, float]]:
+    """Give the scores of the live stream since a moment in the order of judging, or none where there are too many.
+
+    Args:
+        asking: The store.
+        moment: In milliseconds since 1970.
+        limit: At most so many.
+
+    Returns:
+        When it was judged, metric, fingerprint, score and inclusion probability of each.
+    """
+    rows = asking.rows(
+        "SELECT v.judged, m.name, e.fingerprint, v.score, v.probability FROM verdicts v JOIN names m ON m.id = v.metric "
+        "JOIN evaluators e ON e.id = v.evaluator WHERE v.replay = 0 AND v.at >= ? AND v.status = 0 LIMIT ?",
+        (moment, limit + 1),
+    )
+    return [] if len(rows) > limit else sorted(tuple(row) for row in rows)

@@ -18,7 +18,7 @@ from streams.kafka.topics.flow import AGENTS, AgentName
 from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.plan import plan_topics
 from streams.settings import Settings
-from streams.worker.port.access import open_access
+from streams.web.access import open_access
 from streams.worker.port.server import WebServer
 from streams.worker.wiring import Wiring
 
@@ -97,6 +97,7 @@ class _Worker:
             status=self._wiring.status,
             auth=auth,
             tls=tls,
+            explorer=self._wiring.explorer(),
         )
         await web.start()
         try:

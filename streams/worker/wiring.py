@@ -18,6 +18,8 @@ from judge.metric import Metric
 from judge.pool.stack import JudgingStack
 from schemas import QAEvent
 from streams.errors import SettingsError
+from streams.explorer.api import Explorer
+from streams.explorer.open import open_explorer
 from streams.intake.agent import Intake
 from streams.intake.from_settings import metric_routes, sampling_policy
 from streams.intake.pushdown import PushDown, push_down
@@ -40,8 +42,8 @@ from streams.monitoring.agent import MonitorAgent
 from streams.monitoring.monitor import Monitor, MonitorConfig
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
-from streams.store.agent import Keeping, StoreAgent
-from streams.store.decoding import Decoder
+from streams.store.agent import StoreAgent, open_agent
+from streams.store.reader import Reader
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
@@ -50,6 +52,7 @@ from streams.worker.health import Health, Loop
 from streams.worker.notices import tell_move
 from streams.worker.pipeline import Pipeline
 from streams.worker.port.history import History, Point, lines_of
+from streams.worker.port.past import earlier_points
 from streams.worker.port.status import by_outcome, status_of
 from streams.worker.port.totals import totals_of
 
@@ -288,15 +291,12 @@ class Wiring:
         agent = MonitorAgent(self._monitor, self._output)
         self._add(settings.topics.scores, "monitor", agent, agent.handle)
 
+    def explorer(self) -> Explorer | None:
+        """Make what shows the store; None where none runs here."""
+        return open_explorer(self._settings) if "store" in self.agents else None
+
     def _add_store(self) -> None:
-        settings = self._settings
-        kept = settings.store
-        self.store = StoreAgent(
-            kept.path,
-            kafka=settings.kafka,
-            decoder=Decoder(settings.topics, settings.metrics, kept.texts),
-            keeping=Keeping(days=kept.keep_days, bytes=round(kept.max_gigabytes * 1e9)),
-        )
+        self.store = open_agent(self._settings)
 
     def partitions(self) -> tuple[PartitionState, ...]:
         """Say how every assigned partition stands."""
@@ -323,6 +323,11 @@ class Wiring:
 
     async def remember(self) -> None:
         """Note every few seconds how things stand, for the page."""
+        if "store" in self.agents:
+            ranges = {name: metric.score_range for name, metric in self._judged_by.items()}
+            reader = Reader(self._settings.store.path)
+            self._history.begin_with(await asyncio.to_thread(earlier_points, reader, ranges, time.time()))
+            reader.close()
         while True:
             self._history.add(
                 Point(

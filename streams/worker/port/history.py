@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -74,6 +74,12 @@ class History:
             self.step_seconds *= 2
         else:
             del self._points[0]
+
+    def begin_with(self, points: Sequence[Point]) -> None:
+        """Take what was before the start, at the longest distance."""
+        if points and not self._points:
+            self._points = list(points[-MAX_POINTS:])
+            self.step_seconds = LONGEST_STEP_SECONDS
 
     def as_values(self) -> dict[str, Any]:
         """Give it as plain values, one list a line."""

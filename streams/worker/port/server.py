@@ -1,46 +1,33 @@
-"""The worker's one port: /metrics, /healthz, /readyz, and a page for people."""
+"""The worker's one port: /metrics, /healthz, /readyz, a page for people, and the explorer where a store runs."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from importlib import resources
 from typing import Any, Final
 
 import orjson
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
-from judge.endpoint.hosts import is_loopback
-from streams.errors import PortError
+from streams.explorer.api import Explorer
 from streams.telemetry.exposition import content_type, expose
+from streams.web.access import BasicAuth
+from streams.web.listening import Port, json_response, load_assets
 from streams.worker.health import Health, Report
-from streams.worker.port.access import BasicAuth
 
 _log = structlog.stdlib.get_logger(__name__)
 
-_SECURITY: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""Answer without a password: whoever probes has none, and they tell no more than whether the worker works, and why not."""
 _ASSETS: Final = {
     "/": ("status.html", "text/html"),
     "/status.js": ("status.js", "text/javascript"),
     "/status.css": ("status.css", "text/css"),
 }
+_UNGUARDED: Final = (
+    "texts of answers are shown to nobody here: set telemetry.basic_auth, or telemetry.tls with client_ca_file, "
+    "or let telemetry.host be 127.0.0.1\n"
+)
 
 
 class WebServer:
@@ -54,6 +41,7 @@ class WebServer:
         status: What the page shows; values that JSON can hold.
         auth: Asks for user and password; None lets in everybody who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
+        explorer: Shows the verdict store; None where none runs.
     """
 
     def __init__(
@@ -66,28 +54,20 @@ class WebServer:
         status: Callable[[], Mapping[str, Any]],
         auth: BasicAuth | None = None,
         tls: ssl.SSLContext | None = None,
+        explorer: Explorer | None = None,
     ) -> None:
-        self._host = host
-        self._port = port
         self._registry = registry
         self._health = health
         self._status = status
-        self._auth = auth
-        self._tls = tls
-        self._runner: web.AppRunner | None = None
-        self._assets = {
-            path: (
-                resources.files("streams.worker.port.assets").joinpath(name).read_text(encoding="utf-8"),
-                kind,
-            )
-            for path, (name, kind) in _ASSETS.items()
-        }
+        self._explorer = explorer
+        self._port = Port(setting="telemetry.port", host=host, port=port, auth=auth, tls=tls)
+        self._open = not self._port.guarded
+        self._assets = load_assets("streams.worker.port.assets", _ASSETS)
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"{'http' if self._tls is None else 'https'}://{host}:{self._port}"
+        return self._port.url
 
     async def start(self) -> None:
         """Listen.
@@ -95,27 +75,19 @@ class WebServer:
         Raises:
             PortError: The port is taken, or not this machine's.
         """
-        app = web.Application(middlewares=[self._guard])
-        app.on_response_prepare.append(_secure)
+        app = self._port.application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/status.json", self._status_json)
         for path in self._assets:
             app.router.add_get(path, self._asset)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls).start()
-        except OSError as error:
-            await runner.cleanup()
-            raise PortError(
-                f"telemetry.port: cannot listen on {self._host}:{self._port} ({error.strerror or error}); "
-                "choose another port, or 0 for a free one"
-            ) from error
-        self._port = runner.addresses[0][1]
-        self._runner = runner
-        if self._auth is None and not is_loopback(self._host):
+        if self._explorer is not None:
+            # The page shows ids and reasons; the explorer whole answers of customers.
+            refusal = _UNGUARDED if self._open else None
+            self._explorer.add_to(app, refusal=refusal, this_machine_only=not self._port.asks)
+        await self._port.start(app)
+        if self._open:
             _log.warning(
                 "whoever reaches this port can read the page and the metrics, verdicts of single answers among them; "
                 "set telemetry.basic_auth, or keep others away by network policy",
@@ -124,18 +96,9 @@ class WebServer:
 
     async def stop(self) -> None:
         """Stop listening."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        auth = self._auth
-        if auth is None or request.path in OPEN_PATHS or auth.admits(request.headers.get("Authorization")):
-            return await handler(request)
-        return web.Response(
-            status=401, text="user and password, please\n", headers={"WWW-Authenticate": auth.CHALLENGE}
-        )
+        await self._port.stop()
+        if self._explorer is not None:
+            self._explorer.close()
 
     async def _metrics(self, request: web.Request) -> web.Response:
         kind = content_type(request.headers.get("Accept", ""))
@@ -150,8 +113,8 @@ class WebServer:
         return _answer(self._health.ready())
 
     async def _status_json(self, _: web.Request) -> web.Response:
-        body = orjson.dumps(self._status(), default=str, option=orjson.OPT_NON_STR_KEYS)
-        return web.Response(body=body, content_type="application/json")
+        shown = dict(self._status()) | {"explorer": self._explorer is not None}
+        return json_response(shown)
 
     async def _asset(self, request: web.Request) -> web.Response:
         text, kind = self._assets[request.path]
@@ -162,10 +125,3 @@ def _answer(report: Report) -> web.Response:
     notes = {"notes": report.notes} if report.notes else {}
     body = orjson.dumps({"ok": report.ok, "reasons": report.reasons, **notes})
     return web.Response(body=body, status=200 if report.ok else 503, content_type="application/json")
-
-
-async def _secure(_: web.Request, response: web.StreamResponse) -> None:
-    """Whatever is answered, refusals included, is for this page alone and is kept nowhere."""
-    for name, value in _SECURITY.items():
-        response.headers.setdefault(name, value)
-    response.headers.pop("Server", None)

@@ -85,6 +85,8 @@ def _series(one: SeriesSnapshot) -> dict[str, Any]:
         "state": one.mean.state,
         "baseline": None if one.mean.baseline is None else one.mean.baseline.mean,
         "recent": None if one.recent is None else one.recent.mean,
+        "recent_low": None if one.recent is None else one.recent.low,
+        "recent_high": None if one.recent is None else one.recent.high,
         "scored": one.scored,
         "unscored": one.unscored,
         "failed": one.failed,

@@ -19,6 +19,7 @@ COMMANDS = (
     "map",
     "produce",
     "tail",
+    "explore",
     "broker",
     "offline-judge",
     "config",

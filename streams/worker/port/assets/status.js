@@ -169,13 +169,24 @@ function means(status) {
     one.metric,
     [traffic(one.labels), "name"],
     [number(one.recent, 2), "number"],
+    [one.recent === null ? "–" : `${number(one.recent_low, 2)} to ${number(one.recent_high, 2)}`, "number"],
     [number(one.mean, 2), "number"],
-    [one.mean === null ? "–" : `${number(one.low, 2)} to ${number(one.high, 2)}`, "number"],
     [number(one.baseline, 2), "number"],
     [count(one.scored), "number"],
     [count(one.unscored + one.failed), "number"],
     [one.state, one.state === "dropped" ? "dropped" : ""],
   ]), 9);
+}
+
+function explorer(status) {
+  // Where the verdict store runs, each answer leads to its page.
+  id("pages").hidden = !status.explorer;
+  if (!status.explorer) return;
+  for (const name of document.querySelectorAll("#verdicts td.name")) {
+    const link = element("a", name.textContent);
+    link.href = `/explore?${new URLSearchParams({ event: name.textContent, order: "newest" })}`;
+    name.replaceChildren(link);
+  }
 }
 
 function show(status) {
@@ -208,6 +219,7 @@ function show(status) {
     [one.event_id, "name"],
     [one.reason, "text"],
   ]), 4);
+  explorer(status);
 }
 
 function age() {

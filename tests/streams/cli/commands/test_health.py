@@ -16,8 +16,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streams.settings import load_settings
+from streams.web.access import open_access
 from streams.worker.health import Health
-from streams.worker.port.access import open_access
 from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority, Files
 from tests.streams.cli.test_main import call

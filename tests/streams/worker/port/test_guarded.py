@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streams.settings import BasicAuthSettings, TlsSettings
+from streams.web.access import BasicAuth, server_tls
 from streams.worker.health import Health
-from streams.worker.port.access import BasicAuth, server_tls
 from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority
 from tests.toolbox import python_with, run, tool

@@ -20,8 +20,8 @@ from structlog.testing import capture_logs
 from judge.endpoint.hosts import is_loopback
 from streams.errors import PortError, SettingsError
 from streams.settings import BasicAuthSettings, TelemetrySettings, TlsSettings
+from streams.web.access import BasicAuth, open_access, server_tls
 from streams.worker.health import Health
-from streams.worker.port.access import BasicAuth, open_access, server_tls
 from streams.worker.port.server import WebServer
 from tests.streams.certificates import Authority
 

@@ -1,0 +1,23 @@
+"""The explorer as the settings want it."""
+
+from __future__ import annotations
+
+from streams.explorer.api import Explorer
+from streams.explorer.shown import Links
+from streams.judging.metrics import build_metrics
+from streams.settings import Settings
+from streams.store.reader import Reader
+
+
+def open_explorer(settings: Settings) -> Explorer:
+    """Make what shows the store of these settings.
+
+    Raises:
+        SettingsError: A prompt pack cannot be used.
+    """
+    kept = settings.store
+    return Explorer(
+        Reader(kept.path),
+        ranges={name: metric.score_range for name, metric in build_metrics(settings).items()},
+        links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
+    )
