@@ -24,6 +24,7 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "why": "`retention` removed what was to be read next; `shorter`: a log has become shorter",
     "topic": "Kafka topic",
     "partition": "Kafka partition",
+    "instrumentation": "family of instrumentations, as docs/traces.md lists them",
     "fingerprint": "hash of everything that makes a number: prompts, response schema, scoring, model, parameters",
 }
 

@@ -104,6 +104,7 @@ _STATS: Final = Line(
     ),
 )
 
+_NO_TRACES: Final = "No traces are read (ingest.format is not otlp)"
 _INTAKE: Final = (
     Line(
         8,
@@ -151,6 +152,53 @@ _INTAKE: Final = (
                     for window in ("5m", "1h", "1d")
                 ),
                 alerts=("JudgestreamSamplingShifted",),
+                minimum=0,
+            ),
+        ),
+    ),
+    Line(
+        7,
+        (
+            Panel(
+                title="Traces being joined",
+                description="With `ingest.format: otlp`: traces in the sample whose spans are being gathered, and records that "
+                "came after their trace was closed. Many late records: raise `ingest.otlp.grace_seconds`.",
+                unit="short",
+                no_data=_NO_TRACES,
+                queries=(
+                    Query(expr=f"sum(judgestream_traces_open{{{WORKER}}})", legend="open"),
+                    Query(
+                        expr=f"sum(judgestream_traces_late_records{{{WORKER}}})",
+                        legend="late records, since the start",
+                    ),
+                ),
+                minimum=0,
+            ),
+            Panel(
+                title="Traces closed, by why",
+                description="*root*: the root span came, and the grace after it is over. *idle*: nothing came for a while. "
+                "*longest*: at the longest age. *room*: too many open traces; raise `ingest.otlp.max_traces` or `max_bytes`.",
+                unit="ops",
+                no_data=_NO_TRACES,
+                queries=(
+                    Query(
+                        expr=rate("judgestream_traces_closed_total", "reason", WORKER), legend="{{reason}}"
+                    ),
+                ),
+                minimum=0,
+            ),
+            Panel(
+                title="Traces without recorded content",
+                description="Models answered, but their words are not in the trace; `judgestream map` says how each "
+                "instrumentation is told to record them.",
+                unit="ops",
+                no_data=_NO_TRACES,
+                queries=(
+                    Query(
+                        expr=rate("judgestream_traces_without_content_total", "instrumentation", WORKER),
+                        legend="{{instrumentation}}",
+                    ),
+                ),
                 minimum=0,
             ),
         ),

@@ -33,7 +33,7 @@ class Intake:
     """Decides what becomes of an event.
 
     Args:
-        decode: Reads an event.
+        decode: Reads an event, for `handle`.
         policy: Which events are judged. The same policy may have turned records down before they came here.
         routes: Which metrics judge an event.
         metrics: The metrics themselves, by name.
@@ -73,9 +73,22 @@ class Intake:
         try:
             event = self._decode(record)
         except DecodeError as error:
-            await self._output.dead_letter(record, error.reason, error.detail)
-            self._counts.count_event("undecodable", error.reason)
-            return
+            await self.refuse(record, error)
+        else:
+            await self.take(record, event)
+
+    async def refuse(self, record: Incoming, error: DecodeError) -> None:
+        """Set a record aside that is no event."""
+        await self._output.dead_letter(record, error.reason, error.detail)
+        self._counts.count_event("undecodable", error.reason)
+
+    async def take(self, record: Incoming, event: QAEvent) -> None:
+        """Turn one event into tasks, a dead letter or nothing.
+
+        Args:
+            record: The record that it came in, or the first of them.
+            event: The event.
+        """
         decision = self._policy.decide_event(event, record.key)
         if decision.keep:
             decision = decision.lowered(self._rate_factor())

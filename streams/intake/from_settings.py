@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from schemas.base import Upstream
 from streams.intake.conditions import EventCondition, LabelsCondition
+from streams.intake.reading.otlp.join import Bounds
 from streams.intake.routing import Route
 from streams.intake.sampling import Rule, SamplingPolicy
-from streams.settings import SamplingSettings, Settings
+from streams.settings import OtlpSettings, SamplingSettings, Settings
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
@@ -35,6 +36,17 @@ def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
         otlp: Whether records are traces.
     """
     return sampling_policy(settings.sampling, upstream="equalize" if otlp else "ignore")
+
+
+def trace_bounds(otlp: OtlpSettings) -> Bounds:
+    """Build the bounds within which traces are joined."""
+    return Bounds(
+        grace=otlp.grace_seconds,
+        idle=otlp.idle_seconds,
+        longest=otlp.max_seconds,
+        traces=otlp.max_traces,
+        size=otlp.max_bytes,
+    )
 
 
 def metric_routes(settings: Settings) -> tuple[Route, ...]:

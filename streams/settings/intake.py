@@ -43,7 +43,7 @@ class OtlpSettings(Section):
         "(partition_traces_by_id of the Collector's Kafka exporter). span: one event a model's call, without a join.",
     )
     grace_seconds: float = Field(
-        default=5, ge=0, le=3600, description="A trace is closed so long after its root span came."
+        default=5, ge=0, le=600, description="A trace is closed so long after its root span came."
     )
     idle_seconds: float = Field(
         default=60,

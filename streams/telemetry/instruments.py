@@ -90,6 +90,10 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec("judgestream_consumer_lag_records", "gauge", "records", "Records that are not finished, up to the partition's end.", ("topic", "partition")),
     Spec("judgestream_oldest_unfinished_seconds", "gauge", "seconds", "Age of the oldest record in hand; 0 without one.", ("topic", "partition")),
+    Spec("judgestream_traces_open", "gauge", "traces", "Traces whose spans are being joined.", ()),
+    Spec("judgestream_traces_closed_total", "counter", "traces", "Traces closed, by why: root, idle, longest, room.", ("reason",)),
+    Spec("judgestream_traces_late_records", "gauge", "records", "Records that came after their trace was closed, since the start.", ()),
+    Spec("judgestream_traces_without_content_total", "counter", "traces", "Traces with models whose words were not recorded, by instrumentation.", ("instrumentation",)),
     Spec("judgestream_dead_letters_total", "counter", "records", "Records set aside.", ("reason",)),
     Spec("judgestream_dead_letters_skipped_total", "counter", "records", "Records skipped because no form of their dead letter fits (dead_letters.when_refused: skip).", ("reason",)),
     Spec("judgestream_lost_records_total", "counter", "records", "Offsets that retention removed before they were read.", ("topic",)),
@@ -272,7 +276,8 @@ class Metrics:
         key = (name, *values)
         child = self._children.get(key)
         if child is None:
-            child = self._children[key] = self._families[name].labels(*values)
+            family = self._families[name]
+            child = self._children[key] = family.labels(*values) if values else family
         return child
 
     # Events
@@ -294,6 +299,26 @@ class Metrics:
     def event_counts(self) -> Mapping[tuple[str, str], int]:
         """Events by (outcome, reason)."""
         return self._events.total()
+
+    # Traces
+
+    def watch_traces(self, open_traces: Callable[[], int], late_records: Callable[[], int]) -> None:
+        """Expose how the joining of traces stands.
+
+        Args:
+            open_traces: Gives the traces whose spans are being gathered.
+            late_records: Gives the records that came after the close of their trace.
+        """
+        self._child("judgestream_traces_open").set_function(open_traces)
+        self._child("judgestream_traces_late_records").set_function(late_records)
+
+    def count_closed_trace(self, reason: str) -> None:
+        """One trace was closed."""
+        self._child("judgestream_traces_closed_total", reason).inc()
+
+    def count_silent_trace(self, instrumentation: str) -> None:
+        """One trace had models whose words were not recorded."""
+        self._child("judgestream_traces_without_content_total", instrumentation).inc()
 
     def count_dead_letter(self, reason: str) -> None:
         """One record was set aside."""

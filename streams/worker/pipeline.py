@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from judge.errors import JudgeConfigurationError
-from streams.errors import DeadLetterLimitError
+from streams.errors import DeadLetterLimitError, SettingsError
 from streams.telemetry.traces import where
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -72,10 +72,8 @@ class Pipeline:
         record = event.message
         try:
             await (self._handle if record.unreadable is None else self._on_unreadable)(record)
-        except JudgeConfigurationError as error:
-            _log.critical(
-                "stopping: no judge call can succeed as configured", agent=self.name, error=str(error)
-            )
+        except (JudgeConfigurationError, SettingsError) as error:
+            _log.critical("stopping: nothing can succeed as configured", agent=self.name, error=str(error))
             await self._crash(error)
             return
         except DeadLetterLimitError as error:

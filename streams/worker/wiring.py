@@ -21,9 +21,13 @@ from streams.errors import SettingsError
 from streams.explorer.api import Explorer
 from streams.explorer.open import open_explorer
 from streams.intake.agent import Intake
-from streams.intake.from_settings import metric_routes, sampling_policy
+from streams.intake.from_settings import event_policy, metric_routes, trace_bounds
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.trace_sampling import TracePushDown, TraceSampler
+from streams.intake.traces import TraceIntake
 from streams.judging.agent import JudgeAgent
 from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
@@ -35,6 +39,7 @@ from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
+from streams.kafka.past import TopicPast
 from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
 from streams.kafka.transport.ranges import Move
@@ -123,6 +128,7 @@ class Wiring:
             policy=settings.dead_letters,
         )
         self.pipelines: list[Pipeline] = []
+        self._release: Callable[[], None] = lambda: None
         self._judging: JudgingStack | None = None
         self._monitor: Monitor | None = None
         self.store: StoreAgent | None = None
@@ -184,6 +190,7 @@ class Wiring:
         """Let what is in hand end, for so long at most."""
         waits = self._spending.deferring is not None or self._judge_trouble() is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
+        self._release()
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
 
     async def close(self) -> None:
@@ -214,16 +221,9 @@ class Wiring:
 
     def _add_intake(self) -> None:
         settings = self._settings
-        if settings.ingest.format == "otlp":
-            raise SettingsError(["ingest.format: otlp is read by `judgestream map` alone as yet; use json"])
         ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
-        policy = sampling_policy(settings.sampling)
-        predicate: PushDown | None = push_down(policy, ingest)
-        if predicate is not None:
-            self._plan.predicates = {settings.topics.events: predicate}
-            self.metrics.watch_skips(
-                lambda: {str(reason): count for reason, count in predicate.skipped.items()}
-            )
+        otlp = settings.ingest.format == "otlp"
+        policy = event_policy(settings, otlp=otlp)
         intake = Intake(
             decode=partial(_decode, ingest),
             policy=policy,
@@ -234,7 +234,38 @@ class Wiring:
             verification_seconds=settings.judge.verification_seconds,
             rate_factor=self._rate_factor(),
         )
-        self._add(settings.topics.events, "intake", intake, intake.handle)
+        predicate: PushDown | TracePushDown | None
+        if otlp:
+            predicate = self._add_traces(intake, policy)
+        else:
+            predicate = push_down(policy, ingest)
+            self._add(settings.topics.events, "intake", intake, intake.handle)
+        if predicate is not None:
+            self._plan.predicates = {settings.topics.events: predicate}
+            skipped = predicate.skipped
+            self.metrics.watch_skips(lambda: {str(reason): count for reason, count in skipped.items()})
+
+    def _add_traces(self, intake: Intake, policy: SamplingPolicy) -> TracePushDown | None:
+        """Have traces read from the events' topic; give what turns records down before."""
+        ingest, topic = self._settings.ingest, self._settings.topics.events
+        reader = OtlpReader(
+            unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping
+        )
+        traces = TraceIntake(
+            reader=reader,
+            sampler=TraceSampler(policy),
+            intake=intake,
+            counts=self.metrics,
+            bounds=trace_bounds(ingest.otlp),
+            past=TopicPast(self._settings.kafka),
+        )
+        self._release = traces.release
+        if reader.unit == "trace":
+            # Above what may be open, so that reading never waits for a trace whose rest has yet to be read.
+            room = Room(records=32 * ingest.otlp.max_traces, bytes=2 * ingest.otlp.max_bytes)
+            self._plan.rooms = {**self._plan.rooms, topic: room}
+        self._add(topic, "intake", traces, traces.handle)
+        return None if policy.keeps_all else TracePushDown(policy, reader)
 
     def _rate_factor(self) -> Callable[[], Fraction]:
         """By what the intake lowers its rates: what was spent here is known only where the judge runs, too."""

@@ -136,12 +136,22 @@ class Stage:
                 await producer.send(
                     self.topic(topic),
                     value,
-                    partition=number % self.partitions,
-                    **{"key": b"k%d" % number, **record},
+                    **{"key": b"k%d" % number, "partition": number % self.partitions, **record},
                 )
                 for number, value in enumerate(values)
             ]
             await asyncio.gather(*sent)
+        finally:
+            await producer.stop()
+
+    async def produce_keyed(self, records: Sequence[tuple[bytes, bytes]], *, topic: str = "events") -> None:
+        """Put records on the partitions of their keys, in order."""
+        producer = AIOKafkaProducer(**self._client_options)
+        await producer.start()
+        try:
+            for key, value in records:
+                await producer.send(self.topic(topic), value, key=key)
+            await producer.flush()
         finally:
             await producer.stop()
 

@@ -132,9 +132,10 @@ def _json_records(content: bytes) -> list[RawRecord]:
 
 async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
     """Read the newest records of a topic, at most `number`, spread over its partitions."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka import AIOKafkaConsumer
 
     from streams.intake.trial import RawRecord
+    from streams.kafka.past import partitions_of
     from streams.kafka.topics.grants import tail_grants
 
     consumer = AIOKafkaConsumer(
@@ -145,11 +146,10 @@ async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
     )
     await where.start(consumer, tail_grants(topic))
     try:
-        known = await consumer.topics()
-        if topic not in known:
-            names = ", ".join(sorted(known)) or "no topics at all"
+        partitions = await partitions_of(consumer, topic)
+        if not partitions:
+            names = ", ".join(sorted(await consumer.topics())) or "no topics at all"
             raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
-        partitions = [TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic) or ()]
         consumer.assign(partitions)
         starts, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
         for one in partitions:

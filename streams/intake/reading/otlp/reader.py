@@ -65,15 +65,19 @@ class OtlpReader:
         """
         return wire.heads(self._checked(value))
 
-    def spans(self, value: bytes | None) -> dict[str, list[Span]]:
+    def spans(self, value: bytes | None, keep: wire.Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans by trace id; those without a trace id are left out.
+
+        Args:
+            value: The record's value.
+            keep: Says of a trace id whether its spans are wanted.
 
         Raises:
             DecodeError: The record is no OTLP request.
         """
         traces: dict[str, list[Span]] = {}
         try:
-            for span in wire.spans(self._checked(value)):
+            for span in wire.spans(self._checked(value), keep):
                 if span.trace_id.strip("0"):
                     traces.setdefault(span.trace_id, []).append(span)
         except RecursionError:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 Attributes = Mapping[str, Any]
 """Name to text, number, truth value, list or mapping; None for what is no such thing."""
@@ -53,8 +53,7 @@ class Span:
     is_log: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The part of a span that sampling looks at.
 
     Args:
@@ -66,16 +65,3 @@ class Head:
     trace_id: str
     tracestate: str = ""
     is_root: bool = False
-
-
-@dataclass(slots=True)
-class Fragment:
-    """What one record holds of one trace.
-
-    Args:
-        trace_id: The trace.
-        spans: Its spans, in the record's order.
-    """
-
-    trace_id: str
-    spans: list[Span] = field(default_factory=list)

@@ -91,8 +91,8 @@ class Trace:
     def answer(self) -> Step | None:
         """The step whose output is the application's answer: the outermost workflow, agent or model that says something.
 
-        A step of a chain counts only where a model answered within it, or none took part at all. Among
-        equals the last to end is the answer: what came before were drafts and plans.
+        A step of a chain counts only where a model answered within it, or where none took part at all and it was
+        asked something. Among equals the last to end is the answer: what came before were drafts and plans.
         """
         told = [step for step in self.judged if step.attributes.get("judgestream.answer")]
         around_models = {one.span.span_id for model in self.models for one in (*self.around(model), model)}
@@ -100,7 +100,9 @@ class Trace:
             step
             for step in self.judged
             if step.may_answer
-            and (step.kind != "chain" or step.span.span_id in around_models)
+            and (
+                step.kind != "chain" or step.span.span_id in around_models or (not self.models and step.asked)
+            )
             and step.answer is not None
         ]
         return min(

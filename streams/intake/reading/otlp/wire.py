@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,9 @@ from streams.intake.reading.otlp.json_request import HEADS, REQUEST, Request
 from streams.intake.reading.otlp.messages import Heads, LogHeads, Logs, Traces
 from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
 
-_BRACE: Final = ord("{")
+Keep = Callable[[str], bool]
+"""Says of a trace id whether its spans are wanted."""
+
 _ERROR: Final = 2
 """Status code of a span that failed."""
 _TRACE_ID_BYTES: Final = 16
@@ -38,12 +40,12 @@ def heads(value: bytes) -> list[Head]:
     if _is_json(value):
         request = _json(HEADS, value)
         return [
-            Head(span.trace_id.lower(), span.trace_state, not span.parent_span_id)
+            Head(_identifier(span.trace_id), span.trace_state, not span.parent_span_id)
             for resource in request.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
         ] + [
-            Head(record.trace_id.lower())
+            Head(_identifier(record.trace_id))
             for resource in request.resource_logs
             for scope in resource.scope_logs
             for record in scope.log_records
@@ -56,11 +58,12 @@ def heads(value: bytes) -> list[Head]:
     ]
 
 
-def spans(value: bytes) -> list[Span]:
+def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
     """Read a whole request.
 
     Args:
         value: A request in either encoding.
+        keep: Says of a trace id whether its spans are wanted; the others cost next to nothing.
 
     Returns:
         Its spans, or its log records as spans, in the request's order.
@@ -69,11 +72,11 @@ def spans(value: bytes) -> list[Span]:
         DecodeError: It is no OTLP request.
     """
     if _is_json(value):
-        return list(_json_spans(_json(REQUEST, value)))
+        return list(_json_spans(_json(REQUEST, value), keep))
     # Not by trying the one and then the other: a log record's trace id stands where a span has its attributes.
     if any(_span_heads(value)):
-        return list(_protobuf_spans(_parse(Traces, value)))
-    return list(_protobuf_logs(_parse(Logs, value)))
+        return list(_protobuf_spans(_parse(Traces, value), keep))
+    return list(_protobuf_logs(_parse(Logs, value), keep))
 
 
 def _span_heads(value: bytes) -> Iterator[Head]:
@@ -143,16 +146,17 @@ def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
     return {_text(pair.key): _value(pair.value) for pair in pairs}
 
 
-def _protobuf_spans(request: Any) -> Iterator[Span]:
+def _protobuf_spans(request: Any, keep: Keep) -> Iterator[Span]:
     for of_resource in request.resource_spans:
         resource = _attributes(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
             scope = _text(of_scope.scope.name)
             for span in of_scope.spans:
-                if len(span.trace_id) != _TRACE_ID_BYTES:
+                trace_id = span.trace_id.hex()
+                if len(trace_id) != 2 * _TRACE_ID_BYTES or not keep(trace_id):
                     continue
                 yield Span(
-                    trace_id=span.trace_id.hex(),
+                    trace_id=trace_id,
                     span_id=span.span_id.hex(),
                     parent_id=span.parent_span_id.hex(),
                     tracestate=span.trace_state.decode("latin-1"),
@@ -169,12 +173,14 @@ def _protobuf_spans(request: Any) -> Iterator[Span]:
                 )
 
 
-def _protobuf_logs(request: Any) -> Iterator[Span]:
+def _protobuf_logs(request: Any, keep: Keep) -> Iterator[Span]:
     for of_resource in request.resource_logs:
         resource = _attributes(of_resource.resource.attributes)
         for of_scope in of_resource.scope_logs:
             scope = _text(of_scope.scope.name)
             for record in of_scope.log_records:
+                if not keep(record.trace_id.hex()):
+                    continue
                 yield _log_span(
                     record.trace_id.hex(),
                     record.span_id.hex(),
@@ -224,13 +230,16 @@ def _identifier(value: str) -> str:
         return value.lower()
 
 
-def _json_spans(request: Request) -> Iterator[Span]:
+def _json_spans(request: Request, keep: Keep) -> Iterator[Span]:
     for of_resource in request.resource_spans:
         resource = _json_attributes(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
             for span in of_scope.spans:
+                trace_id = _identifier(span.trace_id)
+                if not keep(trace_id):
+                    continue
                 yield Span(
-                    trace_id=_identifier(span.trace_id),
+                    trace_id=trace_id,
                     span_id=_identifier(span.span_id),
                     parent_id=_identifier(span.parent_span_id),
                     tracestate=span.trace_state,
@@ -251,8 +260,11 @@ def _json_spans(request: Request) -> Iterator[Span]:
         resource = _json_attributes(of_logs.resource.attributes)
         for of_log_scope in of_logs.scope_logs:
             for record in of_log_scope.log_records:
+                trace_id = _identifier(record.trace_id)
+                if not keep(trace_id):
+                    continue
                 yield _log_span(
-                    _identifier(record.trace_id),
+                    trace_id,
                     _identifier(record.span_id),
                     record.event_name,
                     of_log_scope.scope.name,

@@ -1,0 +1,98 @@
+"""Which traces of a record are in the sample, decided by their ids before anything else of them is read.
+
+With rates by label the stratum shows only in the whole trace: until then the highest rate of all strata counts, and what
+the others turn down is skipped when the trace is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streams.errors import DecodeError
+from streams.intake.pushdown import Record
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.span import Head
+from streams.intake.sampling import (
+    RANGE,
+    SamplingPolicy,
+    SkipReason,
+    hashed_randomness,
+    random_value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The traces of one record.
+
+    Args:
+        kept: Those in the sample.
+        skipped: Roots of those that are not: a trace counts where its root is.
+    """
+
+    kept: frozenset[str]
+    skipped: int
+
+
+class TraceSampler:
+    """Decides by trace id.
+
+    Args:
+        policy: What decides.
+    """
+
+    def __init__(self, policy: SamplingPolicy) -> None:
+        self._least = policy.least_threshold
+        self._by_key = policy.key == "record_key"
+        self.skip_reason: SkipReason = "filtered" if self._least == RANGE else "not_sampled"
+
+    def split(self, heads: Iterable[Head], record_key: bytes | None) -> Split:
+        """Sort the traces of a record.
+
+        Args:
+            heads: Its spans, as far as this needs them.
+            record_key: Its key.
+        """
+        least = self._least
+        by_key = hashed_randomness(record_key) if self._by_key and record_key else None
+        kept: dict[str, bool] = {}
+        skipped = 0
+        for trace_id, tracestate, is_root in heads:
+            keep = kept.get(trace_id)
+            if keep is None:
+                randomness = by_key
+                if randomness is None and tracestate:
+                    randomness = random_value(tracestate)
+                if randomness is None:
+                    randomness = int(trace_id[-14:], 16) if len(trace_id) == 32 else -1
+                keep = kept[trace_id] = randomness >= least
+            if is_root and not keep:
+                skipped += 1
+        return Split(frozenset(trace_id for trace_id, keep in kept.items() if keep), skipped)
+
+
+class TracePushDown:
+    """Says of a raw record whether it is delivered: where a trace of it is in the sample, or it cannot be read.
+
+    Args:
+        policy: What decides.
+        reader: How records are read.
+    """
+
+    def __init__(self, policy: SamplingPolicy, reader: OtlpReader) -> None:
+        self._sampler = TraceSampler(policy)
+        self._reader = reader
+        self.skipped: dict[SkipReason, int] = {"filtered": 0, "not_sampled": 0}
+        """Traces skipped so far, by reason."""
+
+    def __call__(self, record: Record) -> bool:
+        """Decide, and count the record's traces if it is skipped."""
+        try:
+            split = self._sampler.split(self._reader.heads(record.value), record.key)
+        except (DecodeError, ValueError):
+            return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
+        if split.kept:
+            return True
+        self.skipped[self._sampler.skip_reason] += split.skipped
+        return False

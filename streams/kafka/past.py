@@ -1,0 +1,89 @@
+"""What lies on a partition before the offset that a worker begins with: read once, without a consumer group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streams.kafka.access.access import client_options
+from streams.settings import KafkaSettings
+
+FETCH_BYTES: Final = 8 * 1024 * 1024
+METADATA_SECONDS: Final = 20.0
+METADATA_STEP_SECONDS: Final = 0.02
+AT_ONCE: Final = 2
+"""Partitions read at the same time."""
+
+
+async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:
+    """Give a topic's partitions; none where there is no such topic, which is not made by asking.
+
+    Args:
+        consumer: A started consumer without a group; it is assigned to the topic.
+        topic: The topic.
+    """
+    if topic not in await consumer.topics():
+        return []
+    consumer.assign([TopicPartition(topic, 0)])  # which has the client learn of the others
+    async with asyncio.timeout(METADATA_SECONDS):
+        while (found := consumer.partitions_for_topic(topic)) is None:  # noqa: ASYNC110 - the client has no event for it
+            await asyncio.sleep(METADATA_STEP_SECONDS)
+    return [TopicPartition(topic, number) for number in sorted(found)]
+
+
+class TopicPast:
+    """Reads back.
+
+    Args:
+        kafka: How to reach the broker.
+    """
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = kafka
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def partitions(self, topic: str) -> int:
+        """Count a topic's partitions."""
+        consumer = self._consumer()
+        await consumer.start()
+        try:
+            return len(await partitions_of(consumer, topic))
+        finally:
+            await consumer.stop()
+
+    async def read(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
+        """Give the records of a partition from a moment on, up to an offset.
+
+        Args:
+            topic: The topic.
+            partition: The partition.
+            since: Seconds since the epoch, by the records' timestamps.
+            before: The offset of the first record that is not wanted.
+        """
+        place = TopicPartition(topic, partition)
+        async with self._places:
+            consumer = self._consumer()
+            await consumer.start()
+            try:
+                consumer.assign([place])
+                found = (await consumer.offsets_for_times({place: max(round(since * 1000), 0)}))[place]
+                if found is None or found.offset >= before:
+                    return
+                consumer.seek(place, found.offset)
+                while await consumer.position(place) < before:
+                    for record in (await consumer.getmany(place, timeout_ms=500)).get(place, ()):
+                        if record.offset < before:
+                            yield record
+            finally:
+                await consumer.stop()
+
+    def _consumer(self) -> Any:
+        return AIOKafkaConsumer(
+            **client_options(self._kafka),
+            group_id=None,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )

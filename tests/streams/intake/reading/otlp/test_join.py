@@ -1,0 +1,136 @@
+"""When a trace is closed, and what is kept of it until then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.intake.reading.otlp.join import Bounds, TraceJoin
+from streams.intake.reading.otlp.span import Span
+
+BOUNDS = Bounds(grace=5, idle=60, longest=300, traces=3, size=1000)
+
+
+def span(number: int, parent: int | None = 0) -> Span:
+    return Span(
+        trace_id="t",
+        span_id=str(number),
+        parent_id="" if parent is None else f"p{parent}",
+        tracestate="",
+        name="",
+        scope="",
+        resource={},
+        attributes={},
+    )
+
+
+ROOT = span(9, parent=None)
+
+
+def closed(join: TraceJoin, now: float) -> list[tuple[str, Any, int]]:
+    return [(trace.trace_id, trace.closed, len(trace.spans)) for trace in join.due(now)]
+
+
+def test_a_trace_is_closed_a_grace_after_its_root() -> None:
+    """Whether the root came first or last, and with what came within the grace."""
+    join = TraceJoin(BOUNDS)
+    join.add("t", [span(1)], size=10, now=0)
+    join.add("t", [ROOT], size=10, now=2)
+    assert closed(join, 6.9) == []
+    join.add("t", [span(2)], size=10, now=6.9)
+    assert closed(join, 7) == [("t", "root", 3)]
+    assert (len(join), join.size, join.next_due) == (0, 0, None)
+
+
+def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
+    """Each record puts it off, up to the longest age."""
+    join = TraceJoin(BOUNDS)
+    for now in range(0, 300, 50):
+        join.add("t", [span(now)], size=10, now=now)
+        assert closed(join, now) == []
+    assert closed(join, 299) == []
+    assert closed(join, 300) == [("t", "longest", 6)]
+    join.add("u", [span(1)], size=10, now=400)
+    assert closed(join, 460) == [("u", "idle", 1)]
+
+
+def test_the_oldest_are_closed_for_want_of_room() -> None:
+    """Above three traces, and above a thousand bytes."""
+    join = TraceJoin(BOUNDS)
+    for number, name in enumerate("abcd"):
+        join.add(name, [span(number)], size=10, now=number)
+    assert closed(join, 4) == [("a", "room", 1)]
+    join.add(
+        "e", [span(5)], size=985, now=5
+    )  # with the 10 bytes of one other it fits, with those of two it does not
+    assert closed(join, 5) == [("b", "room", 1), ("c", "room", 1)]
+    assert join.size == 995
+
+
+def test_what_comes_after_the_close_is_late() -> None:
+    """It opens no trace anew: a poorer event under the same id would take the fuller one's place."""
+    join = TraceJoin(BOUNDS)
+    join.add("t", [ROOT], size=10, now=0)
+    assert closed(join, 5) == [("t", "root", 1)]
+    assert join.add("t", [span(1)], size=10, now=6) is None
+    assert (len(join), join.late) == (0, 1)
+
+
+def test_an_abandoned_trace_begins_anew() -> None:
+    """Its records are read again after a rebalance."""
+    join = TraceJoin(BOUNDS)
+    trace = join.add("t", [span(1)], size=10, now=0)
+    assert trace is not None
+    join.abandon(trace)
+    assert (len(join), join.size) == (0, 0)
+    again = join.add("t", [span(1), ROOT], size=10, now=1)
+    assert again is not None
+    assert again is not trace
+    assert closed(join, 6) == [("t", "root", 2)]
+
+
+def test_what_was_read_before_joins_the_rest() -> None:
+    """The children lie behind the committed offset, the root is read again: the event is the full one."""
+    join = TraceJoin(BOUNDS)
+    join.recall("t", [span(1), span(2)], size=10, now=0)
+    join.recall("gone", [span(1)], size=10, now=0)
+    join.add("t", [ROOT], size=10, now=1)
+    join.forget_past(0.5)
+    join.add("gone", [ROOT], size=10, now=2)
+    assert closed(join, 7) == [("t", "root", 3), ("gone", "root", 1)]
+
+
+def test_what_is_recalled_is_bounded() -> None:
+    """By the same bytes as what is open; the oldest go first."""
+    join = TraceJoin(BOUNDS)
+    for number in range(5):
+        join.recall(str(number), [span(1)], size=300, now=number)
+    for number in range(5):
+        trace = join.add(str(number), [ROOT], size=1, now=10)
+        assert trace is not None
+        assert len(trace.spans) == (2 if number >= 2 else 1)  # three of 300 bytes fit into 1,000
+        join.abandon(trace)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcde"), st.booleans(), st.floats(0, 100), st.integers(1, 400)),
+        max_size=40,
+    )
+)
+def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, bool, float, int]]) -> None:
+    """Whatever comes in whatever order: nothing twice, nothing for ever, never more than the bounds."""
+    join = TraceJoin(BOUNDS)
+    now, opened, ended = 0.0, set(), []
+    for name, is_root, wait, size in steps:
+        now += wait
+        if join.add(name, [ROOT if is_root else span(1)], size=size, now=now) is not None:
+            opened.add(name)
+        ended += [trace.trace_id for trace in join.due(now)]
+        assert len(join) <= BOUNDS.traces
+        assert join.size <= BOUNDS.size
+    ended += [trace.trace_id for trace in join.due(now + BOUNDS.longest)]
+    assert sorted(ended) == sorted(opened)
+    assert (len(join), join.size) == (0, 0)

@@ -1,0 +1,288 @@
+"""The intake of traces: held offsets, one event a trace, late and repeated records, what was before the first offset."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from judge.metrics.coverage.metric import Coverage
+from schemas import JudgeTask
+from streams.errors import SettingsError
+from streams.intake.agent import Intake
+from streams.intake.conditions import EventCondition
+from streams.intake.reading.otlp.join import Bounds
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.routing import Route
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.trace_sampling import TracePushDown, TraceSampler
+from streams.intake.traces import TraceIntake
+from streams.telemetry.instruments import Metrics
+from tests.streams.intake.reading.otlp.building import request, span
+
+LONG = Bounds(grace=0.02, idle=0.1, longest=1, traces=100, size=1_000_000)
+ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
+CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
+KEPT, DROPPED = "f" * 32, "0" * 31 + "1"
+
+
+@dataclass
+class Record:
+    value: bytes | None
+    key: bytes | None = KEPT.encode()
+    offset: int = 0
+    partition: int = 0
+    topic: str = "otlp_spans"
+    timestamp: float | None = 1_795_291_000.0
+    headers: tuple[tuple[str, bytes], ...] = ()
+    generation_id: int = 1
+
+
+@dataclass
+class Outbox:
+    tasks: list[JudgeTask] = field(default_factory=list)
+    letters: list[tuple[str, str]] = field(default_factory=list)
+    gate: asyncio.Event | None = None
+
+    async def task(self, task: JudgeTask) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        self.tasks.append(task)
+
+    async def dead_letter(self, _: Any, reason: str, detail: str, *, event_id: str | None = None) -> None:
+        del event_id
+        self.letters.append((reason, detail))
+
+
+@dataclass
+class FakePast:
+    records: tuple[Record, ...] = ()
+    count: int = 4
+    asked: list[tuple[int, float, int]] = field(default_factory=list)
+
+    async def partitions(self, _: str) -> int:
+        return self.count
+
+    async def read(self, _: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
+        self.asked.append((partition, since, before))
+        for record in self.records:
+            yield record
+
+
+class Stage:
+    """A trace intake with everything around it made up."""
+
+    def __init__(
+        self, *, unit: Any = "trace", rate: float = 1.0, past: FakePast | None = None, bounds: Bounds = LONG
+    ) -> None:
+        self.outbox = Outbox()
+        self.metrics = Metrics(CollectorRegistry())
+        self.past = past or FakePast()
+        policy = SamplingPolicy(default_rate=rate, upstream="equalize")
+        self.reader = OtlpReader(unit=unit, max_event_bytes=1_000_000)
+        outbox: Any = self.outbox
+        self.push_down = TracePushDown(policy, self.reader)
+        self.intake = TraceIntake(
+            reader=self.reader,
+            sampler=TraceSampler(policy),
+            intake=Intake(
+                decode=lambda _: pytest.fail("events are given"),
+                policy=policy,
+                routes=(Route(metric="coverage", when=EventCondition()),),
+                metrics={"coverage": Coverage()},
+                output=outbox,
+                counts=self.metrics,
+            ),
+            counts=self.metrics,
+            bounds=bounds,
+            past=self.past,
+        )
+
+    async def handle(self, *records: Record) -> None:
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(self.intake.handle(record) for record in records))
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        return dict(self.metrics.event_counts())
+
+
+def children(trace_id: str = KEPT, **fields: Any) -> Record:
+    return Record(request(span(2, "call", CALL, parent=1, trace_id=trace_id)), **fields)
+
+
+def root(trace_id: str = KEPT, **fields: Any) -> Record:
+    return Record(request(span(1, "ask", ASK, trace_id=trace_id)), **fields)
+
+
+@pytest.mark.parametrize("order", [(children, root), (root, children), (children, children, root, root)])
+async def test_a_trace_in_several_records_becomes_one_event(order: Iterable[Any]) -> None:
+    """Children first, root first, or every batch twice."""
+    stage = Stage()
+    await stage.handle(*(make(offset=index) for index, make in enumerate(order)))
+    assert [(task.event_id, task.question, task.answer) for task in stage.outbox.tasks] == [
+        (KEPT, "How long?", "12 hours")
+    ]
+    assert stage.counts() == {("sampled", ""): 1}
+
+
+async def test_records_are_held_until_what_follows_was_written() -> None:
+    """The first record of an open trace is not finished, nor while the task waits for the broker."""
+    stage = Stage()
+    stage.outbox.gate = asyncio.Event()
+    held = asyncio.create_task(stage.handle(children(), root(offset=1)))
+    await asyncio.wait({held}, timeout=0.1)
+    assert not held.done()
+    stage.outbox.gate.set()
+    await held
+    assert len(stage.outbox.tasks) == 1
+
+
+async def test_a_trace_without_its_root_is_judged_too() -> None:
+    """Nothing is lost with a root that never comes; a label says so."""
+    stage = Stage()
+    await stage.handle(children())
+    assert [(task.answer, task.labels["trace_parts"]) for task in stage.outbox.tasks] == [
+        ("a draft", "incomplete")
+    ]
+
+
+async def test_a_late_record_changes_nothing() -> None:
+    """It is finished at once, and counted beside the events."""
+    stage = Stage()
+    await stage.handle(root())
+    await stage.handle(children(offset=9))
+    assert [task.answer for task in stage.outbox.tasks] == ["12 hours"]
+    assert stage.counts() == {("sampled", ""): 1}
+    assert stage.metrics.registry.get_sample_value("judgestream_traces_late_records") == 1
+
+
+async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -> None:
+    """Else it could be committed before the task is written."""
+    stage = Stage()
+    stage.outbox.gate = asyncio.Event()
+    first = asyncio.create_task(stage.handle(root()))
+    await asyncio.wait({first}, timeout=0.1)
+    again = asyncio.create_task(stage.handle(root(generation_id=2)))
+    await asyncio.wait({again}, timeout=0.1)
+    assert not again.done()
+    stage.outbox.gate.set()
+    await asyncio.gather(first, again)
+    assert len(stage.outbox.tasks) == 1
+
+
+async def test_open_traces_are_let_go_when_partitions_are() -> None:
+    """Their records are not finished, so that whoever reads next gets them again; here they begin anew."""
+    stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, traces=100, size=1_000_000))
+    held = asyncio.create_task(stage.handle(children()))
+    await asyncio.wait({held}, timeout=0.02)
+    assert stage.metrics.registry.get_sample_value("judgestream_traces_open") == 1
+    stage.intake.release()
+    with pytest.raises(asyncio.CancelledError):
+        await held
+    assert stage.outbox.tasks == []
+    await stage.handle(children(generation_id=2), root(offset=1, generation_id=2))
+    assert [task.answer for task in stage.outbox.tasks] == ["12 hours"]
+
+
+async def test_what_lies_before_the_first_offset_is_read_back() -> None:
+    """A root read again after a crash meets its children, which were finished and committed before."""
+    retrieved = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "a page"}
+    before = Record(request(span(3, "find", retrieved, parent=1, trace_id=KEPT)), offset=3)
+    stage = Stage(past=FakePast((before, Record(b"nonsense", offset=4))))
+    await stage.handle(root(offset=7), root(trace_id="e" * 32, key=b"e" * 32, offset=8))
+    assert {task.event_id: task.labels.get("context_from") for task in stage.outbox.tasks} == {
+        KEPT: "retrieval",
+        "e" * 32: None,
+    }
+    # Once a partition and assignment, for as long as a trace may be open, up to the first record.
+    assert stage.past.asked == [(0, 1_795_290_999.0, 7)]
+
+
+async def test_records_without_the_trace_id_as_key_are_refused() -> None:
+    """A trace would be spread over partitions; the remedy is one setting of the Collector, or unit span."""
+    for key in (None, b"shop"):
+        with pytest.raises(SettingsError, match=r"partition_traces_by_id: true.*ingest\.otlp\.unit: span"):
+            await Stage().handle(root(key=key))
+    one_partition = Stage(past=FakePast(count=1))
+    await one_partition.handle(root(key=None))
+    assert len(one_partition.outbox.tasks) == 1
+
+
+async def test_unit_span_needs_no_keys_and_joins_nothing() -> None:
+    """An event a model's call, with an id of its own."""
+    stage = Stage(unit="span")
+    await stage.handle(children(key=None), root(key=None))
+    assert [(task.event_id, task.answer) for task in stage.outbox.tasks] == [(f"{KEPT}:{2:016x}", "a draft")]
+
+
+async def test_traces_out_of_the_sample_finish_at_once_and_count_where_their_root_is() -> None:
+    """At a rate of a half: R of the one trace is 2^56 - 1, of the other 1."""
+    stage = Stage(rate=0.5)
+    records = [
+        children(),
+        root(),
+        children(DROPPED, key=DROPPED.encode()),
+        root(DROPPED, key=DROPPED.encode()),
+    ]
+    delivered: list[Any] = [record for record in records if stage.push_down(record)]
+    assert delivered == records[:2]
+    assert stage.push_down.skipped == {"filtered": 0, "not_sampled": 1}
+    both = Record(
+        request(span(1, "ask", ASK, trace_id=KEPT), span(1, "ask", ASK, trace_id=DROPPED)), key=KEPT.encode()
+    )
+    await stage.handle(both)
+    assert [task.sampling.probability for task in stage.outbox.tasks] == [0.5]
+    assert stage.counts() == {("sampled", ""): 1, ("skipped", "not_sampled"): 1}
+
+
+async def test_a_trace_that_was_sampled_before_carries_both_probabilities() -> None:
+    """th:c of tracestate means 25%, which is below our 50%."""
+    stage = Stage(rate=0.5)
+    await stage.handle(Record(request(span(1, "ask", ASK, trace_id=KEPT, tracestate="ot=th:c"))))
+    assert [task.sampling.probability for task in stage.outbox.tasks] == [0.25]
+
+
+async def test_what_is_no_trace_becomes_a_dead_letter() -> None:
+    """It is delivered, whatever the rate, and counted."""
+    stage = Stage(rate=0.5)
+    for value in (
+        b"nonsense",
+        None,
+        b'{"resourceSpans": 3}',
+        request(span(1, "x", trace_id="not hexadecimal, but 32 long ...."[:32])),
+    ):
+        record = Record(value)
+        assert stage.push_down(record)
+        await stage.handle(record)
+    assert [reason for reason, _ in stage.outbox.letters] == ["undecodable"] * 4
+    assert stage.counts() == {("undecodable", "undecodable"): 4}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason"),
+    [
+        ({}, "no_model"),
+        ({"gen_ai.request.model": "m"}, "no_content"),
+        ({"judgestream.result_id": "r"}, "ours"),
+    ],
+)
+async def test_a_trace_without_an_answer_is_skipped_with_the_reason(
+    attributes: dict[str, Any], reason: str
+) -> None:
+    """One outcome a trace."""
+    stage = Stage()
+    await stage.handle(Record(request(span(1, "x", attributes, trace_id=KEPT))))
+    assert stage.counts() == {("skipped", reason): 1}
+
+
+async def test_a_surprise_sets_one_trace_aside() -> None:
+    """The others go on, and its records are finished."""
+    stage = Stage()
+    stage.outbox.task = None  # type: ignore[assignment, method-assign] # calling it raises TypeError
+    await stage.handle(children(), root(offset=1))
+    assert [reason for reason, _ in stage.outbox.letters] == ["undecodable"]
+    assert stage.counts() == {("undecodable", "internal_error"): 1}
