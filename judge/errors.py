@@ -7,11 +7,13 @@ JudgeError
 │   └── ResponseFormatError    the endpoint does not take the response format that was asked for
 ├── EventError                 this event only: becomes a Failed result with its `error_type`
 │   └── InvalidVerdictError    the judge's reply does not hold
+├── InvalidEventError          fields that are no event's, given to the library
 └── PromptPackError            a prompt pack cannot be used as it is
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from judge.chat import ChatReply, RateLimits
@@ -97,3 +99,15 @@ class InvalidVerdictError(EventError):
 
 class PromptPackError(JudgeError):
     """A prompt pack cannot be read or does not say what it must."""
+
+
+class InvalidEventError(JudgeError):
+    """The fields that the library was given are no event's.
+
+    Args:
+        problems: One line each: the field and what is wrong with it.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)

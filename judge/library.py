@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
+
+from pydantic import ValidationError
 
 from judge.chat import ChatClient
-from judge.errors import JudgeConfigurationError
+from judge.errors import InvalidEventError, JudgeConfigurationError
 from judge.metric import Metric
 from judge.metrics.packs.pack import load_pack
-from judge.metrics.registry import build_metric
+from judge.metrics.registry import BUILT_IN, build_metric
 from judge.offline.chat import OfflineChat
 from judge.pool.pool import Endpoint
 from judge.pool.stack import JudgingStack
 from judge.task import build_task
-from judge.text.redaction import Kind, Redactor
+from judge.text.redaction import KINDS, Kind, Redactor
 from judge.verdict import evaluator
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+Event: TypeAlias = QAEvent | Mapping[str, Any]
+"""An event, or its fields."""
+MetricChoice: TypeAlias = str | Path | Metric
+"""A built-in metric's name, the path of a prompt pack, or a metric."""
+CONCURRENCY = 16
+MAX_PROBLEMS = 5
 
 _SAMPLING = Sampling(probability=1.0, stratum="default", policy="every event")
 
@@ -43,7 +55,8 @@ class Judge:
         timeout_seconds: Bound on one call, above 0.
 
     Raises:
-        JudgeConfigurationError: There is an endpoint and no model is named, or the address is none.
+        JudgeConfigurationError: There is an endpoint and no model is named, the address is none, or `redact` names an
+            unknown kind.
     """
 
     def __init__(
@@ -59,19 +72,17 @@ class Judge:
     ) -> None:
         asked = chat or _chat(base_url, model, api_key, timeout_seconds)
         self._stack = JudgingStack([Endpoint(asked, parameters=parameters or {}, borrowed=chat is not None)])
-        self._redactor = Redactor(redact)
-        self._judges: dict[str | Path | Metric, evaluator.Judge] = {}
+        self._redactor = _redactor(redact)
+        self._judges: dict[MetricChoice, evaluator.Judge] = {}
         self._scored = 0
 
-    async def score(
-        self, event: QAEvent | Mapping[str, Any], metric: str | Path | Metric
-    ) -> Scored | Unscored | Failed:
+    async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
         """Judge one answer; any number at the same time.
 
         Args:
-            event: The event, or its fields: `event_id`, `question`, `answer`, and what the metric needs of `reference` and
-                `context`.
-            metric: `coverage`, `relevance`, the path of a prompt pack that names its score range, or a metric.
+            event: The event, or its fields: `question`, `answer`, and what the metric needs of `reference` and `context`
+                (a mapping of page names to texts, or a list of texts). Without an `event_id` it gets a hash of its texts.
+            metric: The name of a built-in metric, the path of a prompt pack that names its score range, or a metric.
 
         Returns:
             The result. What is wrong with this event alone is one, too: `Unscored` or `Failed`.
@@ -80,16 +91,15 @@ class Judge:
             JudgeUnavailableError: The endpoint cannot answer now; one call is made, trying again is the caller's to decide.
             JudgeConfigurationError: No event can be judged as things are.
             PromptPackError: The prompt pack cannot be used.
-            pydantic.ValidationError: The fields are no event's.
+            InvalidEventError: The fields are no event's.
         """
         judge = self._judges.get(metric)
         if judge is None:
             judge = self._judges[metric] = self._judge(metric)
-        read = event if isinstance(event, QAEvent) else QAEvent.model_validate(dict(event))
         now = datetime.now(UTC)
         self._scored += 1
         task = build_task(
-            read,
+            read_event(event),
             judge.metric,
             source=Source(topic="library", partition=0, offset=self._scored - 1),
             sampling=_SAMPLING,
@@ -98,7 +108,44 @@ class Judge:
         )
         return await judge.judge(task)
 
-    def _judge(self, metric: str | Path | Metric) -> evaluator.Judge:
+    async def score_many(
+        self, events: Iterable[Event], metric: MetricChoice, *, concurrency: int = CONCURRENCY
+    ) -> AsyncGenerator[Scored | Unscored | Failed, None]:
+        """Judge answers, several at the same time; results come in the order of the events.
+
+        Use it for a list or a generator of any length: no more than `concurrency` events are held.
+
+        Args:
+            events: The events, as `score` takes them.
+            metric: As for `score`.
+            concurrency: Events that are judged at the same time; at least 1.
+
+        Raises:
+            JudgeError: As `score`; the first one ends the iteration.
+            ValueError: `concurrency` is less than 1.
+        """
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}; raise it")
+        pending: deque[asyncio.Task[Scored | Unscored | Failed]] = deque()
+        try:
+            for event in events:
+                pending.append(asyncio.ensure_future(self.score(event, metric)))
+                if len(pending) >= concurrency:
+                    yield await pending.popleft()
+            while pending:
+                yield await pending.popleft()
+        finally:
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    def __repr__(self) -> str:
+        asked = self._stack.endpoints[0].chat
+        return f"Judge(model={asked.model!r})"
+
+    def _judge(self, metric: MetricChoice) -> evaluator.Judge:
+        if isinstance(metric, str) and metric not in BUILT_IN and Path(metric).suffix:
+            metric = Path(metric)
         if isinstance(metric, Path):
             built = build_metric(metric.stem, pack=load_pack(metric))
         elif isinstance(metric, str):
@@ -117,6 +164,40 @@ class Judge:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def read_event(event: Event) -> QAEvent:
+    """Read an event from its fields.
+
+    Raises:
+        InvalidEventError: They are no event's.
+    """
+    if isinstance(event, QAEvent):
+        return event
+    fields = dict(event)
+    if not fields.get("event_id"):
+        texts = repr([fields.get(name) for name in ("question", "answer", "reference", "context")])
+        fields["event_id"] = hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    if isinstance(fields.get("context"), list | tuple):
+        fields["context"] = {f"Page-{number}": text for number, text in enumerate(fields["context"], start=1)}
+    try:
+        return QAEvent.model_validate(fields)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, one['loc'])) or 'event'}: {one['msg'][:1].lower()}{one['msg'][1:]}"
+            for one in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]
+        ]
+        raise InvalidEventError(problems) from None
+
+
+def _redactor(kinds: Iterable[Kind]) -> Redactor:
+    """Build the redactor; what it does not know is an error, for it would replace nothing and say nothing."""
+    given: tuple[Kind, ...] = () if isinstance(kinds, str) else tuple(kinds)
+    unknown = [kind for kind in given if kind not in KINDS]
+    if unknown or isinstance(kinds, str):
+        shown = f"the text {kinds!r}" if isinstance(kinds, str) else ", ".join(map(repr, unknown))
+        raise JudgeConfigurationError(f"redact must be a list of {', '.join(KINDS)}; got {shown}")
+    return Redactor(given)
 
 
 def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_seconds: float) -> ChatClient:

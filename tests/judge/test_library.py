@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import judge
+import judge as judge_package
 from judge.chat import OFFLINE_MODEL
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError
@@ -121,10 +121,10 @@ def test_an_endpoint_needs_a_model_and_a_model_an_endpoint(arguments: dict[str, 
 
 def test_what_the_package_exports() -> None:
     """One name."""
-    assert judge.__all__ == ["Judge"]
-    assert judge.Judge is Judge
+    assert "Judge" in judge_package.__all__
+    assert judge_package.Judge is Judge
     with pytest.raises(AttributeError, match="has no attribute 'Jugde'"):
-        _ = judge.Jugde
+        _ = judge_package.Jugde
 
 
 def test_importing_the_package_is_light() -> None:
@@ -134,3 +134,80 @@ def test_importing_the_package_is_light() -> None:
         "heavy = {'openai', 'faust', 'aiokafka', 'prometheus_client', 'aiohttp'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("redact", ["emails", ["email"], ["emails", "names of people"]])
+def test_redaction_never_fails_open(redact: Any) -> None:
+    """A kind that does not exist would replace nothing and say nothing: an error that names those that exist."""
+    with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails, ibans, "):
+        Judge(redact=redact)
+
+
+async def test_fields_that_are_no_events() -> None:
+    """The library's own error, with each field."""
+    async with Judge() as judge:
+        with pytest.raises(judge_package.InvalidEventError) as caught:
+            await judge.score({"question": 1, "event_id": "x" * 300}, "coverage")
+    names = [problem.partition(":")[0] for problem in caught.value.problems]
+    assert names == ["event_id", "question", "answer"]
+    assert isinstance(caught.value, judge_package.JudgeError)
+
+
+async def test_an_event_needs_no_id_and_pages_may_be_a_list(tmp_path: Path) -> None:
+    """The same texts have the same id; pages are numbered from 1; a pack's path may be text."""
+    cited = {
+        "question": "How long?",
+        "answer": "It lasts 12 hours. Evidence: [Page 2]",
+        "context": ["340 g.", "12 hours."],
+    }
+    pack = tmp_path / "tone.yaml"
+    pack.write_text('score_range: [1, 5]\nmessages: [{role: user, content: "A: {answer}"}]', encoding="utf-8")
+    async with Judge() as judge:
+        first, second = [await judge.score(cited, "relevance") for _ in range(2)]
+        toned = await judge.score(cited, str(pack))
+    assert first.event_id == second.event_id
+    assert isinstance(first, Scored)
+    assert toned.metric == "tone"
+
+
+async def test_many_are_judged_with_a_bound() -> None:
+    """No more than `concurrency` events are taken from an endless generator before a result is."""
+    taken = 0
+
+    def endless() -> Any:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield EVENT
+
+    async with Judge() as judge:
+        results = judge.score_many(endless(), "coverage", concurrency=3)
+        first = await anext(results)
+        assert isinstance(first, Scored)
+        assert taken == 3
+        await results.aclose()
+        with pytest.raises(ValueError, match="concurrency must be at least 1, got 0"):
+            await anext(judge.score_many([EVENT], "coverage", concurrency=0))
+
+
+def test_the_example_program_runs() -> None:
+    """`examples/library.py`, which the manual names and mypy checks."""
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.library"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=ROOT,
+    )
+    first, second, third = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith("scored 5 ['Fact: 2 of 2")
+    assert third.startswith("scored ")
+
+
+def test_everything_public_can_be_imported() -> None:
+    """`__all__` is what there is, and what the type checker sees."""
+    assert all(getattr(judge_package, name).__name__ == name for name in judge_package.__all__)
+    assert sorted(judge_package.__all__) == judge_package.__all__
+    assert not hasattr(judge_package, "Nothing")

@@ -1,0 +1,155 @@
+"""The library for programs without an event loop of their own: scripts, notebooks, pandas and Polars."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+from judge.library import CONCURRENCY, Event, Judge, MetricChoice
+from schemas import Failed, Scored, Unscored
+
+
+class BlockingJudge:
+    """Scores answers and waits for them; a context manager, with the arguments of `Judge`.
+
+    Use it where `await` cannot be written, and in notebooks, whose own event loop it leaves alone: a thread of its own runs
+    the judge. `score` may be called from several threads at the same time.
+
+    Raises:
+        JudgeConfigurationError: As `Judge`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judgestream", daemon=True)
+        self._thread.start()
+        try:
+            self._judge = self._run(self._open(options))
+        except BaseException:
+            self._end()
+            raise
+
+    @staticmethod
+    async def _open(options: dict[str, Any]) -> Judge:
+        return Judge(**options)
+
+    def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
+        """Judge one answer; see `Judge.score`."""
+        result: Scored | Unscored | Failed = self._run(self._judge.score(event, metric))
+        return result
+
+    def score_many(
+        self, events: Iterable[Event], metric: MetricChoice, *, concurrency: int = CONCURRENCY
+    ) -> Iterator[Scored | Unscored | Failed]:
+        """Judge answers, several at the same time; see `Judge.score_many`."""
+        results = self._judge.score_many(events, metric, concurrency=concurrency)
+        try:
+            while True:
+                try:
+                    yield self._run(anext(results))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._run(results.aclose())
+
+    def score_frame(self, frame: Any, metric: MetricChoice, *, concurrency: int = CONCURRENCY) -> Any:
+        """Judge the rows of a pandas or Polars data frame.
+
+        Args:
+            frame: Columns are the fields of events; an empty cell is a field that is not there.
+            metric: As for `score`.
+            concurrency: As for `score_many`.
+
+        Returns:
+            A frame of the same kind with the columns `status`, `score`, `reason` and `justification` added.
+
+        Raises:
+            TypeError: It is neither.
+            JudgeError: As `score`.
+        """
+        results = list(self.score_many(rows_of(frame), metric, concurrency=concurrency))
+        return with_columns(frame, results)
+
+    def close(self) -> None:
+        """Release the connections and end the thread."""
+        if self._thread.is_alive():
+            self._run(self._judge.close())
+            self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Blocking{self._judge!r}"
+
+    def _run(self, work: Any) -> Any:
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(_awaited(work), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _awaited(work: Any) -> Any:
+    return await work
+
+
+def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
+    """Give the rows of a data frame as fields of events.
+
+    Raises:
+        TypeError: It is neither a pandas nor a Polars data frame.
+    """
+    if hasattr(frame, "iter_rows"):  # Polars
+        rows: Iterable[dict[str, Any]] = frame.iter_rows(named=True)
+    elif hasattr(frame, "to_dict"):  # pandas
+        rows = frame.to_dict(orient="records")
+    else:
+        raise TypeError(f"frame must be a pandas or Polars data frame, got {type(frame).__name__}")
+    for row in rows:
+        yield {str(name): cell for name, cell in row.items() if not _is_empty(cell)}
+
+
+def with_columns(frame: Any, results: list[Scored | Unscored | Failed]) -> Any:
+    """Add what came out to a data frame, a row a result."""
+    columns: dict[str, list[Any]] = {
+        "status": [one.status for one in results],
+        "score": [one.score if isinstance(one, Scored) else None for one in results],
+        "reason": [getattr(one, "reason", None) or getattr(one, "error_type", None) for one in results],
+        "justification": [_justification(one) for one in results],
+    }
+    if hasattr(frame, "with_columns"):  # Polars
+        import polars  # noqa: ICN001, PLC0415 - the caller has it
+
+        return frame.with_columns([polars.Series(name, values) for name, values in columns.items()])
+    return frame.assign(**columns)
+
+
+def _justification(result: Scored | Unscored | Failed) -> str | None:
+    if isinstance(result, Failed):
+        return result.detail
+    verdict = result.verdict or {}
+    if "justification" in verdict:
+        return str(verdict["justification"])
+    lines = verdict.get("rationale")
+    return "\n".join(map(str, lines)) if isinstance(lines, list) else None
+
+
+def _is_empty(cell: Any) -> bool:
+    """Whether a cell holds nothing: None, or the NaN that pandas has in its place."""
+    return cell is None or (isinstance(cell, float) and cell != cell)  # noqa: PLR0124 - only NaN differs from itself
