@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # Build arguments: BASE, REQUIREMENTS (runtime or runtime-msk), VERSION and REVISION; see docs/deploy.md.
-ARG BASE=python:3.13-slim
+# By digest, so that the same sources give the same image; docs/deploy.md says how to take a newer one.
+ARG BASE=python:3.13-slim@sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285
 
 FROM ${BASE} AS build
 

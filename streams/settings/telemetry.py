@@ -66,6 +66,19 @@ class TelemetrySettings(Section):
         default=None, description="Asks for user and password everywhere but at /healthz and /readyz."
     )
     tls: TlsSettings | None = Field(default=None, description="Has the port speak TLS.")
+    page: Literal["open", "loopback"] = Field(
+        default="open",
+        description="loopback: without a login the page answers this machine alone (and kubectl port-forward), metrics and probes all; open: "
+        "the page answers all, too.",
+    )
+    allowed_hosts: tuple[
+        Annotated[str, StringConstraints(pattern=r"^(\*\.)?[A-Za-z0-9_.-]{1,253}$")], ...
+    ] = Field(
+        default=(),
+        max_length=50,
+        description="Names under which the page may be asked for without a login, *.example.com for all below it; addresses, names without "
+        "a dot, and those of private domains (.local, .internal, .svc) always may.",
+    )
     labels: tuple[LabelName, ...] = Field(
         default=DEFAULT_LABELS, max_length=8, description="Event labels that become metric labels."
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from aiohttp.typedefs import Handler
 from judge.endpoint.hosts import is_loopback
 from streams.errors import PortError
 from streams.web.access import BasicAuth
+from streams.web.connections import REQUEST_SECONDS, Connections
+from streams.web.hosts import is_own_host
 
 SECURITY: Final = {
     "Content-Security-Policy": (
@@ -28,6 +31,7 @@ SECURITY: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+BACKLOG: Final = 256
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """Answer without a password: a probe has none, and they tell no more than whether the worker works, and why not."""
 
@@ -42,6 +46,9 @@ class Port:
         auth: Asks for user and password; None lets in everybody who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
         open_paths: What is answered without a password.
+        far_paths: Where nobody is asked who they are, what other machines may read beside that; None: everything.
+        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is asked.
+        request_seconds: Until a request's headers have come; above 0.
     """
 
     def __init__(
@@ -53,6 +60,9 @@ class Port:
         auth: BasicAuth | None,
         tls: ssl.SSLContext | None,
         open_paths: Collection[str] = OPEN_PATHS,
+        far_paths: Collection[str] | None = None,
+        allowed_hosts: Sequence[str] = (),
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._setting = setting
         self._host = host
@@ -60,7 +70,11 @@ class Port:
         self._auth = auth
         self._tls = tls
         self._open_paths = open_paths
+        self._allowed_hosts = tuple(allowed_hosts)
+        self._far_paths = far_paths
+        self._connections = Connections(SECURITY, request_seconds=request_seconds)
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
@@ -98,35 +112,61 @@ class Port:
         """
         runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await runner.setup()
+        server = runner.server
+        if server is None:  # it has one once it is set up
+            raise PortError(f"{self._setting}: the server could not be made")
         try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls).start()
+            self._listener = await asyncio.get_running_loop().create_server(
+                lambda: self._connections.accept(server, access_log=None, lingering_time=0),
+                self._host,
+                self._port,
+                ssl=self._tls,
+                ssl_handshake_timeout=None if self._tls is None else REQUEST_SECONDS,
+                backlog=BACKLOG,
+            )
         except OSError as error:
             await runner.cleanup()
             raise PortError(
                 f"{self._setting}: cannot listen on {self._host}:{self._port} ({error.strerror or error}); "
                 "choose another port, or 0 for a free one"
             ) from error
-        self._port = runner.addresses[0][1]
+        self._port = self._listener.sockets[0].getsockname()[1]
         self._runner = runner
 
     async def stop(self) -> None:
         """Stop listening."""
         runner, self._runner = self._runner, None
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
         if runner is not None:
             await runner.cleanup()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         auth = self._auth
-        if (
-            auth is None
-            or request.path in self._open_paths
-            or auth.admits(request.headers.get("Authorization"))
-        ):
+        if request.path in self._open_paths:
+            return await handler(request)
+        if not self.asks:
+            if not is_own_host(request.headers.getall("Host", []), self._allowed_hosts):
+                return web.Response(
+                    status=421, text="this name is not served here; see telemetry.allowed_hosts\n"
+                )
+            if self._far_paths is not None and request.path not in self._far_paths and not _is_near(request):
+                return web.Response(
+                    status=403, text="this page is for its own machine; see telemetry.page and basic_auth\n"
+                )
+        if auth is None or auth.admits(request.headers.get("Authorization")):
             return await handler(request)
         return web.Response(
             status=401, text="user and password, please\n", headers={"WWW-Authenticate": auth.CHALLENGE}
         )
+
+
+def _is_near(request: web.Request) -> bool:
+    """Whether a request comes from this machine, or through `kubectl port-forward`."""
+    peer = None if request.transport is None else request.transport.get_extra_info("peername")
+    return isinstance(peer, tuple) and is_loopback(str(peer[0]).removeprefix("::ffff:"))
 
 
 def asks_this_machine(request: web.Request) -> bool:

@@ -98,6 +98,8 @@ class _Worker:
             auth=auth,
             tls=tls,
             explorer=self._wiring.explorer(),
+            near_page=telemetry.page == "loopback",
+            allowed_hosts=telemetry.allowed_hosts,
         )
         await web.start()
         try:

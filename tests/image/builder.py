@@ -65,7 +65,9 @@ class Builder:
         self, context: Path, *, tag: str, arguments: Mapping[str, str], target: str | None = None
     ) -> Built:
         """Build a folder's Dockerfile, up to a stage or to its end."""
-        options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        # The Dockerfile names its base by digest, which an archive in its place cannot have.
+        named = {"BASE": BASE_IMAGE, **arguments}
+        options = [f"--build-arg={name}={value}" for name, value in named.items()]
         options += [] if target is None else [f"--target={target}"]
         # The docker format alone knows health checks.
         log = self._buildah("bud", "--pull-never", "--format", "docker", "--tag", tag, *options, context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from streams.explorer.api import Explorer
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
+from streams.web.connections import REQUEST_SECONDS
 from streams.web.listening import Port, json_response, load_assets
 from streams.worker.health import Health, Report
 
@@ -24,6 +25,7 @@ _ASSETS: Final = {
     "/status.js": ("status.js", "text/javascript"),
     "/status.css": ("status.css", "text/css"),
 }
+_FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
     "texts of answers are shown to nobody here: set telemetry.basic_auth, or telemetry.tls with client_ca_file, "
     "or let telemetry.host be 127.0.0.1\n"
@@ -42,6 +44,9 @@ class WebServer:
         auth: Asks for user and password; None lets in everybody who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
         explorer: Shows the verdict store; None where none runs.
+        near_page: Shows the page to this machine alone, where nobody is asked who they are; metrics and probes to all.
+        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is asked.
+        request_seconds: Until a request's headers have come; above 0.
     """
 
     def __init__(
@@ -55,12 +60,24 @@ class WebServer:
         auth: BasicAuth | None = None,
         tls: ssl.SSLContext | None = None,
         explorer: Explorer | None = None,
+        near_page: bool = False,
+        allowed_hosts: Sequence[str] = (),
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._registry = registry
         self._health = health
         self._status = status
         self._explorer = explorer
-        self._port = Port(setting="telemetry.port", host=host, port=port, auth=auth, tls=tls)
+        self._port = Port(
+            setting="telemetry.port",
+            host=host,
+            port=port,
+            auth=auth,
+            tls=tls,
+            far_paths=_FAR_PATHS if near_page else None,
+            allowed_hosts=allowed_hosts,
+            request_seconds=request_seconds,
+        )
         self._open = not self._port.guarded
         self._assets = load_assets("streams.worker.port.assets", _ASSETS)
 

@@ -1,0 +1,143 @@
+"""Connections to the port: bounded in number and time, so that nobody keeps health checks out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler
+
+from streams.telemetry.traces import where
+
+_log = structlog.stdlib.get_logger(__name__)
+
+MAX_CONNECTIONS: Final = 128
+"""At the same time. One more takes the place of the oldest that has not sent its request: a probe sends it at once, so it gets in."""
+REQUEST_SECONDS: Final = 5.0
+"""Until a request's headers have come, from the first byte or without one; also between two requests."""
+CONNECTION_SECONDS: Final = 60.0
+"""Until a connection ends, whatever goes on over it."""
+
+
+class Connections:
+    """The connections that are open.
+
+    Args:
+        headers: Put into answers that the protocol gives by itself, such as to a request that is none.
+        most: How many there may be; at least 1.
+        request_seconds: See `REQUEST_SECONDS`.
+        connection_seconds: See `CONNECTION_SECONDS`.
+    """
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        *,
+        most: int = MAX_CONNECTIONS,
+        request_seconds: float = REQUEST_SECONDS,
+        connection_seconds: float = CONNECTION_SECONDS,
+    ) -> None:
+        self.headers = headers
+        self.request_seconds = request_seconds
+        self.connection_seconds = connection_seconds
+        self._most = most
+        # In the order in which they came.
+        self._open: dict[Connection, None] = {}
+
+    def came(self, one: Connection) -> None:
+        """Count a connection in; one that is too much ends another."""
+        if len(self._open) >= self._most:
+            oldest = next((other for other in self._open if other.is_waiting), next(iter(self._open)))
+            oldest.abort()
+            self.went(oldest)
+        self._open[one] = None
+
+    def went(self, one: Connection) -> None:
+        """Count a connection out."""
+        self._open.pop(one, None)
+
+    def accept(self, server: web.Server, **options: Any) -> Connection:
+        """Make the protocol of a new connection."""
+        return Connection(self, server, **options)
+
+
+class Connection(RequestHandler):
+    """One connection.
+
+    Args:
+        connections: All of them.
+        server: What answers requests.
+        **options: As aiohttp's own handler takes them.
+    """
+
+    __slots__ = ("_connections", "_deadlines", "_heard")
+
+    def __init__(self, connections: Connections, server: web.Server, **options: Any) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(server, loop=loop, keepalive_timeout=connections.request_seconds, **options)
+        self._connections = connections
+        self._heard = False
+        self._deadlines: list[asyncio.TimerHandle] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not sent a request, or has its answer and sends no other."""
+        return self._current_request is None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        super().connection_made(transport)
+        self._connections.came(self)
+        loop = asyncio.get_running_loop()
+        self._deadlines = [
+            loop.call_later(self._connections.request_seconds, self._abort_unheard),
+            loop.call_later(self._connections.connection_seconds, self.abort),
+        ]
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End."""
+        for deadline in self._deadlines:
+            deadline.cancel()
+        self._connections.went(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read; a request is heard when its headers are whole."""
+        super().data_received(data)
+        self._heard = self._heard or bool(self._messages) or self._current_request is not None
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no request, or went wrong, without a word about the server or what was sent."""
+        answer = super().handle_error(request, status, exc, message)
+        if isinstance(answer, web.Response):
+            answer.text = f"{status}\n"
+        answer.content_type = "text/plain"
+        answer.headers.update(self._connections.headers)
+        answer.headers["Server"] = "judgestream"
+        return answer
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """Note what a stranger sent at debug alone, for it is a stranger's; an error of ours by its kind and place."""
+        error = kwargs.get("exc_info")
+        if isinstance(error, BaseException) and not isinstance(error, HttpProcessingError):
+            _log.error("the port could not answer", error=type(error).__name__, where=where(error))
+        _log.debug("the port could not answer", exc_info=error, about=[str(one)[:200] for one in args])
+
+    def abort(self) -> None:
+        """End the connection without waiting for anybody."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _abort_unheard(self) -> None:
+        if not self._heard:
+            self.abort()

@@ -1,0 +1,50 @@
+"""Which names the port answers to, where nobody logs in: a page of somebody else's must not read this one by renaming it. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Sequence
+from typing import Final
+
+_LOCAL_ENDS: Final = (".localhost", ".local", ".internal", ".svc", ".home.arpa", ".test")
+"""Names that no stranger can own (RFC 6761, RFC 6762, RFC 8375, ICANN's `internal`; `svc` is Kubernetes')."""
+MAX_HOST_CHARS: Final = 300
+
+
+def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
+    """Whether a request was meant for this machine.
+
+    A page whose name is made to lead here (DNS rebinding) sends its own name as Host. Addresses, names without a dot and
+    names of private domains are nobody's to register.
+
+    Args:
+        headers: All Host headers of the request.
+        allowed: Further names; `*.example.com` stands for all below example.com.
+    """
+    if len(headers) != 1 or len(headers[0]) > MAX_HOST_CHARS:
+        return False
+    name = _name(headers[0].strip().lower())
+    if not name:
+        return False
+    if _is_address(name) or "." not in name or name.endswith(_LOCAL_ENDS):
+        return True
+    return any(
+        name == one or (one.startswith("*.") and name.endswith(one[1:])) for one in map(str.lower, allowed)
+    )
+
+
+def _name(host: str) -> str:
+    """The name without its port and without the dot that ends it."""
+    if host.startswith("["):
+        inside, closed, _ = host[1:].partition("]")
+        return inside if closed else ""
+    name, _, port = host.partition(":")
+    return name.removesuffix(".") if not port or port.isdecimal() else ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

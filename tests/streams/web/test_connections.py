@@ -1,0 +1,178 @@
+"""The port against clients that hold connections, name hosts of their own, or speak no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from streams.web import connections, listening
+from streams.web.hosts import is_own_host
+from streams.worker.health import Health
+from streams.worker.port.server import WebServer
+
+PROBE = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+SECONDS = 20.0
+
+
+@contextlib.asynccontextmanager
+async def served(
+    *, request_seconds: float = connections.REQUEST_SECONDS, near_page: bool = False
+) -> AsyncIterator[int]:
+    health = Health(loop=lambda: None, agents=[], judge_trouble=lambda: None, broker_trouble=tuple)
+    server = WebServer(
+        host="127.0.0.1",
+        port=0,
+        registry=CollectorRegistry(),
+        health=health,
+        status=lambda: {"a": 1},
+        request_seconds=request_seconds,
+        near_page=near_page,
+        allowed_hosts=("page.example.com", "*.pages.example.com"),
+    )
+    await server.start()
+    try:
+        yield int(server.url.rpartition(":")[2])
+    finally:
+        await server.stop()
+
+
+async def sent(port: int, data: bytes) -> bytes:
+    """What comes back before the connection ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(data)
+        async with asyncio.timeout(SECONDS):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_probes_are_answered_while_others_hold_every_connection() -> None:
+    """The oldest connection without a request gives way, and a probe sends its request at once."""
+    async with served() as port:
+        held = [
+            await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * connections.MAX_CONNECTIONS)
+        ]
+        for _, writer in held[::2]:
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nX-")  # headers that never end
+        for _ in range(20):
+            assert (await sent(port, PROBE)).startswith(b"HTTP/1.1 200")
+        for _, writer in held:
+            writer.close()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-A: "])
+async def test_a_request_that_does_not_come_is_not_waited_for(begun: bytes) -> None:
+    """Neither one that never begins nor one that comes drop by drop."""
+    async with served(request_seconds=0.3) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begun)
+        ending = time.monotonic() + SECONDS
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < ending and not reader.at_eof():
+                writer.write(b"x" if begun else b"")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await reader.read(1)
+        assert time.monotonic() < ending
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    ],
+)
+async def test_what_is_no_request_gets_an_answer_that_tells_nothing(data: bytes) -> None:
+    """Security headers as everywhere, and neither the server's version nor what was sent."""
+    async with served() as port:
+        answer = await sent(port, data)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
+        assert b"X-Content-Type-Options: nosniff" in head
+        assert b"default-src 'none'" in head
+        assert b"aiohttp" not in answer
+        assert b"Python" not in answer
+        assert body.strip().isdigit()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        (b"evil.example.net", b"421"),
+        (b"127.0.0.1.evil.example.net", b"421"),
+        (b"localhost", b"200"),
+        (b"127.0.0.1:8080", b"200"),
+        (b"page.example.com", b"200"),
+    ],
+)
+async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> None:
+    """A page elsewhere whose name is made to lead here must not read this one; probes are answered under any name."""
+    async with served() as port:
+        for path in (b"/", b"/status.json", b"/metrics"):
+            answer = await sent(
+                port, b"GET " + path + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+            )
+            assert answer.split(b" ", 2)[1] == status
+        probe = await sent(port, b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n")
+        assert probe.split(b" ", 2)[1] == b"200"
+
+
+async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metrics and probes do; `kubectl port-forward` comes from the machine itself."""
+
+    async def status(port: int, path: bytes) -> bytes:
+        answer = await sent(port, b"GET " + path + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return answer.split(b" ", 2)[1]
+
+    async with served(near_page=True) as port:
+        assert [await status(port, path) for path in (b"/", b"/status.json")] == [b"200", b"200"]
+        monkeypatch.setattr(listening, "is_loopback", lambda _: False)
+        assert [await status(port, path) for path in (b"/", b"/status.json")] == [b"403", b"403"]
+        assert [await status(port, path) for path in (b"/metrics", b"/healthz")] == [b"200", b"200"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_own"),
+    [
+        (["worker"], True),
+        (["worker:8080"], True),
+        (["localhost."], True),
+        (["10.1.2.3:8080"], True),
+        (["[::1]:8080"], True),
+        (["judgestream.monitoring.svc:8080"], True),
+        (["judgestream.monitoring.svc.cluster.local"], True),
+        (["PAGE.example.com:443"], True),
+        (["a.pages.example.com"], True),
+        (["pages.example.com"], False),
+        (["evilpages.example.com"], False),
+        (["example.net"], False),
+        (["svc.example.net"], False),
+        (["127.0.0.1.example.net"], False),
+        (["127.0.0.1@example.net"], False),
+        (["[::1"], False),
+        (["worker:80:80"], False),
+        ([""], False),
+        ([], False),
+        (["worker", "example.net"], False),
+        (["a" * 400], False),
+    ],
+)
+def test_whose_name_it_is(headers: list[str], is_own: bool) -> None:
+    """Addresses, names without a dot and private domains are nobody's to register; others are named in the settings."""
+    assert is_own_host(headers, ("page.example.com", "*.pages.example.com")) is is_own
