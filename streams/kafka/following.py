@@ -62,6 +62,7 @@ class Following:
             client_id="judgestream-store",
             group_id=None,
             enable_auto_commit=False,
+            isolation_level="read_committed",
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=FETCH_BYTES,
             metadata_max_age_ms=round(PARTITIONS_SECONDS * 1000),

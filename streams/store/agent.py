@@ -88,6 +88,10 @@ class StoreAgent:
         """New ones since the start."""
 
     @property
+    def coordinator_answered(self) -> None:
+        """Nothing: it reads without a group."""
+
+    @property
     def assigned(self) -> bool:
         """Whether it reads."""
         return self.behind is not None

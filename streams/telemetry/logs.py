@@ -10,9 +10,14 @@ import structlog
 
 from judge.text.secrets import Masker
 from streams.settings import TelemetrySettings
+from streams.telemetry.repeats import Repeats
 
 # Their info lines describe each fetch, join and seek; what matters of it is said in our own words.
-_TALKATIVE = ("aiokafka", "faust", "mode", "aiohttp", "openai", "httpx2", "httpcore2", "asyncio")
+_TALKATIVE = (
+    *("aiokafka", "faust", "mode", "aiohttp", "openai", "httpx2", "httpcore2", "asyncio"),
+    # Faust's lines on the start and stop of each service come under the names of our subclasses.
+    *("streams.kafka.app", "streams.kafka.transport"),
+)
 # On the level debug these write whole requests and records: logins, and the texts of events.
 _INDISCREET = ("aiokafka.conn", "aiokafka.producer.producer")
 
@@ -69,6 +74,8 @@ def set_up_logs(
             ],
         )
     )
+    # Not by `handle`, which would ask the filter about its own lines.
+    handler.addFilter(Repeats(lambda line: _emit(handler, line)))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(telemetry.log_level.upper())
@@ -76,6 +83,14 @@ def set_up_logs(
         logging.getLogger(name).setLevel(logging.DEBUG if telemetry.log_level == "debug" else logging.WARNING)
     for name in _INDISCREET:
         logging.getLogger(name).setLevel(logging.INFO if telemetry.log_level == "debug" else logging.WARNING)
+
+
+def _emit(handler: logging.Handler, line: logging.LogRecord) -> None:
+    handler.acquire()
+    try:
+        handler.emit(line)
+    finally:
+        handler.release()
 
 
 def _masking(masker: Masker) -> structlog.types.Processor:

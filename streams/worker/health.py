@@ -13,6 +13,10 @@ STUCK_AGENT_SECONDS: Final = 900.0
 """An agent with records in hand that finishes none for so long, and waits for nobody, is stuck."""
 
 
+SILENT_SECONDS: Final = 12.0
+"""Four heartbeats of 3 s, the default; `/readyz` then says so within 15 s of the coordinator's last answer."""
+
+
 class Loop(Protocol):
     """The delivery loop, as `streams.kafka.transport.Consumer` has it."""
 
@@ -23,6 +27,10 @@ class Loop(Protocol):
     @property
     def assigned(self) -> bool:
         """Whether the group has said what is to be read here."""
+
+    @property
+    def coordinator_answered(self) -> float | None:
+        """When the group's coordinator answered last, on the monotonic clock; None before it is asked."""
 
 
 class Agent(Protocol):
@@ -60,6 +68,7 @@ class Health:
         agents: The agents.
         judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
         broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is well.
+        silent_seconds: A group coordinator that has not answered for so long is away.
         deferred: Why tasks are left to wait on purpose; None while they are not.
         store_trouble: Why the verdict store is not written; None while it is, or where none runs.
         now: The monotonic clock, in seconds.
@@ -72,6 +81,7 @@ class Health:
         agents: Sequence[Agent],
         judge_trouble: Callable[[], str | None],
         broker_trouble: Callable[[], Sequence[str]],
+        silent_seconds: float = SILENT_SECONDS,
         deferred: Callable[[], str | None] = lambda: None,
         store_trouble: Callable[[], str | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
@@ -80,6 +90,7 @@ class Health:
         self._agents = agents
         self._judge_trouble = judge_trouble
         self._broker_trouble = broker_trouble
+        self._silent_seconds = silent_seconds
         self._deferred = deferred
         self._store_trouble = store_trouble
         self._now = now
@@ -94,7 +105,10 @@ class Health:
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
         waiting = (
-            self._judge_trouble() is not None or self._deferred() is not None or bool(self._broker_trouble())
+            self._judge_trouble() is not None
+            or self._deferred() is not None
+            or self._coordinator_silent() is not None
+            or bool(self._broker_trouble())
         )
         for agent in self._agents:
             quiet = now - agent.last_finished
@@ -115,7 +129,19 @@ class Health:
         trouble = self._judge_trouble()
         if trouble is not None:
             reasons.append(f"judge unavailable: {trouble}")
+        silent = self._coordinator_silent()
+        if silent is not None:
+            reasons.append(silent)
         reasons += self._broker_trouble()
         # A spent budget is as it should be, and the store is a copy: neither keeps an answer from being judged.
         notes = (self._deferred(), self._store_trouble())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
+
+    def _coordinator_silent(self) -> str | None:
+        """Say that nothing was heard of the broker that keeps our place in the group; it is asked all the time."""
+        loop = self._loop()
+        answered = None if loop is None or not loop.assigned else loop.coordinator_answered
+        quiet = 0.0 if answered is None else self._now() - answered
+        if quiet <= self._silent_seconds:
+            return None
+        return f"the broker is away: the group's coordinator has not answered for {quiet:.0f} s"

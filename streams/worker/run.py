@@ -19,6 +19,7 @@ from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.plan import plan_topics
 from streams.settings import Settings
 from streams.web.access import open_access
+from streams.worker.notices import tell_start
 from streams.worker.port.server import WebServer
 from streams.worker.wiring import Wiring
 
@@ -103,6 +104,7 @@ class _Worker:
         )
         await web.start()
         try:
+            tell_start(self._settings, group_id=self._wiring.group_id, agents=self._wiring.agents)
             # What is wrong with the settings is found before anything is waited for.
             self._wiring.wire()
             topics_ready = ensure_topics(

@@ -53,8 +53,8 @@ from streams.telemetry.instruments import Metrics
 from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
 from streams.text import printable
-from streams.worker.health import Health, Loop
-from streams.worker.notices import tell_move
+from streams.worker.health import SILENT_SECONDS, Health, Loop
+from streams.worker.notices import tell_judge, tell_move
 from streams.worker.pipeline import Pipeline
 from streams.worker.port.history import History, Point, lines_of
 from streams.worker.port.past import earlier_points
@@ -140,6 +140,7 @@ class Wiring:
             agents=self.pipelines,
             judge_trouble=self._judge_trouble,
             broker_trouble=self._broker_trouble,
+            silent_seconds=max(SILENT_SECONDS, 3 * settings.kafka.heartbeat_interval_seconds),
             deferred=lambda: self._spending.deferring,
             store_trouble=lambda: None if self.store is None else self.store.trouble,
         )
@@ -284,6 +285,7 @@ class Wiring:
         if self._given_chat is None:
             endpoints = judge_endpoints(settings.judge, self._env)
             check_prices(settings.judge, endpoints)
+            tell_judge(settings.judge, endpoints)
         prices = build_prices(endpoints)
         watch = JudgeWatch(self.metrics, prices=prices, book=self._spending.book)
         stack = self._judging = open_stack(

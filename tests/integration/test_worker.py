@@ -204,18 +204,21 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
     assert {result.status for result in await stage.results()} == {"scored"}
 
 
-async def test_a_judge_that_can_never_answer_stops_the_worker(stage: Stage) -> None:
-    """A wrong key is nobody's outage: the worker ends with the error and commits no task."""
+async def test_a_judge_that_can_never_answer_stops_the_worker(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A wrong key is nobody's outage: the worker ends with the error, tells it without stack traces, and commits no task."""
     chat = Chat()
     chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
 
     async def run() -> None:
         async with stage.worker(chat):
-            await stage.produce([event(1)])
+            await stage.produce([event(number) for number in range(20)])
             await until(lambda: chat.asked > 0, "a call")
 
     with pytest.raises(JudgeConfigurationError, match="401"):
         await run()
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
     assert all(offset in {None, 0} for offset in await stage.committed("tasks.tone"))
     assert await stage.dead_letters() == []
 

@@ -142,6 +142,7 @@ async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
         **where.client_options(),
         group_id=None,
         enable_auto_commit=False,
+        isolation_level="read_committed",
         max_partition_fetch_bytes=MAX_RECORD_BYTES,
     )
     await where.start(consumer, tail_grants(topic))

@@ -12,6 +12,7 @@ from streams.worker.health import STUCK_AGENT_SECONDS, STUCK_LOOP_SECONDS, Healt
 class _Loop:
     last_turn: float | None = 0.0
     assigned: bool = True
+    coordinator_answered: float | None = None
 
 
 @dataclass
@@ -101,3 +102,22 @@ def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
     report = health.ready()
     assert report.ok
     assert (report.reasons, report.notes) == ((), ("the budget is spent",))
+
+
+def test_a_broker_that_does_not_answer_is_away() -> None:
+    """12 s after the coordinator's last answer all is well; a second later the worker is not ready, and still alive."""
+    loop = _Loop(last_turn=113.0, coordinator_answered=100.0)
+    assert _health(now=112.0, loop=loop).ready().ok
+    health = _health(now=113.0, loop=loop)
+    assert health.ready().reasons == (
+        "the broker is away: the group's coordinator has not answered for 13 s",
+    )
+    assert health.alive().ok
+
+
+def test_a_rebalance_is_told_as_such() -> None:
+    """While the group decides, its coordinator may take its time."""
+    loop = _Loop(assigned=False, coordinator_answered=0.0)
+    assert _health(now=40.0, loop=loop).ready().reasons == (
+        "the consumer group has assigned nothing yet (joining or rebalancing)",
+    )
