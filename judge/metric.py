@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -78,6 +78,20 @@ class Metric(Protocol):
 
     def select(self, event: QAEvent) -> Inputs:
         """Take from an event what this metric needs (for relevance the cited pages alone)."""
+
+    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
+        """Split a task whose reply would be too long into tasks that are asked about one by one.
+
+        Args:
+            task: The task.
+            halve: Split it in two whatever its size, because its reply was cut.
+
+        Returns:
+            The parts in order; the task alone where it is short, or cannot be split.
+        """
+
+    def merged(self, replies: Sequence[str]) -> str:
+        """Put the replies to the parts of a task together to one that `interpret` takes for the whole task."""
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the judge's request, or decide at once where no call is needed."""

@@ -18,7 +18,8 @@ long it takes. A verdict comes whole from one endpoint, so its evaluator names t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -27,7 +28,8 @@ from judge.pool.attempt import Attempt
 from judge.pool.guarded_chat import GuardedChat
 from judge.pool.hedging import ask_twice
 from judge.pool.pool import EndpointPool
-from judge.verdict.evaluator import Ask, Judge
+from judge.verdict.dialogue import Ask, Asking
+from judge.verdict.evaluator import Judge
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 
 Result: TypeAlias = Scored | Unscored | Failed
@@ -78,7 +80,7 @@ class ReliableJudge:
             calls = attempt.calls
             attempt.call_seconds = 0.0
             try:
-                result = await judge.judge(task, self._ask(chat, attempt))
+                result = await judge.judge(task, self._asking(chat, attempt))
             except EndpointDownError:
                 await self._pool.someone()
             except JudgeConfigurationError as error:
@@ -99,6 +101,19 @@ class ReliableJudge:
                     outcome = result.error_type if isinstance(result, Failed) else result.status
                     self._observe(chat, outcome, attempt)
                 return self._with_accounts(result, chat, attempt)
+
+    def _asking(self, chat: GuardedChat, attempt: Attempt) -> Asking:
+        """How the evaluator asks this endpoint for this task; parts of it have the time budget at the same time."""
+
+        @contextmanager
+        def apart() -> Iterator[Ask]:
+            beside = attempt.beside(0.0)
+            try:
+                yield self._ask(chat, beside)
+            finally:
+                attempt.join(beside)
+
+        return Asking(self._ask(chat, attempt), apart)
 
     def _ask(self, chat: GuardedChat, attempt: Attempt) -> Ask:
         """How the evaluator asks this endpoint for this task."""

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
-from judge.chat import ChatClient, ChatReply, ChatRequest
-from judge.errors import EventError, InvalidVerdictError, JudgeConfigurationError, JudgeUnavailableError
+from judge.chat import ChatClient, ChatReply
+from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.task import text_bytes
 from judge.verdict import aside
 from judge.verdict.cache import VerdictCache, cache_entry, cache_key, from_entry
-from judge.verdict.fitting import Fitted
+from judge.verdict.dialogue import Asking, Dialogue
 from judge.verdict.preparation import Preparation
 from judge.verdict.pricing import PriceTable
-from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS, not_mended, repair_request
+from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
-
-Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
-"""Makes one call; raises what `judge.chat.ChatClient.complete` does."""
 
 MAX_DETAIL_CHARS = 2000
 """Of what went wrong, this much is kept."""
-MAX_REPLY_CHARS = 1_000_000
-"""A longer reply is not read; the longest that is asked for has less."""
 
 
 class Judge:
@@ -68,7 +62,12 @@ class Judge:
         self._parameters = dict(parameters or {})
         self._preparation = Preparation(metric, self._parameters, max_output_tokens, context_tokens)
         self._verification_seconds = verification_seconds
-        self._repair_attempts = repair_attempts
+        self._dialogue = Dialogue(
+            metric,
+            self._preparation,
+            repair_attempts=repair_attempts,
+            verification_seconds=verification_seconds,
+        )
         self._cache = cache
         self._clock = clock
         self._evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
@@ -83,14 +82,14 @@ class Judge:
         """What all its results say produced them."""
         return self._evaluator
 
-    async def judge(self, task: JudgeTask, ask: Ask | None = None) -> Scored | Unscored | Failed:
+    async def judge(self, task: JudgeTask, asking: Asking | None = None) -> Scored | Unscored | Failed:
         """Judge one answer.
 
         Whatever is wrong with this event alone is a result. Cancellation passes through.
 
         Args:
             task: A task of this judge's metric.
-            ask: How calls to the endpoint are made; None: one by one, as they come.
+            asking: How calls to the endpoint are made; None: as they come.
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now; nothing was decided, try again later.
@@ -108,14 +107,13 @@ class Judge:
             known = self._known(task)
             if known is not None:
                 return known
-            fitted = await aside.read(size, self._verification_seconds, self._preparation, task)
-            if isinstance(fitted, Fitted):
+            prepared = await aside.read(size, self._verification_seconds, self._preparation, task)
+            if isinstance(prepared, tuple):
                 asked = True
-                outcome = await self._ask(ask or self._chat.complete, fitted.task, fitted.request, replies)
-                if fitted.cuts:
-                    outcome = replace(outcome, corrections=(*fitted.cuts, *outcome.corrections))
+                asking = asking or Asking(self._chat.complete)
+                outcome = await self._dialogue.outcome(task, prepared, asking, replies)
             else:
-                outcome = fitted
+                outcome = prepared
             result = self._result(outcome, self._common(task, replies, asked=asked))
             if self._cache is not None and replies:
                 self._cache.put(self._key(task), cache_entry(result))
@@ -152,59 +150,6 @@ class Judge:
         return cache_key(
             task, fingerprint=self._evaluator.fingerprint, context_tokens=self._preparation.context_tokens
         )
-
-    async def _ask(
-        self, ask: Ask, task: JudgeTask, request: ChatRequest, replies: list[ChatReply]
-    ) -> Outcome:
-        """Ask until the reply holds, or the judge has had its chances to repair it.
-
-        An outcome with an objection is sent back once and stands where the next reply is no better.
-
-        Raises:
-            InvalidVerdictError: It does not; the detail holds the last reply, cut to a bound.
-        """
-        asking = request
-        problem: InvalidVerdictError | None = None
-        standing: Outcome | None = None
-        last = ""
-        repairs = 0
-        while True:
-            try:
-                reply = await ask(asking)
-            except EventError as error:
-                if error.reply is not None:
-                    replies.append(error.reply)
-                if standing is not None:
-                    return standing
-                if problem is None or error.error_type != "context_too_long":
-                    raise
-                # The event did fit; only the repair turn is too much for this judge.
-                raise not_mended(problem, last, attempts=repairs - 1) from error
-            replies.append(reply)
-            last = reply.text
-            try:
-                outcome = await self._interpreted(task, last)
-            except InvalidVerdictError as error:
-                problem, ends = error, standing is not None
-            else:
-                objection = outcome.objection if isinstance(outcome, ScoredOutcome) else None
-                problem = InvalidVerdictError(objection or "")
-                ends = objection is None or standing is not None
-                standing = outcome
-            if ends or repairs >= self._repair_attempts:
-                if standing is None:
-                    raise not_mended(problem, last, attempts=repairs)
-                return standing
-            repairs += 1
-            asking = repair_request(request, last, problem)
-
-    async def _interpreted(self, task: JudgeTask, reply: str) -> Outcome:
-        if len(reply) > MAX_REPLY_CHARS:
-            raise InvalidVerdictError(
-                f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
-            )
-        size = text_bytes(task) + len(reply)
-        return await aside.read(size, self._verification_seconds, self._metric.interpret, task, reply)
 
     def _common(self, task: JudgeTask, replies: list[ChatReply], *, asked: bool) -> dict[str, Any]:
         usage = _sum(replies)

@@ -104,6 +104,14 @@ class GuardedMetric:
             context=self._redacted(inputs.context),
         )
 
+    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
+        """Parts with redacted texts, for a split could part what is to be redacted."""
+        return self._metric.parts(self._fit_to_leave(task), halve=halve)
+
+    def merged(self, replies: Sequence[str]) -> str:
+        """Put the replies to the parts together."""
+        return self._metric.merged(replies)
+
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request from bounded, redacted texts.
 

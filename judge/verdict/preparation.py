@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from judge.chat import ChatRequest
+from judge.errors import EventError
 from judge.metric import Metric, Outcome
 from judge.verdict.fitting import Fitted, fit
 from schemas import JudgeTask
@@ -31,12 +33,30 @@ class Preparation:
     max_output_tokens: int | None
     context_tokens: int | None
 
-    def __call__(self, task: JudgeTask) -> Fitted | Outcome:
+    def __call__(self, task: JudgeTask, *, halve: bool = False) -> tuple[Fitted, ...] | Outcome:
         """Prepare a task.
+
+        Args:
+            task: The task.
+            halve: Split it in two, because its reply was cut.
+
+        Returns:
+            What to ask: of a long task in parts, unless one of these had to be cut itself.
 
         Raises:
             EventError: Its texts are too long.
         """
+        parts = self.metric.parts(task, halve=halve)
+        if len(parts) > 1:
+            with suppress(EventError):
+                prepared = [self._fitted(part) for part in parts]
+                fitted = tuple(one for one in prepared if isinstance(one, Fitted) and not one.cuts)
+                if len(fitted) == len(parts):
+                    return fitted
+        whole = self._fitted(task)
+        return (whole,) if isinstance(whole, Fitted) else whole
+
+    def _fitted(self, task: JudgeTask) -> Fitted | Outcome:
         request = self._request(task)
         if not isinstance(request, ChatRequest):
             return request

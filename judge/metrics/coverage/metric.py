@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from judge.chat import ChatRequest, ResponseSchema
 from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
+from judge.metrics.coverage.parts import merge_replies, split_reference
 from judge.metrics.coverage.verbatim import own_verdict, scored
 from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash
 from judge.metrics.response_schemas import COVERAGE_SCHEMA
@@ -64,6 +67,19 @@ class Coverage:
     def select(self, event: QAEvent) -> Inputs:
         """Question, answer and reference."""
         return Inputs(question=event.question, answer=event.answer, reference=event.reference)
+
+    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
+        """Tasks with stretches of a long reference; a judge that gives counts alone needs none."""
+        if self._mode == "verbatim":
+            return (task,)
+        texts = split_reference(task.reference or "", parts=2 if halve else None)
+        if len(texts) == 1:
+            return (task,)
+        return tuple(task.model_copy(update={"reference": text}) for text in texts)
+
+    def merged(self, replies: Sequence[str]) -> str:
+        """All items of the parts."""
+        return merge_replies(replies)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request; where a text is missing or blank there is nothing to ask."""

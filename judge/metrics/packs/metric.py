@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import orjson
 
@@ -76,6 +76,14 @@ class PackMetric:
             reference=event.reference if "reference" in uses else None,
             context=event.context if "context" in uses else None,
         )
+
+    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
+        """The task as it is."""
+        return (task,)
+
+    def merged(self, replies: Sequence[str]) -> str:
+        """The one reply."""
+        return replies[0]
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Fill in the templates; where a text they use is missing or blank there is nothing to judge."""

@@ -82,6 +82,14 @@ class Relevance:
         pages = _cited_texts(event.answer, event.context)
         return Inputs(question=event.question, answer=event.answer, context=_by_key(pages))
 
+    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
+        """The task as it is."""
+        return (task,)
+
+    def merged(self, replies: Sequence[str]) -> str:
+        """The one reply."""
+        return replies[0]
+
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request; without a text, or with none of the cited pages there, nothing is asked."""
         if is_blank(task.question) or is_blank(task.answer) or task.context is None:

@@ -13,7 +13,8 @@ from judge.metric import Inputs, Outcome, ScoredOutcome
 from judge.metrics.registry import build_metric
 from judge.text.redaction import KINDS, Redactor
 from judge.verdict import aside
-from judge.verdict.evaluator import MAX_REPLY_CHARS, Judge
+from judge.verdict.dialogue import MAX_REPLY_CHARS
+from judge.verdict.evaluator import Judge
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import Failed, Scored
 from tests.judge.tasks import make_task
@@ -102,6 +103,10 @@ class Endless:
     def select(self, event: object) -> Inputs:
         """Not used."""
         raise NotImplementedError
+
+    def parts(self, task: object, *, halve: bool = False) -> tuple[object, ...]:  # noqa: ARG002 - the protocol's
+        """The task."""
+        return (task,)
 
     def prepare(self, _: object) -> ChatRequest:
         """An empty request."""

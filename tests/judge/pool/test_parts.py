@@ -1,0 +1,70 @@
+"""A long task in parts, over a pool, on a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from judge.chat import ChatReply, ChatRequest
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.prompting import parse_fenced
+from judge.pool.observer import Unobserved
+from judge.pool.pool import Endpoint, EndpointPool, Patience
+from judge.pool.reliable import ReliableJudge
+from judge.verdict.evaluator import Judge
+from judge.verdict.repair import REPAIR_BEGINNING
+from schemas import Scored, Usage
+from tests.judge.built_tasks import task_for
+from tests.judge.metrics.coverage.test_parts import SENTENCES, honest
+from tests.judge.virtual_time import run_virtually
+
+
+class Slow:
+    """A judge that takes 20 seconds a part, and first writes rubbish for the first of them."""
+
+    endpoint = "slow"
+    model = "slow-1"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer late; a repair turn sooner."""
+        self.calls += 1
+        is_first = self.calls == 1
+        repairs = request.messages[-1].content.startswith(REPAIR_BEGINNING)
+        await asyncio.sleep(5 if repairs else 20)
+        event = parse_fenced(request.messages[1].content)
+        text = "rubbish" if is_first else honest(event["reference"], event["answer"])
+        return ChatReply(text, self.model, Usage(input_tokens=1), 20.0)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_each_part_has_the_time_of_a_verdict() -> None:
+    """Two parts of 20 seconds and a repair turn take 25 seconds of the 30 that a verdict may take; all calls are booked."""
+
+    async def scenario() -> Any:
+        slow = Slow()
+        loop = asyncio.get_running_loop()
+        pool = EndpointPool(
+            [Endpoint(slow)],
+            max_in_flight=64,
+            patience=Patience(timeout_seconds=30),
+            observer=Unobserved(),
+            chance=lambda: 1.0,
+            clock=loop.time,
+        )
+        judge = ReliableJudge({"slow": Judge(Coverage(), slow)}, pool)
+        started = loop.time()
+        task = task_for(Coverage(), answer=" ".join(SENTENCES[:60]), reference=" ".join(SENTENCES[:60]))
+        result = await judge.judge(task)
+        assert isinstance(result, Scored), result
+        assert result.score == 5
+        assert loop.time() - started < 26
+        assert result.judge is not None
+        assert result.judge.tries == slow.calls == 3
+        assert result.usage.input_tokens == slow.calls
+
+    run_virtually(scenario())
