@@ -1,0 +1,79 @@
+"""Contradictions between two quotations, each with the sentences that it is from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from judge.text.contradictions.comparison import Contradiction, has_number, number_that_differs
+from judge.text.contradictions.polarity import answers_differ, negations, polarity_differs
+from judge.text.contradictions.reading import MAX_CHARS, tokens
+from judge.text.sentences import each_sentence
+
+MAX_SENTENCES = 8
+"""Of a passage, so many sentences are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A quotation and the sentences that it touches."""
+
+    words: str
+    sentences: str
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """What is compared one by one: the sentences of the quotation, and those around it."""
+        return list(dict.fromkeys((*_split(self.words), *_split(self.sentences))))
+
+    @property
+    def own(self) -> Sequence[str]:
+        """The sentences of the quotation, as far as they are quoted."""
+        return _split(self.words)
+
+    @property
+    def polar(self) -> Sequence[str]:
+        """Parts whose polarity is that of what is said: none from which a negation was cut off."""
+        if negations(self.words) == negations(self.sentences):
+            return self.parts
+        return _split(self.sentences)
+
+
+def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | None:
+    """Say how two passages contradict one another; None where code cannot show that they do.
+
+    Args:
+        narrow: What must be said by the other side: an item of a reference, or a claim of an answer.
+        wide: What is said to say it. A number that it has anywhere is no contradiction, whatever else it has.
+    """
+    for one, other in ((narrow.words, wide.words), (narrow.sentences, wide.sentences)):
+        if answers_differ(one, other):
+            return Contradiction("answers_differ", other, one)
+    return _numbers(narrow, wide) or _polarity(narrow, wide)
+
+
+def _numbers(narrow: Passage, wide: Passage) -> Contradiction | None:
+    for one in narrow.own:
+        for other in wide.parts:
+            found = number_that_differs(tokens(other), tokens(one))
+            if found is None:
+                continue
+            kind, number = found
+            if not any(has_number(tokens(part), number) for part in wide.parts if part != other):
+                return Contradiction(kind, other, one)
+    return None
+
+
+def _polarity(narrow: Passage, wide: Passage) -> Contradiction | None:
+    for one in narrow.polar:
+        for other in wide.polar:
+            if polarity_differs(one, other):
+                return Contradiction("polarity_differs", other, one)
+    return None
+
+
+def _split(text: str) -> Sequence[str]:
+    if len(text) > MAX_SENTENCES * MAX_CHARS:
+        return ()
+    return [text[start:end] for start, end in islice(each_sentence(text), MAX_SENTENCES)]

@@ -1,0 +1,206 @@
+# ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
+"""Whether two sentences differ by a negation, an opposite, or by yes and no, and are the same otherwise. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from judge.text.contradictions.reading import Token, fold, tokens
+
+MAX_WORDS: Final = 200
+"""Words of a sentence that is compared."""
+
+
+def _folded(words: str) -> frozenset[str]:
+    return frozenset(map(fold, words.split()))
+
+
+NEGATIONS: Final = _folded("""
+    not no never cannot neither nor without none
+    nicht kein keine keinen keiner keinem keines nie niemals ohne
+    pas jamais aucun aucune sans non
+    nunca jamás sin tampoco ningún ninguna ninguno
+    değil değildir değiller değildi hiç لا ليس ليست ليسوا لم لن غير بدون دون
+    não nem mai nessun nessuna senza niet geen не нет без 不 没 沒 無 无 未 非
+""")
+"""Words that turn what a sentence says into its opposite, folded."""
+_NEGATED: Final = ("n't",)
+# What stands beside a negation and says nothing by itself, and articles.
+_FILLERS: Final = _folded("""
+    do does did is are was were am be been being has have had a an the any
+    ne n wird werden wurde wurden ist sind war waren hat haben ein eine einen einem einer der die das den dem des
+    est sont était étaient a ont le la les un une de du des
+    es son está están fue ser el los las una
+    bir dir dır dur dür هو هي كان كانت ان
+""") | _folded("can could will would shall should")  # fmt: skip
+_ELIDED: Final = frozenset({"l", "d", "n", "qu", "s", "c", "j", "m"})
+_NOT_ONLY: Final = _folded("only just merely nur seulement solo sólo sadece yalnızca solamente فقط until bis simply necessarily unbedingt"
+    " nécessairement necesariamente mutlaka")  # fmt: skip
+_PREFIXES: Final = ("un", "in", "im", "ir", "il", "non", "dis")
+_OPPOSITES: Final = """
+    increase/decrease increases/decreases increased/decreased increasing/decreasing rise/fall rises/falls rose/fell rising/falling
+    raise/lower raises/lowers raised/lowered higher/lower highest/lowest more/less more/fewer most/least maximum/minimum
+    before/after always/never true/false with/without safe/dangerous legal/forbidden allowed/forbidden allowed/prohibited
+    permitted/prohibited accept/reject accepts/rejects accepted/rejected succeeded/failed succeeds/fails won/lost win/lose alive/dead
+    inside/outside above/below left/right north/south northern/southern east/west eastern/western hot/cold positive/negative
+    open/closed opens/closes opened/closed enabled/disabled enable/disable start/stop starts/stops started/stopped same/different
+    early/late earlier/later earliest/latest good/bad better/worse best/worst largest/smallest larger/smaller longest/shortest
+    longer/shorter faster/slower old/new older/younger oldest/youngest first/last everyone/nobody everything/nothing all/none
+    steigt/sinkt steigen/sinken stieg/sank erlaubt/verboten vor/nach mit/ohne höher/niedriger mehr/weniger immer/nie
+    größer/kleiner erhöht/senkt offen/geschlossen gut/schlecht links/rechts richtig/falsch wahr/falsch
+    augmente/diminue augmenté/diminué avant/après avec/sans plus/moins toujours/jamais vrai/faux autorisé/interdit ouvert/fermé
+    aumenta/disminuye aumentó/disminuyó antes/después con/sin más/menos siempre/nunca verdadero/falso permitido/prohibido
+    abierto/cerrado mejor/peor mayor/menor
+    artar/azalır arttı/azaldı artırır/azaltır önce/sonra var/yok doğru/yanlış açık/kapalı güvenli/tehlikeli yasal/yasak büyük/küçük
+    يزيد/ينقص ارتفع/انخفض قبل/بعد دائما/أبدا صحيح/خطأ مسموح/ممنوع آمن/خطير أكبر/أصغر اكثر/اقل مع/بدون
+"""
+_OPPOSITE: Final[dict[str, set[str]]] = {}
+for _pair in _OPPOSITES.split():
+    _one, _other = map(fold, _pair.split("/"))
+    _OPPOSITE.setdefault(_one, set()).add(_other)
+    _OPPOSITE.setdefault(_other, set()).add(_one)
+
+_YES: Final = _folded("yes yep yeah ja oui si sí evet نعم أجل да sim はい 是")
+_NO: Final = _folded("no nope nein non hayır لا كلا нет não いいえ 否")
+_TRUE: Final = _folded("true correct richtig wahr vrai verdadero cierto correcto doğru صحيح")
+_FALSE: Final = _folded("false incorrect wrong falsch faux falso incorrecto yanlış خطأ خاطئ")
+_AFTER_ANSWER: Final = frozenset(",.;:!-") | {"\u3002", "\uff0c", "\u3001"}
+_TURKISH: Final = frozenset("ışğİ")
+_TURKISH_NEGATION: Final = ("ma", "me", "mi", "mu", "may", "mey", "m")
+
+
+def answers_differ(one: str, other: str) -> bool:
+    """Whether one text begins with yes and the other with no."""
+    mine, its = _answer(one), _answer(other)
+    return mine is not None and its is not None and mine != its
+
+
+def _answer(text: str) -> bool | None:
+    """What a text answers: true for yes, false for no, None where it begins with neither."""
+    row = tokens(text)
+    while row and row[0].kind == "sign":
+        row = row[1:]
+    if not row or row[0].kind != "word":
+        return None
+    alone = len(row) == 1 or (row[1].kind == "sign" and row[1].text in _AFTER_ANSWER)
+    word = row[0].text
+    if not alone and not (word in _YES and word not in _folded("si ja да 是")):
+        return None
+    if word in _YES or (word in _TRUE and alone):
+        return True
+    if word in _NO or (word in _FALSE and alone):
+        return False
+    return None
+
+
+def polarity_differs(one: str, other: str) -> bool:
+    """Whether two sentences say opposite things in the same words: one negated and the other not, or one word its opposite.
+
+    Nothing is said of questions, nor of "not only" and its like.
+    """
+    if one.rstrip().endswith(("?", "\u061f", "\uff1f")) or other.rstrip().endswith(("?", "\u061f", "\uff1f")):
+        return False
+    turkish = not _TURKISH.isdisjoint(one) or not _TURKISH.isdisjoint(other)
+    mine, its = _Said(tokens(one)), _Said(tokens(other))
+    if mine.unclear or its.unclear or not mine.words or not its.words:
+        return False
+    flipped = mine.negations % 2 != its.negations % 2
+    left = list((Counter(mine.words) - Counter(its.words)).elements())
+    right = list((Counter(its.words) - Counter(mine.words)).elements())
+    left, right = _without_forms(left, right, turkish=turkish)
+    if not left and not right:
+        return flipped and bool(mine.words)
+    if len(left) == len(right) == 1 and len(mine.words) == len(its.words):
+        opposite = are_opposites(left[0], right[0]) or (turkish and _turkish_negation(left[0], right[0]))
+        return opposite and not flipped and (len(mine.words) > 1)
+    return False
+
+
+def negations(text: str) -> int:
+    """How many words of a text negate; nothing is read of a text that is longer than a sentence."""
+    return _Said(tokens(text)).negations
+
+
+class _Said:
+    """What a sentence says, without its negations."""
+
+    def __init__(self, row: Sequence[Token]) -> None:
+        self.words: list[str] = []
+        self.negations = 0
+        self.unclear = len(row) > MAX_WORDS
+        earlier = ""
+        for token in row:
+            if token.kind == "sign":
+                continue
+            for part in _parts(token.text):
+                if part in NEGATIONS or part.endswith(_NEGATED):
+                    self.negations += 1
+                elif part in _NOT_ONLY and (earlier in NEGATIONS or earlier.endswith(_NEGATED)):
+                    self.unclear = True
+                elif part not in _FILLERS:
+                    self.words.append(part)
+                earlier = part
+
+
+def _parts(word: str) -> Sequence[str]:
+    """A word without what is elided before it: "n'est" is "n" and "est"."""
+    before, sign, after = word.partition("'")
+    if sign and before in _ELIDED and after != "t":
+        return before, after
+    return (word,)
+
+
+def _without_forms(left: list[str], right: list[str], *, turkish: bool) -> tuple[list[str], list[str]]:
+    """The words that have no form of them among the others: "works" beside "work"."""
+    if max(len(left), len(right)) > 4:
+        return left, right
+    rest = list(right)
+    kept = []
+    for word in left:
+        form = next((one for one in rest if _are_forms(word, one, turkish=turkish)), None)
+        if form is None:
+            kept.append(word)
+        else:
+            rest.remove(form)
+    return kept, rest
+
+
+def _are_forms(one: str, other: str, *, turkish: bool) -> bool:
+    short, long = sorted((one, other), key=len)
+    if not long.startswith(short):
+        return False
+    rest = long[len(short) :]
+    if turkish:
+        return len(short) >= 3 and rest in {"dir", "dur", "tir", "tur"}
+    if not short.isascii():
+        return len(short) >= 3 and len(rest) <= 2
+    return len(short) >= 3 and rest in {"s", "es", "d", "ed", "e", "en", "t", "n", "er"}
+
+
+def are_opposites(one: str, other: str) -> bool:
+    """Whether two folded words are opposites: "safe" and "unsafe", "before" and "after"."""
+    if other in _OPPOSITE.get(one, ()):
+        return True
+    short, long = sorted((one, other), key=len)
+    return len(short) >= 4 and any(long == prefix + short for prefix in _PREFIXES)
+
+
+def _turkish_negation(one: str, other: str) -> bool:
+    """Whether one verb is the other with a negation within: "geldi" and "gelmedi"."""
+    short, long = sorted((one, other), key=len)
+    common = 0
+    for mine, its in zip(short, long, strict=False):
+        if mine != its:
+            break
+        common += 1
+    if common < 3:
+        return False
+    for at in range(max(common - 3, 2), common + 1):
+        for infix in _TURKISH_NEGATION:
+            if long.startswith(infix, at) and long[:at] + long[at + len(infix) :] == short:
+                return True
+    endings = short[common:], long[common:]
+    aorist = ("r", "ir", "ur", "ar", "er")
+    return any(negated in {"maz", "mez"} and plain in aorist for negated, plain in (endings, endings[::-1]))

@@ -1,0 +1,94 @@
+"""Sixty pairs and more that contradict one another, or only look as if."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.text.contradictions.comparison import contradiction
+from judge.text.contradictions.passages import Passage, contradiction_between
+
+PAIRS: dict[str, list[list[Any]]] = yaml.safe_load((Path(__file__).parent / "pairs.yaml").read_text("utf-8"))
+
+
+def test_the_pairs() -> None:
+    """At least 60, nearly half of them harmless, in six languages."""
+    differ, same = PAIRS["differ"], PAIRS["same"]
+    assert len(differ) + len(same) >= 60
+    assert abs(len(differ) - len(same)) <= 5
+    assert {pair[0] for pair in (*differ, *same)} == {
+        "English", "German", "French", "Spanish", "Turkish", "Arabic",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("language", "one", "other", "kind"), PAIRS["differ"])
+def test_what_code_can_show_to_differ(language: str, one: str, other: str, kind: str) -> None:
+    """Whichever of the two is the source; both quotations are told."""
+    for stated, source in ((one, other), (other, one)):
+        found = contradiction(stated, source)
+        assert found is not None, language
+        assert (found.kind, found.stated, found.source) == (kind, stated, source)
+
+
+@pytest.mark.parametrize(("language", "one", "other"), PAIRS["same"])
+def test_what_only_looks_as_if_it_differed(language: str, one: str, other: str) -> None:
+    """Other words, units, roundings and hedges for the same, or another subject: nothing is found."""
+    assert contradiction(one, other) is None, language
+    assert contradiction(other, one) is None, language
+
+
+@pytest.mark.parametrize("pair", [*PAIRS["differ"], *PAIRS["same"]], ids=str)
+def test_no_sentence_contradicts_itself(pair: list[str]) -> None:
+    """Nor the same with another word after it."""
+    for sentence in pair[1:3]:
+        assert contradiction(sentence, sentence) is None
+
+
+def test_a_number_that_the_passage_has_elsewhere_is_no_contradiction() -> None:
+    """The page gives both years; the quotation has the other one."""
+    claim = Passage("Line B opened in 1995.", "Line B opened in 1995.")
+    page = "Line B opened in 1990. Line B opened in 1995 after a rebuild."
+    assert contradiction_between(claim, Passage("Line B opened in 1990.", page)) is None
+    alone = Passage("Line B opened in 1990.", "Line B opened in 1990.")
+    found = contradiction_between(claim, alone)
+    assert found is not None
+    assert found.kind == "dates_differ"
+
+
+def test_a_negation_that_was_cut_off_counts() -> None:
+    """Half of a sentence has not the polarity of the whole."""
+    whole = "It is a myth that the drug is safe, it is not so."
+    assert contradiction_between(
+        Passage("the drug is safe", whole), Passage("The drug is not safe.", "The drug is not safe.")
+    ) is None  # fmt: skip
+
+
+def test_the_number_of_a_quotation_is_looked_for_in_its_sentence() -> None:
+    """A judge that quotes only what agrees gains nothing."""
+    reference = "The maximum dose is 500 mg."
+    answer = "The maximum dose is 500 g."
+    found = contradiction_between(Passage(reference, reference), Passage("The maximum dose is", answer))
+    assert found is not None
+    assert found.kind == "units_differ"
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_nothing_breaks_it(one: str, other: str) -> None:
+    """Whatever stands in the texts; and the same text never contradicts itself."""
+    contradiction(one, other)
+    assert contradiction(one, one) is None
+    contradiction_between(Passage(one, one + other), Passage(other, other + one))
+
+
+@given(st.integers(0, 10**12), st.sampled_from(["mg", "km", "people", "%", "euros", ""]))
+def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> None:
+    """With commas, with blanks that do not break, in digits of another script."""
+    arabic = str(number).translate({48 + digit: 0x660 + digit for digit in range(10)})
+    grouped = f"{number:,}"
+    for written in (grouped, grouped.replace(",", "\u202f"), arabic):
+        assert contradiction(f"The sum is {written} {unit} now.", f"The sum is {number} {unit} now.") is None
