@@ -230,9 +230,13 @@ class TextIndex:
                 start += 1
                 misses -= 1
             else:
-                yield self.original(start), self.original(end - 1) + self._width(end - 1)
+                yield self.place(start, end)
                 start = end
             start = self.normal.find(wanted, start)
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Start and end (exclusive) in the text of what stands between two positions of `normal`, at least one apart."""
+        return self.original(start), self.original(end - 1) + self._width(end - 1)
 
     def _inside(self, position: int) -> bool:
         """Whether the place between two characters of `normal` is within a character, a word or a number."""
