@@ -1,27 +1,18 @@
-"""Evidence tags: which claims an answer makes, and which pages it names for each.
-
-Read are `[Page 7]`, `[Page-7]`, `[Page 2] [Page 3]`, `[Pages 2, 3]`, `[Pages 2-4]`, `[Page 2, Page 3]`, `[Page 2 and 3]`
-and their like, in any case, with any dash, with half- or full-width brackets, with `Evidence:` before them or not.
-
-What a hostile answer could blow up is bounded: a range names at most its first 1,000 pages, a number of more than nine
-digits is read as 999,999,999 (no such page), and an answer's ranges together name at most 20,000 pages; beyond that
-each range is read as its first page alone.
-"""
+"""The claims of an answer with the pages that they cite; `judge.text.citations` says in which forms. Pure."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
-from judge.text.index import safe_nfkc
+from judge.text.citations.forms import CLOSE, MAX_PAGE, OPEN, USUAL, Citation, CitationReader, Citing
 
-MAX_RANGE_PAGES = 1000
-"""A wider range is cut to its first pages."""
-MAX_ANSWER_PAGES = 20_000
-"""Pages that all ranges of one answer may name together."""
-MAX_PAGE = 999_999_999
-"""What a longer number is read as."""
+MAX_HEADING_CHARS = 60
+"""A longer line is no heading of a list of sources."""
+MAX_UNREAD = 20
+"""Of what looks like a citation and is not understood, so many are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +29,34 @@ class Claim:
     pages: tuple[int, ...]
 
 
-_OPEN, _CLOSE = "[\uff3b\u3010", "]\uff3d\u3011"
-_BRACKETED = re.compile(rf"[{re.escape(_OPEN)}]([^{re.escape(_OPEN + _CLOSE)}\n]*)[{re.escape(_CLOSE)}]")
-_PAGE = r"pages?\.?[ ]?[-:#]?[ ]?"
-_FIRST = re.compile(rf"[ ]?{_PAGE}(?:no\.?[ ]?)?(?P<number>\d+)\b")
-_RANGE_END = re.compile(rf"[ ]?(?:-|to\b|until\b|through\b)[ ]?(?:{_PAGE})?(?P<number>\d+)\b")
-_NEXT = re.compile(rf"[ ]?(?:[,;/&+]|and\b|or\b)[ ]?(?:(?:and\b|&)[ ]?)?(?:{_PAGE})?(?P<number>\d+)\b")
-_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
+_LEADS = (
+    r"(?:evidence|sources?|references?|refs?|quellen?|belege?|nachweise?|fuentes?|evidencias?|pruebas?|preuves?|r\u00e9f\u00e9rences?|fonti?"
+    r"|kaynak(?:lar)?|kan\u0131t(?:lar)?|\u0627?\u0644?\u0645\u0635\u062f\u0631|\u0627?\u0644?\u0645\u0635\u0627\u062f\u0631|\u0627?\u0644?\u062f\u0644\u064a\u0644|\u0627?\u0644?\u0645\u0631\u062c\u0639)"
+)
 # What may stand between tags of one group, and between a claim and its tags, without being a text of its own.
 _BETWEEN = re.compile(
-    r"(?:[\s,;&.:(){}\u3001\uff0c\uff1a*_-]|\band\b|\bevidence\b|\bsources?\b)*", re.IGNORECASE
+    rf"(?:[\s,;&.:(){{}}\u3001\uff0c\uff1a\u060c*_-]|\b(?:and|und|et|y|ve)\b|\b{_LEADS}\b)*", re.IGNORECASE
 )
 # Without a colon it is a lead-in only in brackets or as a sentence of its own: "There is no evidence [Page 2]" is text.
 _LEAD_IN = re.compile(
-    r"(?:[(*_]*\b(?:evidence|sources?)\s?[*_]*[:\uff1a]|(?:\(\s?|(?<=[.!?]\s)|(?<=\n))(?:evidence|sources?))[*_\s]*\Z",
-    re.IGNORECASE,
-)
-_TAGGED = re.compile(
-    rf"(?:\b(?:evidence|sources?)\s?[*_]{{0,2}}[:\uff1a]?[*_\s]{{0,4}})?[{re.escape(_OPEN)}](?P<inside>[^{re.escape(_OPEN + _CLOSE)}\n]*)"
-    rf"[{re.escape(_CLOSE)}]",
+    rf"(?:[(*_]*\b{_LEADS}\s?[*_]*[:\uff1a]|(?:\(\s?|(?<=[.!?]\s)|(?<=\n)){_LEADS}"
+    r"|\(\s?(?:see|cf|siehe|vgl|voir|ver|bkz)\.?)[*_\s]*\Z",
     re.IGNORECASE,
 )
 _LEAD_IN_CHARS = 24
 _KEY_CHARS = 64
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
-_LEFT_OVER = _CLOSE + ")}.,;:!?\u3002\uff0c"
-_OPENING = _OPEN + "({"
+_LEFT_OVER = CLOSE + ")}.,;:!?\u3002\uff0c"
+_OPENING = OPEN + "({"
+# The list of sources after an answer, and a footnote in it: no claims, and what they cite is cited by nothing.
+_REFERENCES = re.compile(
+    rf"[\W_]*(?:{_LEADS}|bibliograph(?:y|ie)|bibliograf\u00eda|kaynak\u00e7a|footnotes|citations|literatur|\u0627\u0644\u0645\u0631\u0627\u062c\u0639)[\W_]*",
+    re.IGNORECASE,
+)
+_FOOTNOTE = re.compile(r"[ \t]{0,8}(?:[-*+][ \t]{1,4})?\[\^?[\w-]{1,40}\][ \t]?:[ \t]")
+_LISTED = re.compile(r"[ \t]{0,8}(?:[-*+\u2022]|\d{1,3}[.)]|[\[\uff3b\u3010(]|https?://)")
 _ALPHANUMERIC = re.compile(r"[^\W_]")
-# How nearly all of them are written; the rest is read with more care.
-_PLAIN_TAG = re.compile(r"[Pp]age[ -]([0-9]{1,9})")
-_KEY = re.compile(r"\W*(?:page|p|pg)?[\W_]*(\d+)\W*", re.IGNORECASE)
+_KEY = re.compile(r"\W*(?:page|p|pg)?[\W_]*(\d+)(?:\W*| \(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def page_key(page: int) -> str:
@@ -90,39 +79,43 @@ def _page_number(key: str) -> int | None:
     match = _KEY.fullmatch(key)
     if match is None:
         return None
-    number = _number(match[1])
-    return None if number == MAX_PAGE else number
+    digits = match[1].lstrip("0") or "0"
+    return int(digits) if len(digits) <= len(str(MAX_PAGE)) and int(digits) < MAX_PAGE else None
 
 
-def tagged_claims(answer: str) -> tuple[Claim, ...]:
-    """The claims of an answer that end with an evidence tag, in order.
+def tagged_claims(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
+    """The claims of an answer that end with a citation, in order.
 
     A tag ends the claim before it, so that a line may hold several claims. A line that is only a tag belongs to the text
     line before it, and so does a tag that begins a line in which another tag follows; where none follows, a
     tag at the beginning belongs to its line. A tag with no text to belong to is left out.
     """
-    return _read(answer).tagged
+    return _read(answer, citing).tagged
 
 
-def untagged_segments(answer: str) -> tuple[Claim, ...]:
+def untagged_segments(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
     """The stretches of an answer without a tag, line by line; whether they claim anything is not said here."""
-    return tuple(claim for claim in _read(answer).segments if not claim.pages)
+    return tuple(claim for claim in _read(answer, citing).segments if not claim.pages)
 
 
-def cited_pages(answer: str) -> tuple[int, ...]:
+def cited_pages(answer: str, citing: Citing = USUAL) -> tuple[int, ...]:
     """All pages that the answer's claims cite, in order of mention, without repetition."""
-    return _read(answer).cited
+    return _read(answer, citing).cited
 
 
-def without_tags(answer: str) -> str:
+def unread_citations(answer: str, citing: Citing = USUAL) -> tuple[str, ...]:
+    """What looks like a citation and is none that is understood, the first few."""
+    return _read(answer, citing).unread
+
+
+def without_tags(answer: str, citing: Citing = USUAL) -> str:
     """The answer with blanks in place of its tags and of the word before them ("Evidence:"); each place stays where it is."""
-    return _TAGGED.sub(
-        lambda match: " " * len(match[0]) if _names_page(match["inside"]) else match[0], answer
-    )
-
-
-def _names_page(inside: str) -> bool:
-    return bool(_pages(inside, 1))
+    parts: list[str] = []
+    end = 0
+    for start, stop in _read(answer, citing).tags:
+        parts += [answer[end:start], " " * (stop - start)]
+        end = stop
+    return "".join((*parts, answer[end:]))
 
 
 @dataclass(slots=True)
@@ -142,31 +135,65 @@ class _Reading:
     segments: tuple[Claim, ...]
     tagged: tuple[Claim, ...]
     cited: tuple[int, ...]
+    tags: tuple[tuple[int, int], ...]
+    """Where its tags are, with what leads in to them."""
+    unread: tuple[str, ...]
 
 
-@lru_cache(maxsize=4)
-def _read(answer: str) -> _Reading:
+@lru_cache(maxsize=8)
+def _read(answer: str, citing: Citing) -> _Reading:
     """Read an answer; kept for the last few, because one answer is looked at several times in a row."""
-    segments = _segments(answer)
-    tagged = tuple(claim for claim in segments if claim.pages)
-    return _Reading(segments, tagged, tuple(dict.fromkeys(page for claim in tagged for page in claim.pages)))
-
-
-def _segments(answer: str) -> tuple[Claim, ...]:
-    """All stretches of an answer, with a tag or without."""
+    reader = CitationReader(citing)
+    lines, listed = _lines(answer)
+    cited = [reader.explicit(line) for _, line in lines]
+    if not any(cited):
+        cited = [reader.bare(line) for _, line in lines]
     found: list[_Stretch] = []
-    budget = MAX_ANSWER_PAGES
-    offset = 0
-    for line in answer.split("\n"):
+    places: list[tuple[int, int]] = []
+    for (offset, line), citations in zip(lines, cited, strict=True):
         tags: list[_Stretch] = []
-        for match in _BRACKETED.finditer(line):
-            pages = _pages(match[1], budget)
-            if pages:
-                budget -= len(pages) - 1
-                _append_tag(tags, line, _Stretch(match.start(), match.end(), pages))
+        for one in citations:
+            _append_tag(tags, line, _Stretch(one.start, one.end, dict.fromkeys(one.pages)))
+            places.append(_with_lead_in(answer, offset, one))
         _read_line(found, answer, offset, line, tags)
+    if found and not any(cited):
+        # Nothing but the list at the end says where all this is from.
+        for line in listed:
+            for one in reader.explicit(line) or reader.bare(line):
+                found[-1].pages.update(dict.fromkeys(one.pages))
+    segments = tuple(
+        Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found
+    )
+    tagged = tuple(claim for claim in segments if claim.pages)
+    named = tuple(dict.fromkeys(page for claim in tagged for page in claim.pages))
+    unread = islice((text for _, line in lines for text in reader.unread(line)), MAX_UNREAD)
+    return _Reading(segments, tagged, named, tuple(places), tuple(dict.fromkeys(unread)))
+
+
+def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
+    """The lines of an answer with their offsets, and apart from them its footnotes and the list of sources at its end."""
+    own: list[tuple[int, str]] = []
+    listed: list[str] = []
+    offset = 0
+    listing = False
+    for line in answer.split("\n"):
+        if listing and line.strip() and not _LISTED.match(line):
+            listing = False
+        heads = len(line) <= MAX_HEADING_CHARS and _REFERENCES.fullmatch(line) is not None
+        listing = listing or heads
+        if listing or _FOOTNOTE.match(line):
+            listed.append(line)
+        else:
+            own.append((offset, line))
         offset += len(line) + 1
-    return tuple(Claim(answer[one.start : one.end], one.start, one.end, tuple(one.pages)) for one in found)
+    return own, listed
+
+
+def _with_lead_in(answer: str, offset: int, tag: Citation) -> tuple[int, int]:
+    """Where a tag is, with the word before it ("Evidence:")."""
+    start, end = offset + tag.start, offset + tag.end
+    lead_in = _LEAD_IN.search(answer, max(start - _LEAD_IN_CHARS, offset - 1, 0), start)
+    return (start if lead_in is None else lead_in.start()), end
 
 
 def _append_tag(tags: list[_Stretch], line: str, tag: _Stretch) -> None:
@@ -217,28 +244,3 @@ def _skip(answer: str, start: int, end: int) -> int:
     while start < end and (answer[start].isspace() or answer[start] in _LEFT_OVER):
         start += 1
     return start
-
-
-def _pages(inside: str, budget: int) -> dict[int, None]:
-    """The pages that the text between two brackets names; none where it is not a tag."""
-    plain = _PLAIN_TAG.fullmatch(inside)
-    if plain is not None:
-        return {int(plain[1]): None}
-    text = " ".join(safe_nfkc(inside).translate(_DASHES).lower().split())
-    match = _FIRST.match(text)
-    pages: dict[int, None] = {}
-    while match is not None:
-        first = last = _number(match["number"])
-        end = _RANGE_END.match(text, match.end())
-        if end is not None:
-            first, last = sorted((first, _number(end["number"])))
-            match = end
-        width = max(1, min(last - first + 1, MAX_RANGE_PAGES, budget - len(pages)))
-        pages.update(dict.fromkeys(range(first, min(first + width, MAX_PAGE + 1))))
-        match = _NEXT.match(text, match.end())
-    return pages
-
-
-def _number(digits: str) -> int:
-    digits = digits.lstrip("0") or "0"
-    return int(digits) if len(digits) <= 9 else MAX_PAGE

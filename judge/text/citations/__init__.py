@@ -1,0 +1,1 @@
+"""How answers name their sources, and how contexts name theirs."""

@@ -1,0 +1,104 @@
+"""The pages of an event's context, numbered, under whatever names they come. Pure.
+
+Names such as `Page-7`, `page 7` or `7` give the number. Other names (`doc-3`, `handbook.pdf`) keep their number where they end with one
+that is free, else they are counted in their order, so that `[2]` is the second of a list. In a task such a page is called
+`Page-2 (handbook.pdf)`: number and name stay together, whichever other pages were left behind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judge.text.citations.forms import MAX_NAME_CHARS, MAX_PAGE, Citing, normal_name
+from judge.text.tags import cited_pages, page_key, page_number
+
+MAX_SOURCES = 10_000
+"""Pages of one event that are read."""
+BEYOND_PAGES = 1_000_000
+"""Where names without a number are counted from, in a context that has numbered pages."""
+_NAMED = re.compile(r"Page-(?P<number>\d{1,9}) \((?P<name>.{1,200})\)", re.DOTALL)
+_LAST_NUMBER = re.compile(r"[^\W\d_]+[\s_#.:-]*(\d{1,9})")
+_EXTENSION = re.compile(r"\.(?:pdf|md|txt|html?|docx?|json|csv)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Numbered pages.
+
+    Args:
+        texts: Text by number.
+        names: The name of each page that is not called by its number.
+        citing: How an answer may cite them.
+    """
+
+    texts: Mapping[int, str]
+    names: Mapping[int, str]
+    citing: Citing
+
+    def key(self, page: int) -> str:
+        """What a page is called in a task and in prompts."""
+        name = self.names.get(page)
+        return page_key(page) if name is None else f"{page_key(page)} ({name[:MAX_NAME_CHARS]})"
+
+    def cited(self, answer: str) -> dict[int, str]:
+        """The cited pages that exist, in order of mention."""
+        return {page: self.texts[page] for page in cited_pages(answer, self.citing) if page in self.texts}
+
+    def missing(self, answer: str) -> list[int]:
+        """The cited pages that do not exist, in order of mention."""
+        return [page for page in cited_pages(answer, self.citing) if page not in self.texts]
+
+
+def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> Sources:
+    """Number the pages of a context.
+
+    Args:
+        context: Text by name, as the event or a task has it.
+        pattern: A pattern of citations of one's own.
+    """
+    texts: dict[int, str] = {}
+    names: dict[int, str] = {}
+    others: list[tuple[int, str, str]] = []
+    for position, (key, text) in enumerate(list(context.items())[:MAX_SOURCES], 1):
+        named = _NAMED.fullmatch(key)
+        number = page_number(key) if named is None else int(named["number"])
+        if number is None:
+            others.append((position, key, text))
+        elif named is not None:
+            texts.setdefault(number, text)
+            names.setdefault(number, named["name"])
+        elif key == page_key(number):
+            texts[number] = text  # the canonical name goes before another of the same page
+        else:
+            texts.setdefault(number, text)
+    # Beside pages with numbers of their own, another must not be taken for one of theirs.
+    base = BEYOND_PAGES if texts else 0
+    for position, key, text in others:
+        number = base + position if base else _free_number(key, position, texts)
+        texts[number] = text
+        names[number] = key
+    return Sources(texts, names, Citing(_told(names), pattern))
+
+
+def _free_number(key: str, position: int, taken: Mapping[int, str]) -> int:
+    ends = _LAST_NUMBER.fullmatch(key.strip()[:MAX_NAME_CHARS])
+    for number in (int(ends[1]) if ends is not None else 0, position):
+        if 0 < number < MAX_PAGE and number not in taken:
+            return number
+    return max(taken) + 1
+
+
+def _told(names: Mapping[int, str]) -> tuple[tuple[str, int], ...]:
+    """Names with their numbers; a file's without its ending, too, where that is one name alone."""
+    numbers: dict[str, int] = {}
+    short: dict[str, set[int]] = {}
+    for number, name in names.items():
+        normal = normal_name(name)
+        numbers.setdefault(normal, number)
+        short.setdefault(_EXTENSION.sub("", normal), set()).add(number)
+    for normal, found in short.items():
+        if len(found) == 1 and normal:
+            numbers.setdefault(normal, next(iter(found)))
+    return tuple(numbers.items())
