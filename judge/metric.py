@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from judge.chat import ChatRequest
-from schemas import Correction, JudgeTask, QAEvent, UnscoredReason
+from schemas import Correction, JudgeTask, QAEvent, Suspicion, UnscoredReason
 
 Mode = Literal["evidence", "verbatim"]
 """evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as possible."""
+
+Verification = Literal["marks", "strict", "off"]
+"""What becomes of what code merely suspects: marks: it is noted on the result; strict: it lowers the score; off: nothing is looked for.
+What code can show to be wrong lowers a score under each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class ScoredOutcome:
     score_exact: str | None = None
     evidence: Any = None
     corrections: tuple[Correction, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
     objection: str | None = None
     """What the judge is asked, once, to repair; this outcome stands where it does not."""
 
@@ -44,6 +49,7 @@ class UnscoredOutcome:
     verdict: Mapping[str, Any] | None = None
     evidence: Any = None
     corrections: tuple[Correction, ...] = ()
+    suspicions: tuple[Suspicion, ...] = ()
 
 
 Outcome = ScoredOutcome | UnscoredOutcome

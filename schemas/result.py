@@ -37,6 +37,13 @@ class Correction(Message):
     detail: str
 
 
+class Suspicion(Message):
+    """Something that looks wrong and that code cannot show to be; the score stays as it is."""
+
+    kind: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    detail: str
+
+
 class Evaluator(Message):
     """What produced a number. A new fingerprint starts a new series: numbers of two must not be blended."""
 
@@ -115,6 +122,9 @@ class Scored(ResultBase):
     )
     evidence: JsonValue = Field(default=None, description="What the judge listed and code verified.")
     corrections: tuple[Correction, ...] = ()
+    suspicions: tuple[Suspicion, ...] = Field(
+        default=(), description="What code merely suspects; it lowered nothing."
+    )
 
 
 class Unscored(ResultBase):
@@ -127,6 +137,9 @@ class Unscored(ResultBase):
     )
     evidence: JsonValue = None
     corrections: tuple[Correction, ...] = ()
+    suspicions: tuple[Suspicion, ...] = Field(
+        default=(), description="What code merely suspects; it lowered nothing."
+    )
 
 
 class Failed(ResultBase):

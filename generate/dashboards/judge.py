@@ -27,6 +27,14 @@ def _corrections_of(by: str) -> str:
     return f"{corrections} / ({scored})"
 
 
+def _suspicions() -> str:
+    verdicts = (
+        f'sum by (metric) (rate(judgestream_results_total{{{METRIC}, status!="failed"}}[{WINDOW}])) > 0'
+    )
+    suspicions = rate("judgestream_verdict_suspicions_total", "metric, kind", METRIC)
+    return f"{suspicions} / on (metric) group_left () ({verdicts})"
+
+
 _STATS: Final = Line(
     4,
     (
@@ -384,6 +392,16 @@ _BELIEF: Final = (
                 alerts=("JudgestreamCorrectionsRising",),
                 decimals=2,
                 minimum=0,
+            ),
+            Panel(
+                title="Suspicions for each verdict",
+                description="What code finds odd and cannot show to be wrong, for each verdict of the metric; no score was "
+                "lowered. `no_citation` near 1: the answers cite in a form that is not understood.",
+                unit="percentunit",
+                no_data="No suspicion so far",
+                queries=(Query(expr=_suspicions(), legend="{{metric}} {{kind}}"),),
+                minimum=0,
+                options=TABLE_LEGEND,
             ),
             Panel(
                 title="Evaluators",

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from judge.errors import JudgeConfigurationError
-from judge.metric import Metric, Mode
+from judge.metric import Metric, Mode, Verification
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.options import read_score_range
 from judge.metrics.packs.pack import PromptPack
-from judge.metrics.prompting import PromptSource
-from judge.metrics.relevance.metric import Relevance
+from judge.metrics.relevance.metric import Relevance, WithoutCitations
 from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE
 from schemas.base import EventField
-
-
-class BuiltInMetric(Protocol):
-    """Builds a built-in metric; its class does."""
-
-    def __call__(self, *, mode: Mode = ..., pack: PromptSource | None = ...) -> Metric:
-        """Build it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +26,19 @@ class BuiltIn:
         build: The metric's class.
         score_range: Lowest and highest score.
         needs: Fields that an event must have to be judged by default.
+        cites: Whether it reads citations.
     """
 
-    build: BuiltInMetric
+    build: Callable[..., Metric]
     score_range: tuple[int, int]
     needs: tuple[EventField, ...]
+    cites: bool = False
 
 
 BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
     {
         "coverage": BuiltIn(Coverage, COVERAGE_RANGE, needs=("reference",)),
-        "relevance": BuiltIn(Relevance, RELEVANCE_RANGE, needs=("context",)),
+        "relevance": BuiltIn(Relevance, RELEVANCE_RANGE, needs=("context",), cites=True),
     }
 )
 """By name. Settings, defaults, ranges, the monitor and the demo follow from this table."""
@@ -56,6 +50,9 @@ def build_metric(
     mode: Mode | None = None,
     pack: PromptPack | None = None,
     score_range: tuple[int, int] | None = None,
+    verification: Verification = "marks",
+    citation_pattern: str | None = None,
+    without_citations: WithoutCitations = "lowest",
 ) -> Metric:
     """Build a metric from its settings.
 
@@ -64,6 +61,9 @@ def build_metric(
         mode: How the judge is asked; None: evidence, or verbatim with a pack.
         pack: Prompts. Those given for a built-in metric replace its own; its checks stay.
         score_range: Lowest and highest score of a metric of the user's own; goes before the pack's.
+        verification: What becomes of suspicions (built-in metrics).
+        citation_pattern: A regular expression for citations of one's own (relevance).
+        without_citations: What becomes of an answer that cites nothing (relevance).
 
     Raises:
         JudgeConfigurationError: The settings do not make a metric.
@@ -75,7 +75,14 @@ def build_metric(
         )
     if name not in BUILT_IN:
         return _own_metric(name, pack, score_range)
-    metric = BUILT_IN[name].build(mode=mode or "evidence", pack=pack)
+    # Citations are relevance's alone.
+    citing = {"citation_pattern": citation_pattern, "without_citations": without_citations}
+    metric = BUILT_IN[name].build(
+        mode=mode or "evidence",
+        pack=pack,
+        verification=verification,
+        **(citing if BUILT_IN[name].cites else {}),
+    )
     if score_range is not None and tuple(score_range) != metric.score_range:
         raise JudgeConfigurationError(
             f"metric {name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"

@@ -15,7 +15,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas import JudgeCall, JudgeTask, Scored, Unscored
 
-_KEPT = {"status", "verdict", "score", "score_exact", "reason", "evidence", "corrections", "judge"}
+_KEPT = {
+    "status",
+    "verdict",
+    "score",
+    "score_exact",
+    "reason",
+    "evidence",
+    "corrections",
+    "suspicions",
+    "judge",
+}
 _CALL = TypeAdapter(JudgeCall)
 
 

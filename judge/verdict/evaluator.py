@@ -200,6 +200,7 @@ class Judge:
                     score_exact=outcome.score_exact,
                     evidence=outcome.evidence,
                     corrections=outcome.corrections,
+                    suspicions=outcome.suspicions,
                     **common,
                 )
             case UnscoredOutcome():
@@ -208,6 +209,7 @@ class Judge:
                     verdict=None if outcome.verdict is None else dict(outcome.verdict),
                     evidence=outcome.evidence,
                     corrections=outcome.corrections,
+                    suspicions=outcome.suspicions,
                     **common,
                 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from judge.errors import PromptPackError
+from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.packs.pack import PromptPack, load_pack
@@ -25,11 +25,21 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
         settings: Its settings.
 
     Raises:
-        SettingsError: Its prompt pack cannot be used, or nothing says its range.
+        SettingsError: Its prompt pack or its pattern cannot be used, or nothing says its range.
     """
     pack = _pack(name, settings)
     if name in registry.BUILT_IN:
-        return registry.build_metric(name, mode=settings.mode, pack=pack)
+        try:
+            return registry.build_metric(
+                name,
+                mode=settings.mode,
+                pack=pack,
+                verification=settings.verification,
+                citation_pattern=settings.citation_pattern,
+                without_citations=settings.without_citations,
+            )
+        except JudgeConfigurationError as error:
+            raise SettingsError([str(error)]) from error
     if pack is None:
         raise SettingsError([f"metrics.{name}: is not a built-in metric; set prompt_pack or rename it"])
     score_range = settings.score_range or pack.score_range

@@ -309,11 +309,16 @@ def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscor
 
 
 def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
-    """Take from a result what can be missed: evidence, and the details of corrections."""
+    """Take from a result what can be missed: evidence, and the details of corrections and suspicions."""
     if isinstance(result, Failed):
         return result.model_copy(update={"detail": result.detail[:MAX_DETAIL_CHARS]})
     corrections = tuple(
         correction.model_copy(update={"detail": correction.detail[:100]})
         for correction in result.corrections[:50]
     )
-    return result.model_copy(update={"evidence": {"truncated": True}, "corrections": corrections})
+    suspicions = tuple(
+        suspicion.model_copy(update={"detail": suspicion.detail[:100]})
+        for suspicion in result.suspicions[:50]
+    )
+    changes = {"evidence": {"truncated": True}, "corrections": corrections, "suspicions": suspicions}
+    return result.model_copy(update=changes)

@@ -168,6 +168,21 @@ class MetricSettings(Section):
     score_range: tuple[int, int] | None = Field(
         default=None, description="Lowest and highest score (metrics of a prompt pack only)."
     )
+    verification: Literal["marks", "strict", "off"] = Field(
+        default="marks",
+        description="What becomes of what code merely suspects: marks: noted in `suspicions` of the result; strict: it lowers the "
+        "score; off: not looked for. What code can show to be wrong lowers the score under each (coverage and relevance).",
+    )
+    citation_pattern: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=500,
+        description="Regular expression for citations of one's own, its first group a page's number or a document's name (relevance).",
+    )
+    without_citations: Literal["lowest", "unscored"] = Field(
+        default="lowest",
+        description="An answer that cites nothing is a 1, as the metric defines it, or gets no number (relevance).",
+    )
 
     @model_validator(mode="after")
     def _pack(self) -> Self:

@@ -57,9 +57,19 @@ def _time_problems(settings: Settings) -> list[tuple[str, str]]:
     return [("judge.timeout_seconds", what)]
 
 
+_CITING = tuple(name for name, metric in BUILT_IN.items() if metric.cites)
+_OF_BUILT_IN = {"verification": tuple(BUILT_IN), "citation_pattern": _CITING, "without_citations": _CITING}
+"""Fields of a metric that only these have."""
+
+
 def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
     problems = []
     for name, metric in settings.metrics.items():
+        problems += [
+            (f"metrics.{name}.{field}", f"is for {' and '.join(known)} alone; remove it")
+            for field, known in _OF_BUILT_IN.items()
+            if getattr(metric, field) != MetricSettings.model_fields[field].default and name not in known
+        ]
         if metric.prompt_pack is not None:
             continue
         if name not in BUILT_IN:

@@ -84,6 +84,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_judge_breaker_open", "gauge", "1", "1 while an endpoint is taken for down.", ("endpoint",)),
     Spec("judgestream_judge_budget_spent_ratio", "gauge", "1", "Share of the judging budget of this worker that is spent, of the limit of which most is; only with a budget.", ("period",)),
     Spec("judgestream_verdict_corrections_total", "counter", "corrections", "What the judge claimed and code found otherwise.", ("metric", "kind")),
+    Spec("judgestream_verdict_suspicions_total", "counter", "verdicts", "Verdicts with a suspicion of a kind: what code finds odd and cannot show to be wrong.", ("metric", "kind")),
     Spec(
         "judgestream_event_to_result_seconds", "histogram", "seconds", "From the event's own time to its result.",
         ("metric",), _WAIT_BUCKETS,
@@ -405,6 +406,8 @@ class Metrics:
         if not isinstance(result, Failed):
             for correction in result.corrections:
                 self._child("judgestream_verdict_corrections_total", metric, correction.kind).inc()
+            for kind in {suspicion.kind for suspicion in result.suspicions}:
+                self._child("judgestream_verdict_suspicions_total", metric, kind).inc()
         if isinstance(result, Scored):
             self._child("judgestream_scores_total", metric, str(result.score), *values).inc(1, example)
             self._add_sums(metric, values, 1 / result.sampling.probability, float(result.score))

@@ -13,7 +13,7 @@ from typing import Any
 from judge.chat import ChatRequest
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import InvalidVerdictError
-from judge.metric import Metric, ScoredOutcome
+from judge.metric import Metric, ScoredOutcome, Verification
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import Relevance
@@ -29,22 +29,22 @@ MAX_WORDS = 40
 Json = dict[str, Any]
 
 
-def lying_chat() -> ScriptedChat:
-    """The liar as an endpoint."""
-    return ScriptedChat(lie, endpoint="liar", model="liar-1")
+def lying_chat(verification: Verification = "strict") -> ScriptedChat:
+    """The liar as an endpoint; it knows how strictly its metric verifies."""
+    return ScriptedChat(lambda request: lie(request, verification), endpoint="liar", model="liar-1")
 
 
-def lie(request: ChatRequest) -> str:
+def lie(request: ChatRequest, verification: Verification) -> str:
     """The best reply to a request of a built-in metric in evidence mode."""
     sections = parse_fenced(request.messages[-1].content)
     question, answer = sections["question"], sections["answer"]
     metric: Metric
     if "reference" in sections:
-        metric = Coverage()
+        metric = Coverage(verification=verification)
         task = make_task("coverage", question=question, answer=answer, reference=sections["reference"])
         replies = coverage_lies(reference=sections["reference"], answer=answer)
     else:
-        metric = Relevance()
+        metric = Relevance(verification=verification)
         pages = {name: text for name, text in sections.items() if page_number(name) is not None}
         task = make_task("relevance", question=question, answer=answer, context=pages)
         replies = relevance_lies(
@@ -98,7 +98,7 @@ def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
 
 
 def _item_that_holds(part: str, said: Sequence[str], reference: str, answer: str) -> Json:
-    metric, task = Coverage(), make_task("coverage", reference=reference, answer=answer)
+    metric, task = Coverage(verification="strict"), make_task("coverage", reference=reference, answer=answer)
     for span in said:
         item = _matched(part, span)
         outcome = metric.interpret(task, json.dumps(_coverage([item], [], [])))

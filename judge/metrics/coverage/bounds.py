@@ -1,21 +1,26 @@
 """What a judge's own counts for coverage can be at most, by the words of the texts alone.
 
-In verbatim mode a judge says how many items are matched and not which. So no item can be looked at, but some counts are
-impossible: nothing is matched where no sentence of the answer could show it, no term where the answer has no word of the
-reference, and a reference that says something has facts.
+In verbatim mode a judge says how many items are matched and not which. So no item can be looked at. A sentence of the reference that
+the answer contradicts is a fact that is not matched. Suspected is that nothing is matched where no sentence of the answer could show it,
+no term where the answer has no word of the reference, and that a reference which says something has facts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply, ListedOrganization
 from judge.metrics.coverage.statements import Statements
+from judge.metrics.findings import Findings
+from judge.text.contradictions.passages import MAX_SENTENCES, Passage, contradiction_between
 from judge.text.index import TextIndex
 from judge.text.overlap import Vocabulary
+from judge.text.quoting import quoted
+from judge.text.sentences import each_sentence
 from judge.text.words import content_words
-from schemas import Correction, JudgeTask
+from schemas import JudgeTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,57 +33,80 @@ class Counts:
     organization: bool
 
 
-def lowered_counts(task: JudgeTask, counts: Counts) -> tuple[Counts, tuple[Correction, ...]]:
+def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
     """Lower counts that cannot be.
 
     Args:
         task: The task, with a reference.
         counts: As the judge gives them.
-
-    Returns:
-        The counts that may be, and what was corrected.
+        findings: Takes what is shown to be wrong and what is suspected.
     """
+    counts = _without_contradicted(task, counts, findings)
+    if not findings.looks_for_suspicions:
+        return counts
     reference = TextIndex(task.reference or "")
     statements = Statements(reference, TextIndex(task.answer), task.question)
-    corrections: list[Correction] = []
     if not counts.facts[1]:
-        counts, added = _with_facts(task, counts)
-        corrections += added
-    if (counts.facts[0] or counts.conclusions[0]) and not statements.may_state_anything():
-        corrections.append(
-            Correction(
-                kind="match_not_borne_out",
-                detail=f"{counts.facts[0]} facts and {counts.conclusions[0]} conclusions are said to be matched, but no sentence of "
-                "the answer has a word of the reference beyond those of the question, or it is on something else",
-            )
+        counts = _with_facts(task, counts, findings)
+    if (
+        (counts.facts[0] or counts.conclusions[0])
+        and not statements.may_state_anything()
+        and findings.suspect(
+            "match_not_borne_out",
+            f"{counts.facts[0]} facts and {counts.conclusions[0]} conclusions are said to be matched, but no sentence of "
+            "the answer has a word of the reference beyond those of the question, or it is on something else",
         )
+    ):
         counts = replace(counts, facts=(0, counts.facts[1]), conclusions=(0, counts.conclusions[1]))
     said, telling = Vocabulary(statements.answer_words), content_words(reference)
     # Where nothing of the reference says anything by itself ("The Who"), a term may be a stop word.
-    if counts.terms[0] and telling and not any(word.text in said for word in telling):
-        corrections.append(
-            Correction(
-                kind="term_not_in_answer",
-                detail=f"{counts.terms[0]} terms are said to be matched, but the answer has no word of the reference",
-            )
+    if (
+        counts.terms[0]
+        and telling
+        and not any(word.text in said for word in telling)
+        and findings.suspect(
+            "term_not_in_answer",
+            f"{counts.terms[0]} terms are said to be matched, but the answer has no word of the reference",
         )
+    ):
         counts = replace(counts, terms=(0, counts.terms[1]))
-    return counts, tuple(corrections)
+    return counts
 
 
-def _with_facts(task: JudgeTask, counts: Counts) -> tuple[Counts, list[Correction]]:
+def _without_contradicted(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
+    """Counts without the facts of sentences that the answer contradicts; at least one fact for each."""
+    answer = Passage(task.answer, task.answer)
+    contradicted = 0
+    for start, end in islice(each_sentence(task.reference or ""), MAX_SENTENCES):
+        sentence = (task.reference or "")[start:end]
+        found = contradiction_between(Passage(sentence, sentence), answer)
+        if found is not None:
+            contradicted += 1
+            findings.correct(
+                found.kind, f"the answer says {quoted(found.stated)}, the reference {quoted(found.source)}"
+            )
+    matched, total = counts.facts
+    return replace(counts, facts=(min(matched, max(total - contradicted, 0)), total))
+
+
+def _with_facts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
     """Without facts a judge would be given their neutral ratio: conclusions count as facts, else the reference's sentences."""
     if counts.conclusions[1]:
-        correction = Correction(
-            kind="conclusions_without_facts",
-            detail="conclusions are counted without a fact that they could be drawn from; they count as facts",
-        )
-        return replace(counts, facts=counts.conclusions, conclusions=(0, 0)), [correction]
+        detail = "conclusions are counted without a fact that they could be drawn from"
+        if findings.suspect("conclusions_without_facts", detail):
+            return replace(counts, facts=counts.conclusions, conclusions=(0, 0))
+        return counts
     nothing = CoverageReply(
         facts=[], conclusions=[], terms=[], organization=ListedOrganization(similar=counts.organization)
     )
     found = verify_coverage(
-        nothing, reference=task.reference or "", answer=task.answer, question=task.question
+        nothing,
+        reference=task.reference or "",
+        answer=task.answer,
+        question=task.question,
+        verification="strict",
     )
-    facts = sum(item.matched for item in found.facts), len(found.facts)
-    return replace(counts, facts=facts), list(found.corrections)
+    lowers = [findings.suspect(one.kind, one.detail) for one in found.corrections]
+    if not any(lowers):
+        return counts
+    return replace(counts, facts=(sum(item.matched for item in found.facts), len(found.facts)))

@@ -1,8 +1,8 @@
 """What a judge listed for coverage, held against the texts it was taken from.
 
-Nothing that the judge says is believed where code can look: spans must occur, an item counts once, a term must be a
-term, what is matched must share words with the answer that the question does not give away, conclusions need facts to be
-drawn from, and the items must account for the reference, so that leaving out what was missed gains nothing.
+Shown to be wrong, and always lowered: quotations that stand nowhere, an item that counts twice, a term that is a number, a match
+whose two quotations contradict one another. Merely suspected: a match that shares no words with the answer, items that do not account
+for the reference, conclusions with hardly a fact.
 """
 
 from __future__ import annotations
@@ -11,19 +11,28 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from judge.metric import Verification
 from judge.metrics.coverage.account import Account, ReferenceSentence
 from judge.metrics.coverage.items import CoverageEvidence, CoverageReply, Item, ListedItem
 from judge.metrics.coverage.statements import Statements
-from judge.text.index import TextIndex, neutralize, normalise
+from judge.metrics.findings import Findings
+from judge.text.contradictions.passages import Passage, contradiction_between
+from judge.text.index import neutralize, normalise
+from judge.text.quotations import Quotable, Quotation
 from judge.text.quoting import quoted
+from judge.text.tags import without_tags
 from judge.text.words import content_words, share_stem, words
-from schemas import Correction
 
 _NUMBER = re.compile(r"\d[\d.,]*(?:s|st|nd|rd|th)?")
 
 
 def verify_coverage(
-    reply: CoverageReply, *, reference: str, answer: str, question: str = ""
+    reply: CoverageReply,
+    *,
+    reference: str,
+    answer: str,
+    question: str = "",
+    verification: Verification = "marks",
 ) -> CoverageEvidence:
     """Hold a judge's items against reference and answer.
 
@@ -32,154 +41,194 @@ def verify_coverage(
         reference: The known good answer, not blank.
         answer: The answer under judgement, not blank.
         question: The question; what it says already proves nothing in the answer.
+        verification: What becomes of suspicions.
     """
-    return _Verifier(reference, answer, question).verify(reply)
+    return _Verifier(reference, answer, question, verification).verify(reply)
 
 
 class _Verifier:
-    def __init__(self, reference: str, answer: str, question: str) -> None:
-        self.reference = TextIndex(reference)
-        self.answer = TextIndex(answer)
-        self.statements = Statements(self.reference, self.answer, question)
-        self.account = Account(self.reference, self.statements.own)
-        self.corrections: list[Correction] = []
+    def __init__(self, reference: str, answer: str, question: str, verification: Verification) -> None:
+        self.reference = Quotable(reference)
+        self.answer = Quotable(answer, read=without_tags(answer))
+        self.statements = Statements(self.reference.index, self.answer.index, question)
+        self.findings = Findings(verification)
 
     def verify(self, reply: CoverageReply) -> CoverageEvidence:
         facts = self._items("facts", reply.facts)
         conclusions = self._apart(facts, self._items("conclusions", reply.conclusions))
         terms = [self._with_its_word(term) for term in self._items("terms", reply.terms)]
-        facts, conclusions = self._beyond_question(facts, conclusions)
-        listed = _spans([*facts, *conclusions])
-        facts += [self._added(sentence) for sentence in self.account.left_out(listed)]
-        if conclusions and not (facts and self.account.bears(_spans(facts), _spans(conclusions))):
-            # Without facts a judge would be given their neutral ratio, and with a word as the only one their whole weight.
-            self._correct(
-                "conclusions_without_facts",
-                "conclusions are listed with hardly a fact that they could be drawn from; they count as facts",
-            )
-            facts, conclusions = [*facts, *conclusions], []
+        if self.findings.looks_for_suspicions:
+            facts, conclusions = self._beyond_question(facts, conclusions)
+            facts, conclusions = self._accounted(facts, conclusions)
         return CoverageEvidence(
             facts=tuple(facts),
             conclusions=tuple(conclusions),
             terms=tuple(terms),
             similar=reply.organization.similar,
             organization_justification=reply.organization.justification,
-            corrections=tuple(self.corrections),
+            corrections=self.findings.corrections,
+            suspicions=self.findings.suspicions,
+            objection=self.findings.objection,
         )
 
-    def _correct(self, kind: str, detail: str) -> None:
-        self.corrections.append(Correction(kind=kind, detail=detail))
-
     def _items(self, name: str, listed: Sequence[ListedItem]) -> list[Item]:
-        """The items of one list that stand in the reference, each once, matched where the answer has them."""
+        """The items of one list, each once, matched where the answer has them."""
         kept: dict[str, Item] = {}
         for number, given in enumerate(listed):
             where = f"{name}[{number}]"
-            place = self.reference.find(given.reference_span)
-            if place is None:
-                self._correct(
-                    "span_not_in_reference",
-                    f"{where}: {quoted(given.reference_span)} is not in the reference",
-                )
+            if name == "terms" and not self._is_term(where, given.item):
                 continue
-            if name == "terms" and not _is_term(given.item):
-                self._correct(
-                    "not_a_term", f"{where}: {quoted(given.item)} is a number, a stop word or blank"
-                )
+            item = self._checked(where, given)
+            if item is None:
                 continue
-            item = self._matched(where, given, place)
             key = _key(item)
             earlier = kept.get(key)
             if earlier is None:
                 kept[key] = item
                 continue
-            self._correct("duplicate_item", f"{where}: {quoted(given.item)} is listed already")
+            self.findings.correct("duplicate_item", f"{where}: {quoted(given.item)} is listed already")
             if earlier.matched and not item.matched:
                 # Once matched and once not is ambiguous, and what is ambiguous is not matched.
                 kept[key] = replace(earlier, matched=False)
         return list(kept.values())
 
-    def _matched(self, where: str, given: ListedItem, place: tuple[int, int]) -> Item:
-        """The item, matched only if the answer has the span and the span says something."""
-        item = Item(given.item, given.reference_span, place, given.matched, given.justification)
-        if not given.matched:
-            return item
-        span = given.answer_span
-        found = None if span is None else self.answer.find(span)
-        # A reference of stop words alone ("The Who") is matched by its own words.
-        if span is None or found is None or not (content_words(span) or _alike(span, given.reference_span)):
-            if span is None:
-                problem = "no span of the answer is given"
-            elif found is None:
-                problem = f"{quoted(span)} is not in the answer"
-            else:
-                problem = f"{quoted(span)} says nothing by itself"
-            self._correct("span_not_in_answer", f"{where}: matched, but {problem}")
-            return replace(item, matched=False)
-        doubt = None if where.startswith("terms") else self.statements.problem(given.item, place, found)
-        if doubt is not None:
-            self._correct(
-                "match_not_borne_out", f"{where}: {quoted(span)} does not state {quoted(given.item)}: {doubt}"
+    def _is_term(self, where: str, term: str) -> bool:
+        said = content_words(term)
+        detail = f"{where}: {quoted(term)} is a number, a stop word or blank"
+        if not words(term) or (said and all(_NUMBER.fullmatch(word.text) for word in said)):
+            self.findings.correct("not_a_term", detail)
+            return False
+        # "The Who" and "IT" are stop words in form alone.
+        return bool(said) or not self.findings.suspect("not_a_term", detail)
+
+    def _checked(self, where: str, given: ListedItem) -> Item | None:
+        """The item with its place in the reference; where its words stand nowhere, it is not matched, or no item at all."""
+        found = self.reference.find(given.reference_span)
+        item = Item(given.item, given.reference_span, None, given.matched, given.justification)
+        if found is None:
+            self.findings.not_found(f"{where}.reference_span", given.reference_span, "the reference")
+            self.findings.correct(
+                "span_not_in_reference", f"{where}: {quoted(given.reference_span)} is not in the reference"
             )
+            # An invented item neither helps nor hurts, and an invented match costs what it claimed.
+            return replace(item, matched=False) if given.matched else None
+        item = replace(item, reference_span=found.words, reference=found.place, inexact=found.kind != "exact")
+        return self._matched(where, given, item, found) if given.matched else item
+
+    def _matched(self, where: str, given: ListedItem, item: Item, stated: Quotation) -> Item:
+        """The item, matched only if the answer has its words and they do not say otherwise."""
+        span = given.answer_span
+        found = self.answer.find(span) if span is not None and words(span) else None
+        if span is None or found is None:
+            problem = (
+                "no span of the answer is given" if span is None else f"{quoted(span)} is not in the answer"
+            )
+            self.findings.not_found(f"{where}.answer_span", span, "the answer")
+            self.findings.correct("span_not_in_answer", f"{where}: matched, but {problem}")
             return replace(item, matched=False)
-        return replace(item, answer_span=span, answer=found)
+        if not where.startswith("terms"):
+            against = contradiction_between(
+                Passage(stated.words, self.statements.stated(stated.place)),
+                Passage(found.words, self.statements.told(found.place)),
+            )
+            if against is not None:
+                self.findings.correct(
+                    against.kind,
+                    f"{where}: the answer says {quoted(against.stated)}, the reference {quoted(against.source)}",
+                )
+                return replace(item, matched=False)
+        if self._is_doubted(where, given, stated, found):
+            return replace(item, matched=False)
+        inexact = item.inexact or found.kind != "exact"
+        return replace(item, answer_span=found.words, answer=found.place, inexact=inexact)
+
+    def _is_doubted(self, where: str, given: ListedItem, stated: Quotation, found: Quotation) -> bool:
+        """Whether a suspicion takes the match away."""
+        if not self.findings.looks_for_suspicions:
+            return False
+        # A reference of stop words alone ("The Who") is matched by its own words.
+        if not (content_words(found.words) or _alike(found.words, stated.words)):
+            return self.findings.suspect(
+                "span_says_nothing", f"{where}: matched, but {quoted(found.words)} says nothing by itself"
+            )
+        if where.startswith("terms"):
+            return False
+        doubt = self.statements.problem(given.item, stated.place, found.place)
+        return doubt is not None and self.findings.suspect(
+            "match_not_borne_out",
+            f"{where}: {quoted(found.words)} does not state {quoted(given.item)}: {doubt}",
+        )
 
     def _beyond_question(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
         """The same items; those that repeat the question are matched only beside one that is and says more."""
-        if any(
-            item.matched and not self.statements.repeats_question(item.reference)
-            for item in (*facts, *conclusions)
-        ):
+        matched = [item for item in (*facts, *conclusions) if item.matched and item.reference is not None]
+        if any(item.reference and not self.statements.repeats_question(item.reference) for item in matched):
             return facts, conclusions
-        for item in (*facts, *conclusions):
-            if item.matched:
-                self._correct(
-                    "match_not_borne_out",
-                    f"{quoted(item.item)} says no more than the question, and nothing else of the reference is matched",
-                )
+        lowered = [
+            self.findings.suspect(
+                "match_not_borne_out",
+                f"{quoted(item.item)} says no more than the question, and nothing else of the reference is matched",
+            )
+            for item in matched
+        ]
+        if not any(lowered):
+            return facts, conclusions
         return [_unmatched(item) for item in facts], [_unmatched(item) for item in conclusions]
+
+    def _accounted(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
+        """The items with what they leave out of the reference, and conclusions only beside facts."""
+        account = Account(self.reference.index, self.statements.own)
+        for sentence in account.left_out(_spans([*facts, *conclusions])):
+            text = neutralize(self.reference.text[sentence.start : sentence.end]).strip()
+            if self.findings.suspect(
+                "reference_not_accounted", f"no item accounts for {quoted(text)} in the reference"
+            ):
+                facts = [*facts, self._added(sentence, text)]
+        if not conclusions or (facts and account.bears(_spans(facts), _spans(conclusions))):
+            return facts, conclusions
+        # Without facts a judge would be given their neutral ratio, and with a word as the only one their whole weight.
+        if self.findings.suspect(
+            "conclusions_without_facts",
+            "conclusions are listed with hardly a fact that they could be drawn from",
+        ):
+            return [*facts, *conclusions], []
+        return facts, conclusions
 
     def _apart(self, facts: Iterable[Item], conclusions: Iterable[Item]) -> list[Item]:
         """The conclusions that are not facts as well."""
         items = {_key(fact) for fact in facts}
-        spans = {fact.reference for fact in facts}
+        spans = {fact.reference for fact in facts} - {None}
         kept = []
         for conclusion in conclusions:
-            if _key(conclusion) in items or conclusion.reference in spans:
-                self._correct(
-                    "both_fact_and_conclusion",
-                    f"{quoted(conclusion.item)} is listed as a fact, too, and stays one",
-                )
-            else:
+            detail = f"{quoted(conclusion.item)} is listed as a fact, too, and stays one"
+            if _key(conclusion) in items:
+                self.findings.correct("both_fact_and_conclusion", detail)
+            elif conclusion.reference not in spans or not self.findings.suspect(
+                "both_fact_and_conclusion", detail
+            ):
                 kept.append(conclusion)
         return kept
 
     def _with_its_word(self, term: Item) -> Item:
         """The term, matched only if the answer's span has one of its words, in one form or another."""
-        if not term.matched or term.answer_span is None:
+        if not term.matched or term.answer_span is None or not self.findings.looks_for_suspicions:
             return term
         wanted = [word.text for word in content_words(term.item)] or [word.text for word in words(term.item)]
         given = [word.text for word in words(term.answer_span)]
         if any(share_stem(one, other) for one in wanted for other in given):
             return term
-        self._correct(
-            "term_not_in_answer", f"{quoted(term.item)} shares no word with {quoted(term.answer_span)}"
-        )
-        return replace(term, matched=False)
+        # Another spelling, an abbreviation or a word of another language may be the term all the same.
+        detail = f"{quoted(term.item)} shares no word with {quoted(term.answer_span)}"
+        return replace(term, matched=False) if self.findings.suspect("term_not_in_answer", detail) else term
 
-    def _added(self, sentence: ReferenceSentence) -> Item:
+    def _added(self, sentence: ReferenceSentence, text: str) -> Item:
         """A fact for what was left out."""
-        text = neutralize(self.reference.text[sentence.start : sentence.end]).strip()
         if sentence.words:
             # What the question says already need not be repeated, and repeating it alone shows nothing.
             answer_words = self.statements.answer_words
             missing = [word.text for word in sentence.telling if word.text not in answer_words]
         else:
-            missing = [] if self.answer.find(text) else [text]
-        self._correct(
-            "reference_not_accounted",
-            f"no item accounts for {quoted(text)} in the reference; added as a fact",
-        )
+            missing = [] if self.answer.index.find(text) else [text]
         said = f"the answer lacks {quoted(', '.join(missing))}" if missing else "the answer has all its words"
         return Item(
             item=text,
@@ -197,10 +246,6 @@ def _spans(items: Iterable[Item]) -> list[str]:
 
 def _unmatched(item: Item) -> Item:
     return replace(item, matched=False, answer_span=None, answer=None)
-
-
-def _is_term(item: str) -> bool:
-    return any(not _NUMBER.fullmatch(word.text) for word in content_words(item))
 
 
 def _key(item: Item) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from schemas import Correction
+from schemas import Correction, Suspicion
 
 
 class ListedItem(BaseModel):
@@ -48,27 +48,31 @@ class Item:
 
     item: str
     reference_span: str
-    reference: tuple[int, int]
+    reference: tuple[int, int] | None
     matched: bool
     justification: str
     answer_span: str | None = None
     answer: tuple[int, int] | None = None
     added: bool = False
     """Whether code added it, because the judge left it out."""
+    inexact: bool = False
+    """Whether the judge copied a quotation inexactly; the spans are the texts' own."""
 
     def as_json(self) -> dict[str, Any]:
         """For the result's evidence; offsets are those of the event's own texts."""
         found: dict[str, Any] = {
             "item": self.item,
             "reference_span": self.reference_span,
-            "reference_start": self.reference[0],
-            "reference_end": self.reference[1],
             "matched": self.matched,
             "justification": self.justification,
             "answer_span": self.answer_span,
         }
+        if self.reference is not None:
+            found |= {"reference_start": self.reference[0], "reference_end": self.reference[1]}
         if self.answer is not None:
             found |= {"answer_start": self.answer[0], "answer_end": self.answer[1]}
+        if self.inexact:
+            found["inexact"] = True
         return found | {"added": True} if self.added else found
 
 
@@ -82,6 +86,8 @@ class CoverageEvidence:
     similar: bool
     organization_justification: str
     corrections: tuple[Correction, ...]
+    suspicions: tuple[Suspicion, ...] = ()
+    objection: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For the result's evidence."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judge.chat import ChatRequest, ResponseSchema
-from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome
+from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome, Verification
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
 from judge.metrics.coverage.parts import merge_replies, split_reference
@@ -28,11 +28,19 @@ class Coverage:
     Args:
         mode: How the judge is asked.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
+        verification: What becomes of suspicions.
     """
 
-    def __init__(self, *, mode: Mode = "evidence", pack: PromptSource | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        mode: Mode = "evidence",
+        pack: PromptSource | None = None,
+        verification: Verification = "marks",
+    ) -> None:
         self._mode: Mode = "verbatim" if pack is not None else mode
         self._pack = pack
+        self._verification: Verification = verification
 
     @property
     def name(self) -> str:
@@ -61,8 +69,8 @@ class Coverage:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules in this module, `coverage_evidence`, `coverage_overlap`, `refusals` and `scoring`."""
-        return "coverage-3"
+        """Version of the rules of this folder, `judge.text` and `scoring`, with the strength of verification."""
+        return f"coverage-4, {self._verification}"
 
     def select(self, event: QAEvent) -> Inputs:
         """Question, answer and reference."""
@@ -101,10 +109,14 @@ class Coverage:
         if self._mode == "verbatim":
             if self._pack is not None:
                 self._pack.check(reply)
-            return own_verdict(task, reply)
+            return own_verdict(task, reply, verification=self._verification)
         listed = read_evidence(CoverageReply, reply, key="facts")
         evidence = verify_coverage(
-            listed, reference=task.reference or "", answer=task.answer, question=task.question
+            listed,
+            reference=task.reference or "",
+            answer=task.answer,
+            question=task.question,
+            verification=self._verification,
         )
         counts = {
             name: (sum(item.matched for item in items), len(items))
@@ -115,7 +127,7 @@ class Coverage:
             )
         }
         score = coverage_score(**counts, organization=evidence.similar)
-        return scored(score, evidence.as_json(), evidence.corrections)
+        return scored(score, evidence.as_json(), evidence, evidence.objection)
 
     @property
     def _prompt(self) -> str:

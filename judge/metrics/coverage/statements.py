@@ -85,6 +85,14 @@ class Statements:
                     return problem
         return self._problem_of_numbers(item, wanted, said)
 
+    def stated(self, place: tuple[int, int]) -> str:
+        """The sentences of the reference that a place touches."""
+        return self._reference.told(place)
+
+    def told(self, place: tuple[int, int]) -> str:
+        """The sentences of the answer that a place touches, without tags."""
+        return self._answer.told(place)
+
     def may_state_anything(self) -> bool:
         """Whether any sentence of the answer could show that it states something of the reference.
 

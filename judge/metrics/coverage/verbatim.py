@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from judge.errors import InvalidVerdictError
-from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.coverage.bounds import Counts, lowered_counts
+from judge.metrics.coverage.items import CoverageEvidence
+from judge.metrics.findings import Findings
 from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, CoverageScore, coverage_score, is_forced
 from judge.metrics.structured import read_score
-from schemas import Correction, JudgeTask
+from schemas import JudgeTask
 
 _KIND = re.compile(r"\W*(fact|conclusion|term|organi[sz]ation)\w*", re.IGNORECASE)
 _COUNTS = re.compile(r"(?<![\d.,-])(\d{1,6})\s*(?:out\s+of|of|/)\s*(\d{1,6})(?![\d.,]*\d)")
@@ -25,7 +27,7 @@ _FORM = (
 )
 
 
-def own_verdict(task: JudgeTask, reply: str) -> Outcome:
+def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> Outcome:
     """Turn the judge's own verdict into one that follows from its counts.
 
     Counts that contradict the score are sent back once; where they still do, the score is what the counts give. The forced
@@ -34,6 +36,7 @@ def own_verdict(task: JudgeTask, reply: str) -> Outcome:
     Args:
         task: The task, with a reference.
         reply: The reply as the judge wrote it.
+        verification: What becomes of suspicions.
 
     Raises:
         InvalidVerdictError: There is no single verdict, or its counts cannot be read; the detail says what to repair.
@@ -46,7 +49,8 @@ def own_verdict(task: JudgeTask, reply: str) -> Outcome:
     lines = _lines(verdict.get("rationale"))
     said = read_counts(lines)
     own = _score(said)
-    counts, lowered = lowered_counts(task, said)
+    findings = Findings(verification)
+    counts = lowered_counts(task, said, findings)
     score = _score(counts)
     objection = None
     if own.score != claimed:
@@ -55,9 +59,12 @@ def own_verdict(task: JudgeTask, reply: str) -> Outcome:
             "count once more and compute the score from the counts"
         )
     if score.score != claimed:
-        detail = f"the judge said {claimed}; its {'lowered' if lowered else 'own'} counts give {score.exact_text}, rounded {score.score}"
-        lowered = (*lowered, Correction(kind="score_recomputed", detail=detail))
-    return scored(score, {"score": claimed, "rationale": lines}, lowered, objection)
+        whose = "own" if counts == said else "lowered"
+        detail = (
+            f"the judge said {claimed}; its {whose} counts give {score.exact_text}, rounded {score.score}"
+        )
+        findings.correct("score_recomputed", detail)
+    return scored(score, {"score": claimed, "rationale": lines}, findings, objection)
 
 
 def read_counts(lines: Sequence[str]) -> Counts:
@@ -94,7 +101,7 @@ def read_counts(lines: Sequence[str]) -> Counts:
 
 
 def scored(
-    score: CoverageScore, evidence: Any, corrections: tuple[Correction, ...], objection: str | None = None
+    score: CoverageScore, evidence: Any, found: Findings | CoverageEvidence, objection: str | None
 ) -> ScoredOutcome:
     """The outcome of a coverage score."""
     return ScoredOutcome(
@@ -102,7 +109,8 @@ def scored(
         score=score.score,
         score_exact=score.exact_text,
         evidence=evidence,
-        corrections=corrections,
+        corrections=found.corrections,
+        suspicions=found.suspicions,
         objection=objection,
     )
 

@@ -6,12 +6,39 @@ from collections.abc import Sequence
 from typing import Any
 
 from judge.metric import ScoredOutcome
-from judge.metrics.relevance.evidence import told_pages
+from judge.metrics.relevance.items import told_pages
 from judge.metrics.scoring import RELEVANCE_RANGE
-from schemas import Correction
+from judge.text.citations.forms import Citing
+from judge.text.quoting import quoted
+from judge.text.tags import tagged_claims, unread_citations
+from schemas import Correction, Suspicion
 
+MAX_TOLD_UNREAD = 5
+MAX_EXAMPLE_CHARS = 100
 CAP_WITH_FLAW = RELEVANCE_RANGE[1] - 1
 """No answer with a flaw gets full marks."""
+
+CITES_NOTHING = (RELEVANCE_RANGE[0], "the answer makes claims and cites no page")
+"""What an answer without any citation allows."""
+
+
+def suspicions_of_citations(answer: str, citing: Citing) -> tuple[Suspicion, ...]:
+    """What an answer has in the place of citations that are understood."""
+    unread = unread_citations(answer, citing)
+    found = []
+    if unread:
+        named = ", ".join(map(quoted, unread[:MAX_TOLD_UNREAD]))
+        found.append(
+            Suspicion(kind="citation_not_understood", detail=f"not understood as citations: {named}")
+        )
+    if not tagged_claims(answer, citing):
+        example = quoted(unread[0] if unread else answer[:MAX_EXAMPLE_CHARS])
+        found.append(
+            Suspicion(
+                kind="no_citation", detail=f"nothing in the answer is understood as a citation: {example}"
+            )
+        )
+    return tuple(found)
 
 
 def caps_of_tags(missing: Sequence[int]) -> list[tuple[int, str]]:

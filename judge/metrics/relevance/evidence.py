@@ -1,116 +1,49 @@
-"""What a judge listed for relevance, held against the answer's own tags and the pages they name."""
+"""What a judge listed for relevance, held against the answer's own tags and the pages they name.
+
+Shown to be wrong, and always lowered: quotations that stand nowhere, pages that are not cited or not there, a claim listed twice, a claim
+left out, a claim that the quoted words of its page contradict. Merely suspected: few shared words, a claim that is none, an answer that
+hardly speaks of what was asked.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from judge.metric import Verification
+from judge.metrics.findings import Findings
+from judge.metrics.relevance.claims import claiming_parts
+from judge.metrics.relevance.items import (
+    CheckedClaim,
+    ListedClaim,
+    RelevanceEvidence,
+    told_pages,
+    unsupported_claim,
+)
 from judge.metrics.relevance.support import Support
-from judge.text.index import TextIndex, neutralize
+from judge.text.citations.forms import USUAL, Citing
+from judge.text.contradictions.passages import Passage, contradiction_between
+from judge.text.quotations import Quotable, Quotation
 from judge.text.quoting import quoted
 from judge.text.sentences import sentences
-from judge.text.tags import MAX_PAGE, Claim, page_key, tagged_claims
-from judge.text.words import content_words
-from schemas import Correction
+from judge.text.tags import Claim, page_key, tagged_claims, untagged_segments, without_tags
+from judge.text.words import content_words, words
 
-MAX_TOLD_PAGES = 20
-"""Pages that one message names."""
 MAX_PLACES = 100
 """Places of one claim in the answer that are looked at."""
 
-PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
-
-
-class ListedClaim(BaseModel):
-    """A claim as the judge gives it."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    claim_span: str
-    pages: list[PageNumber] = Field(default_factory=list)
-    page: PageNumber | None = None
-    page_span: str | None = None
-    justification: str = ""
-    supported: bool
-    relevant: bool
-
-
-class RelevanceReply(BaseModel):
-    """The judge's reply in evidence mode. Keys beyond these are ignored; the score's range is checked later."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    claims: list[ListedClaim]
-    justification: str
-    score: int
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedClaim:
-    """A verified claim."""
-
-    claim_span: str
-    place: tuple[int, int]
-    pages: tuple[int, ...]
-    supported: bool
-    relevant: bool
-    justification: str
-    page: int | None = None
-    page_span: str | None = None
-    page_place: tuple[int, int] | None = None
-    added: bool = False
-    """Whether code added it, because the judge left it out."""
-
-    @property
-    def upheld(self) -> bool:
-        """Whether it counts in the answer's favour."""
-        return self.supported and self.relevant
-
-    def as_json(self) -> dict[str, Any]:
-        """For the result's evidence; offsets are those of the event's own texts."""
-        found: dict[str, Any] = {
-            "claim_span": self.claim_span,
-            "claim_start": self.place[0],
-            "claim_end": self.place[1],
-            "pages": list(self.pages),
-            "supported": self.supported,
-            "relevant": self.relevant,
-            "page": self.page,
-            "page_span": self.page_span,
-            "justification": self.justification,
-        }
-        if self.page_place is not None:
-            found |= {"page_start": self.page_place[0], "page_end": self.page_place[1]}
-        return found | {"added": True} if self.added else found
-
-
-def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
-    """A claim of the answer that counts as unsupported, and why."""
-    return CheckedClaim(
-        claim_span=neutralize(claim.text),
-        place=(claim.start, claim.end),
-        pages=claim.pages,
-        supported=False,
-        relevant=False,
-        justification=justification,
-        added=True,
-    )
-
-
-def told_pages(pages: Sequence[int]) -> str:
-    """Pages as a message names them: "Page-7, Page-9 and 3 more"."""
-    told = ", ".join(page_key(page) for page in pages[:MAX_TOLD_PAGES])
-    return f"{told} and {len(pages) - MAX_TOLD_PAGES} more" if len(pages) > MAX_TOLD_PAGES else told
-
 
 def verify_relevance(
-    listed: Sequence[ListedClaim], *, answer: str, pages: Mapping[int, str], question: str = ""
-) -> tuple[tuple[CheckedClaim, ...], tuple[Correction, ...]]:
+    listed: Sequence[ListedClaim],
+    *,
+    answer: str,
+    pages: Mapping[int, str],
+    question: str = "",
+    citing: Citing = USUAL,
+    verification: Verification = "marks",
+) -> RelevanceEvidence:
     """Hold a judge's claims against the answer and its pages.
 
     Args:
@@ -118,108 +51,131 @@ def verify_relevance(
         answer: The answer under judgement.
         pages: The text of each page that exists, by number.
         question: The question; what it says already supports nothing.
-
-    Returns:
-        The claims that hold, in the answer's order, and what was corrected.
+        citing: How the answer may cite.
+        verification: What becomes of suspicions.
     """
-    return _Verifier(answer, pages, question).verify(listed)
+    return _Verifier(answer, pages, question, citing, verification).verify(listed)
 
 
 class _Verifier:
-    def __init__(self, answer: str, pages: Mapping[int, str], question: str) -> None:
-        self.answer = TextIndex(answer)
-        self.support = Support(question, answer)
-        self.tagged = tagged_claims(answer)
+    def __init__(
+        self, answer: str, pages: Mapping[int, str], question: str, citing: Citing, verification: Verification
+    ) -> None:
+        untagged = without_tags(answer, citing)
+        self.answer = Quotable(answer, read=untagged)
+        self.support = Support(question, answer, untagged)
+        self.tagged = tagged_claims(answer, citing)
+        self.others = untagged_segments(answer, citing)
         self.ends = [claim.end for claim in self.tagged]
         self.pages = pages
-        self.indexes: dict[int, TextIndex] = {}
-        self.corrections: list[Correction] = []
+        self.quotables: dict[int, Quotable] = {}
+        self.findings = Findings(verification)
 
-    def verify(
-        self, listed: Sequence[ListedClaim]
-    ) -> tuple[tuple[CheckedClaim, ...], tuple[Correction, ...]]:
+    def verify(self, listed: Sequence[ListedClaim]) -> RelevanceEvidence:
         kept: dict[tuple[int, int], CheckedClaim] = {}
         claimed: set[int] = set()
         for number, given in enumerate(listed):
             where = f"claims[{number}]"
             found = self._locate(given, kept, claimed)
             if found is None:
-                self._correct(
+                self.findings.not_found(f"{where}.claim_span", given.claim_span, "the answer")
+                self.findings.correct(
                     "span_not_in_answer", f"{where}: {quoted(given.claim_span)} is not in the answer"
                 )
                 continue
-            place, owner = found
+            stated, owner = found
             if owner is not None:
                 claimed.add(owner)
-            claim = self._checked(where, given, place, None if owner is None else self.tagged[owner])
-            earlier = kept.get(place)
+            claim = self._checked(where, given, stated, None if owner is None else self.tagged[owner])
+            earlier = kept.get(stated.place)
             if earlier is not None:
-                self._correct("duplicate_claim", f"{where}: {quoted(given.claim_span)} is listed already")
+                self.findings.correct(
+                    "duplicate_claim", f"{where}: {quoted(given.claim_span)} is listed already"
+                )
             if earlier is None or (earlier.upheld and not claim.upheld):
                 # Judged twice and not alike: what is ambiguous does not count in the answer's favour.
-                kept[place] = claim
-        for owner, tagged in enumerate(self.tagged):
-            if owner not in claimed:
-                self._correct(
-                    "claim_not_listed", f"the judge left out {quoted(tagged.text)}; it is unsupported"
-                )
-                kept[tagged.start, tagged.end] = unsupported_claim(tagged, "Left out by the judge.")
-            elif not self._is_accounted(tagged, kept):
-                self._correct(
-                    "claim_not_listed", f"the judge left out most of {quoted(tagged.text)}; it is unsupported"
-                )
-                kept[tagged.start, tagged.end] = unsupported_claim(tagged, "Mostly left out by the judge.")
-        claims = self._on_topic([kept[place] for place in sorted(kept)])
-        return tuple(claims), tuple(self.corrections)
+                kept[stated.place] = claim
+        for left_out in self._left_out(kept):
+            kept.setdefault(left_out.place, left_out)
+        claims = [kept[place] for place in sorted(kept)]
+        if self.findings.looks_for_suspicions:
+            claims = self._on_topic(claims)
+        return RelevanceEvidence(
+            tuple(claims), self.findings.corrections, self.findings.suspicions, self.findings.objection
+        )
 
-    @staticmethod
-    def _is_accounted(tagged: Claim, kept: Iterable[tuple[int, int]]) -> bool:
-        """Whether the listed spans have at least half of a claim's words: one word of it is not the claim."""
-        inside = [place for place in kept if place[0] < tagged.end and place[1] > tagged.start]
-        all_words = [
-            (word.start + tagged.start, word.end + tagged.start) for word in content_words(tagged.text)
-        ]
-        listed = sum(any(place[0] <= one[0] and one[1] <= place[1] for place in inside) for one in all_words)
-        return 2 * listed >= len(all_words)
+    def _left_out(self, kept: Mapping[tuple[int, int], CheckedClaim]) -> list[CheckedClaim]:
+        """The claims of the answer of which the judge lists less than half of the words.
+
+        What is listed with the pages of another line does not stand for this one: its own pages were not looked at.
+        """
+        with_pages: dict[frozenset[int], _Stretches] = {}
+        found = []
+        for claim in self.tagged:
+            parts = claiming_parts(claim.text, surely=False)
+            pages = frozenset(claim.pages)
+            if pages not in with_pages:
+                with_pages[pages] = _Stretches(
+                    place for place, one in kept.items() if pages <= set(one.pages)
+                )
+            listed = with_pages[pages]
+            if parts and not listed.has_half(claim, parts):
+                what = "most of " if listed.touches(claim.start, claim.end) else ""
+                self.findings.correct(
+                    "claim_not_listed", f"the judge left out {what}{quoted(claim.text)}; it is unsupported"
+                )
+                reason = "Mostly left out by the judge." if what else "Left out by the judge."
+                found.append(unsupported_claim(claim, reason))
+        listed = _Stretches(kept)
+        for segment in self.others:
+            for part in claiming_parts(segment.text, surely=True):
+                if listed.has_half(segment, [part]):
+                    continue
+                start, end = segment.start + part[0], segment.start + part[1]
+                sentence = Claim(self.answer.text[start:end], start, end, ())
+                self.findings.correct(
+                    "claim_not_listed",
+                    f"the judge left out {quoted(sentence.text)}, which cites no page; it is unsupported",
+                )
+                found.append(unsupported_claim(sentence, "Left out by the judge; it cites no page."))
+        return found
 
     def _on_topic(self, claims: list[CheckedClaim]) -> list[CheckedClaim]:
         """The claims, none of them relevant where neither answer nor pages speak of what was asked."""
         upheld = [claim for claim in claims if claim.upheld and claim.page is not None]
         if not upheld or self.support.is_about(
-            (claim.page, self._index(claim.page), claim.page_place)
+            (claim.page, self._quotable(claim.page).index, claim.page_place)
             for claim in upheld
             if claim.page is not None and claim.page_place is not None
         ):
             return claims
-        self._correct(
+        if not self.findings.suspect(
             "not_about_question",
             "claims are listed as relevant, but hardly a word of the question is in them",
-        )
+        ):
+            return claims
         return [replace(claim, relevant=False) for claim in claims]
-
-    def _correct(self, kind: str, detail: str) -> None:
-        self.corrections.append(Correction(kind=kind, detail=detail))
 
     def _locate(
         self, given: ListedClaim, kept: Mapping[tuple[int, int], CheckedClaim], claimed: set[int]
-    ) -> tuple[tuple[int, int], int | None] | None:
+    ) -> tuple[Quotation, int | None] | None:
         """Where the claim stands, and which tagged claim it is part of.
 
         Of several places the best is one that no claim has taken, in a tagged claim with the pages that the judge names.
         """
-        best: tuple[tuple[int, int], int | None] | None = None
+        best: tuple[Quotation, int | None] | None = None
         best_rank = (False, False, False, False)
-        for place in islice(self.answer.find_all(given.claim_span), MAX_PLACES):
-            owner = self._owner(place)
+        for found in islice(self.answer.find_all(given.claim_span), MAX_PLACES):
+            owner = self._owner(found.place)
             pages = () if owner is None else self.tagged[owner].pages
             rank = (
-                place not in kept,
+                found.place not in kept,
                 owner is not None,
                 set(pages) == set(given.pages),
                 owner is not None and owner not in claimed,
             )
             if best is None or rank > best_rank:
-                best, best_rank = (place, owner), rank
+                best, best_rank = (found, owner), rank
             if all(rank):
                 break
         return best
@@ -237,70 +193,93 @@ class _Verifier:
         return best
 
     def _checked(
-        self, where: str, given: ListedClaim, place: tuple[int, int], tagged: Claim | None
+        self, where: str, given: ListedClaim, stated: Quotation, tagged: Claim | None
     ) -> CheckedClaim:
         pages = () if tagged is None else tagged.pages
         if set(given.pages) != set(pages):
             said, real = told_pages(given.pages) or "no page", told_pages(pages) or "no page"
-            self._correct("pages_corrected", f"{where}: the judge says {said}, the answer cites {real}")
-        support = self._support(where, given, tagged, place) if given.supported else None
+            self.findings.correct(
+                "pages_corrected", f"{where}: the judge says {said}, the answer cites {real}"
+            )
+        support = self._support(where, given, tagged, stated) if given.supported else None
+        quoted_words = None if support is None else support[1]
         return CheckedClaim(
-            claim_span=given.claim_span,
-            place=place,
+            claim_span=stated.words,
+            place=stated.place,
             pages=pages,
             supported=support is not None,
             relevant=given.relevant,
             justification=given.justification,
             page=None if support is None else support[0],
-            page_span=None if support is None else given.page_span,
-            page_place=None if support is None else support[1],
+            page_span=None if quoted_words is None else quoted_words.words,
+            page_place=None if quoted_words is None else quoted_words.place,
+            inexact=stated.kind != "exact" or (quoted_words is not None and quoted_words.kind != "exact"),
         )
 
     def _support(
-        self, where: str, given: ListedClaim, tagged: Claim | None, claim_place: tuple[int, int]
-    ) -> tuple[int, tuple[int, int]] | None:
+        self, where: str, given: ListedClaim, tagged: Claim | None, stated: Quotation
+    ) -> tuple[int, Quotation] | None:
         """The cited page that has the judge's words, and where."""
         cited = () if tagged is None else tagged.pages
         existing = [page for page in cited if page in self.pages]
         span = given.page_span
-        if span is not None and content_words(span):
+        if span is not None and words(span):
             for page in sorted(existing, key=lambda page: page != given.page):
-                place = self._index(page).find(span)
-                if place is None:
-                    continue
-                doubt = self.support.problem(
-                    given.claim_span,
-                    page,
-                    self._index(page),
-                    place,
-                    part_of="" if tagged is None else self._sentence(tagged, claim_place),
-                )
-                if doubt is None:
-                    return page, place
-                self._correct(
-                    "support_not_borne_out",
-                    f"{where}: {quoted(span)} on {page_key(page)} does not support it: {doubt}",
-                )
-                return None
+                found = self._quotable(page).find(span)
+                if found is not None:
+                    holds = self._holds(where, tagged, stated, page, found)
+                    return (page, found) if holds else None
         if not cited:
-            self._correct("no_page_cited", f"{where}: supported, but the answer cites no page for it")
+            self.findings.correct("no_page_cited", f"{where}: supported, but the answer cites no page for it")
         elif not existing:
-            self._correct(
+            self.findings.correct(
                 "page_missing", f"{where}: supported, but {told_pages(cited)} is not in the context"
             )
         elif given.page is not None and given.page not in cited:
-            self._correct(
+            self.findings.correct(
                 "page_not_cited",
                 f"{where}: the judge relies on {page_key(given.page)}, which it does not cite",
             )
         elif given.page is not None and given.page not in self.pages:
-            self._correct("page_missing", f"{where}: {page_key(given.page)} is not in the context")
-        elif span is None:
-            self._correct("span_not_in_page", f"{where}: supported, but no words of a page are given")
+            self.findings.correct("page_missing", f"{where}: {page_key(given.page)} is not in the context")
         else:
-            problem = "is not on" if content_words(span) else "says nothing by itself on"
-            self._correct("span_not_in_page", f"{where}: {quoted(span)} {problem} {told_pages(existing)}")
+            self.findings.not_found(f"{where}.page_span", span, told_pages(existing))
+            detail = (
+                "supported, but no words of a page are given"
+                if span is None
+                else f"{quoted(span)} is not on {told_pages(existing)}"
+            )
+            self.findings.correct("span_not_in_page", f"{where}: {detail}")
         return None
+
+    def _holds(
+        self, where: str, tagged: Claim | None, stated: Quotation, page: int, found: Quotation
+    ) -> bool:
+        """Whether nothing is known against a place of a page that is said to support a claim."""
+        sentence = "" if tagged is None else self._sentence(tagged, stated.place)
+        told = self.support.told(page, self._quotable(page).index, found.place)
+        against = contradiction_between(
+            Passage(stated.words, sentence or stated.words), Passage(found.words, told)
+        )
+        if against is not None:
+            self.findings.correct(
+                against.kind,
+                f"{where}: the answer says {quoted(against.source)}, {page_key(page)} {quoted(against.stated)}",
+            )
+            return False
+        if not self.findings.looks_for_suspicions:
+            return True
+        if not content_words(found.words):
+            return not self.findings.suspect(
+                "span_says_nothing", f"{where}: {quoted(found.words)} says nothing by itself"
+            )
+        doubt = self.support.problem(
+            stated.words, page, self._quotable(page).index, found.place, part_of=sentence
+        )
+        return doubt is None or not self.findings.suspect(
+            "support_not_borne_out",
+            f"{where}: {quoted(found.words)} on {page_key(page)} does not support it: {doubt}",
+        )
 
     @staticmethod
     def _sentence(tagged: Claim, place: tuple[int, int]) -> str:
@@ -312,7 +291,44 @@ class _Verifier:
         ]
         return tagged.text[touched[0][0] : touched[-1][1]] if touched else tagged.text
 
-    def _index(self, page: int) -> TextIndex:
-        if page not in self.indexes:
-            self.indexes[page] = TextIndex(self.pages[page])
-        return self.indexes[page]
+    def _quotable(self, page: int) -> Quotable:
+        if page not in self.quotables:
+            self.quotables[page] = Quotable(self.pages[page])
+        return self.quotables[page]
+
+
+class _Stretches:
+    """Places of an answer as stretches that do not overlap, to see what they cover.
+
+    Args:
+        places: Start and end (exclusive) of each.
+    """
+
+    def __init__(self, places: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(places):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def has_half(self, claim: Claim, parts: Iterable[tuple[int, int]]) -> bool:
+        """Whether at least half of the words of a claim's sentences are covered: one word of it is not the claim."""
+        places = [
+            (claim.start + start + word.start, claim.start + start + word.end)
+            for start, end in parts
+            for word in content_words(claim.text[start:end])
+        ]
+        if not places:
+            return self.touches(claim.start, claim.end)
+        return 2 * sum(self._covers(*place) for place in places) >= len(places)
+
+    def touches(self, start: int, end: int) -> bool:
+        """Whether anything between two offsets is covered."""
+        return bisect_left(self._starts, end) > bisect_right(self._ends, start)
+
+    def _covers(self, start: int, end: int) -> bool:
+        number = bisect_right(self._starts, start) - 1
+        return number >= 0 and end <= self._ends[number]

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 from judge.chat import ChatRequest, ResponseSchema
-from judge.errors import InvalidVerdictError
-from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash
-from judge.metrics.relevance.caps import caps_of_tags, lowered
-from judge.metrics.relevance.evidence import (
-    CheckedClaim,
-    RelevanceReply,
-    told_pages,
-    unsupported_claim,
-    verify_relevance,
-)
+from judge.errors import InvalidVerdictError, JudgeConfigurationError
+from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome, Verification
+from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash, short_hash
+from judge.metrics.relevance.caps import CITES_NOTHING, caps_of_tags, lowered, suspicions_of_citations
+from judge.metrics.relevance.evidence import verify_relevance
+from judge.metrics.relevance.items import CheckedClaim, RelevanceReply, told_pages, unsupported_claim
 from judge.metrics.relevance.verbatim import own_verdict
 from judge.metrics.response_schemas import RELEVANCE_SCHEMA
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.metrics.structured import check_score, read_evidence
+from judge.text.citations.patterns import safe_pattern
+from judge.text.citations.sources import Sources, read_sources
 from judge.text.index import is_blank
 from judge.text.quoting import quoted
-from judge.text.tags import Claim, cited_pages, page_key, page_number, tagged_claims
-from schemas import JudgeTask, QAEvent
+from judge.text.tags import Claim, page_key, tagged_claims
+from schemas import JudgeTask, QAEvent, Suspicion
 
+WithoutCitations = Literal["lowest", "unscored"]
+"""What becomes of an answer that cites nothing: a 1, as the metric defines it, or no number."""
 MAX_LISTED_MISSING = 200
 """Missing pages that the prompt names."""
 
@@ -39,11 +40,28 @@ class Relevance:
     Args:
         mode: How the judge is asked.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
+        verification: What becomes of suspicions.
+        citation_pattern: A regular expression for citations of one's own; its first group is a page's number or a document's name.
+        without_citations: What becomes of an answer that cites nothing: `lowest`, a 1, as the metric defines it, or `unscored`.
+
+    Raises:
+        JudgeConfigurationError: The pattern is no regular expression, or one whose time may explode.
     """
 
-    def __init__(self, *, mode: Mode = "evidence", pack: PromptSource | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        mode: Mode = "evidence",
+        pack: PromptSource | None = None,
+        verification: Verification = "marks",
+        citation_pattern: str | None = None,
+        without_citations: WithoutCitations = "lowest",
+    ) -> None:
         self._mode: Mode = "verbatim" if pack is not None else mode
         self._pack = pack
+        self._verification: Verification = verification
+        self._pattern = None if citation_pattern is None else _checked(citation_pattern)
+        self._without_citations: WithoutCitations = without_citations
 
     @property
     def name(self) -> str:
@@ -72,15 +90,17 @@ class Relevance:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules in this module, `relevance_evidence`, `relevance_overlap`, `refusals`, `tags` and `scoring`."""
-        return "relevance-3"
+        """Version of the rules of this folder, `judge.text` and `scoring`, with the settings that change a score."""
+        own = "" if self._pattern is None else f", citations {short_hash(self._pattern)}"
+        without = "" if self._without_citations == "lowest" else ", without citations unscored"
+        return f"relevance-4, {self._verification}{own}{without}"
 
     def select(self, event: QAEvent) -> Inputs:
-        """Question, answer and the cited pages that exist, under their canonical names."""
+        """Question, answer and the cited pages that exist, each named with its number."""
         if event.context is None:
             return Inputs(question=event.question, answer=event.answer)
-        pages = _cited_texts(event.answer, event.context)
-        return Inputs(question=event.question, answer=event.answer, context=_by_key(pages))
+        sources = read_sources(event.context, pattern=self._pattern)
+        return Inputs(question=event.question, answer=event.answer, context=_by_key(sources, event.answer))
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
         """The task as it is."""
@@ -94,15 +114,21 @@ class Relevance:
         """Build the request; without a text, or with none of the cited pages there, nothing is asked."""
         if is_blank(task.question) or is_blank(task.answer) or task.context is None:
             return UnscoredOutcome("missing_input")
-        pages = _cited_texts(task.answer, task.context)
-        claims = tagged_claims(task.answer)
-        if claims and not pages:
-            return _all_missing(claims, cited_pages(task.answer))
+        sources = read_sources(task.context, pattern=self._pattern)
+        pages = sources.cited(task.answer)
+        missing = sources.missing(task.answer)
+        if missing and not pages:
+            return _all_missing(tagged_claims(task.answer, sources.citing), missing)
+        if not pages and self._without_citations == "unscored":
+            return UnscoredOutcome("missing_input", evidence={"missing": "citations"})
         if self._pack is not None:
-            inputs = Inputs(question=task.question, answer=task.answer, context=_by_key(pages))
+            inputs = Inputs(question=task.question, answer=task.answer, context=_by_key(sources, task.answer))
             return ChatRequest(self._pack.render(inputs), response_schema=self._schema)
-        sections = {"question": task.question, "answer": task.answer, **_by_key(pages)}
-        missing = [page for page in cited_pages(task.answer) if page not in pages]
+        sections = {"question": task.question, "answer": task.answer}
+        sections |= {page_key(page): text for page, text in pages.items()}
+        named = [f"{page_key(page)}: {sources.names[page]}" for page in pages if page in sources.names]
+        if named:
+            sections["page_names"] = "\n".join(named)
         if missing:
             lines = [page_key(page) for page in missing[:MAX_LISTED_MISSING]]
             if len(missing) > MAX_LISTED_MISSING:
@@ -116,28 +142,43 @@ class Relevance:
         Raises:
             InvalidVerdictError: The reply cannot be made into one; the detail says what to mend.
         """
-        pages = _cited_texts(task.answer, task.context or {})
-        missing = [page for page in cited_pages(task.answer) if page not in pages]
+        sources = read_sources(task.context or {}, pattern=self._pattern)
         if self._mode == "verbatim":
             if self._pack is not None:
                 self._pack.check(reply)
-            return own_verdict(task, reply, pages, missing)
+            return own_verdict(task, reply, sources, verification=self._verification)
         listed = read_evidence(RelevanceReply, reply, key="claims")
-        claims, corrections = verify_relevance(
-            listed.claims, answer=task.answer, pages=pages, question=task.question
+        found = verify_relevance(
+            listed.claims,
+            answer=task.answer,
+            pages=sources.cited(task.answer),
+            question=task.question,
+            citing=sources.citing,
+            verification=self._verification,
         )
-        evidence = {"claims": [claim.as_json() for claim in claims], "judge_score": listed.score}
-        if not claims and listed.claims:
+        suspicions = (*found.suspicions, *self._of_citations(task.answer, sources))
+        if not found.claims and listed.claims:
             raise InvalidVerdictError(
                 f"claims[0].claim_span {quoted(listed.claims[0].claim_span)} is not in the answer, nor is that of any other "
                 "claim; copy them character by character"
             )
-        if not claims:
-            evidence = {"claims": [], "justification": listed.justification}
-            return UnscoredOutcome("no_claims", evidence=evidence, corrections=corrections)
+        if not found.claims:
+            return UnscoredOutcome(
+                "no_claims",
+                evidence={"claims": [], "justification": listed.justification},
+                corrections=found.corrections,
+                suspicions=suspicions,
+            )
         score = check_score(listed.score, low=RELEVANCE_RANGE[0], high=RELEVANCE_RANGE[1])
-        caps = [_cap_of_claims(claims), *caps_of_tags(missing)]
-        return lowered(score, listed.justification, caps, evidence, corrections)
+        missing = sources.missing(task.answer)
+        cited = bool(tagged_claims(task.answer, sources.citing))
+        caps = [_cap_of_claims(found.claims) if cited else CITES_NOTHING, *caps_of_tags(missing)]
+        evidence = {"claims": [claim.as_json() for claim in found.claims], "judge_score": listed.score}
+        outcome = lowered(score, listed.justification, caps, evidence, found.corrections)
+        return replace(outcome, suspicions=suspicions, objection=found.objection)
+
+    def _of_citations(self, answer: str, sources: Sources) -> tuple[Suspicion, ...]:
+        return () if self._verification == "off" else suspicions_of_citations(answer, sources.citing)
 
     @property
     def _prompt(self) -> str:
@@ -150,20 +191,15 @@ class Relevance:
         return RELEVANCE_SCHEMA if self._mode == "evidence" else None
 
 
-def _cited_texts(answer: str, context: Mapping[str, str]) -> dict[int, str]:
-    """The cited pages that exist, in order of mention. Names are read leniently; the canonical one goes first."""
-    numbered: dict[int, str] = {}
-    for key, text in context.items():
-        number = page_number(key)
-        if number is not None:
-            numbered.setdefault(number, text)
-    return {
-        page: context.get(page_key(page), numbered[page]) for page in cited_pages(answer) if page in numbered
-    }
+def _checked(pattern: str) -> str:
+    try:
+        return safe_pattern(pattern)
+    except ValueError as error:
+        raise JudgeConfigurationError(f"metric relevance: {error}") from error
 
 
-def _by_key(pages: Mapping[int, str]) -> dict[str, str]:
-    return {page_key(page): text for page, text in pages.items()}
+def _by_key(sources: Sources, answer: str) -> dict[str, str]:
+    return {sources.key(page): text for page, text in sources.cited(answer).items()}
 
 
 def _all_missing(claims: Sequence[Claim], cited: Sequence[int]) -> ScoredOutcome:

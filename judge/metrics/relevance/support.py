@@ -8,7 +8,6 @@ from judge.text.index import TextIndex
 from judge.text.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
 from judge.text.refusals import is_refusal
 from judge.text.sentences import sentences
-from judge.text.tags import without_tags
 from judge.text.words import Word, content_words, word_texts
 
 QUESTION_SHARE = 4
@@ -29,15 +28,15 @@ class Support:
     Args:
         question: The question.
         answer: The answer under judgement.
+        untagged: The same without its tags.
     """
 
-    def __init__(self, question: str, answer: str) -> None:
+    def __init__(self, question: str, answer: str, untagged: str) -> None:
         self._question = question
         self._answer = answer
         self._asked_words = list(word_texts(question))
         self._asked = {word.text for word in content_words(question)}
         self._known = Vocabulary(self._asked)
-        untagged = without_tags(answer)
         self._said = Vocabulary(word_texts(untagged))
         self._is_long = len({word.text for word in content_words(untagged)}) >= LONG_ANSWER
         self._pages: dict[int, Surroundings] = {}
@@ -79,6 +78,10 @@ class Support:
         if numbers and said.numbers and said.numbers.isdisjoint(numbers):
             return "its numbers are others"
         return shortfall(own, claim, said, around.told(place, neighbours=1), of=whole)
+
+    def told(self, page: int, index: TextIndex, place: tuple[int, int]) -> str:
+        """The sentences of a page that a place touches."""
+        return self._around(page, index).told(place)
 
     def may_bear_out(self, claim: str, pages: Mapping[int, TextIndex]) -> bool:
         """Whether any place on these pages could support any sentence of a claim.

@@ -19,13 +19,14 @@ def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
         families: What the registry has collected.
 
     Returns:
-        `results` by metric and status, `scores` by metric and score, `dead_letters` and `corrections` by reason, and
-        `judges`: one entry for each endpoint and model.
+        `results` by metric and status, `scores` by metric and score, `dead_letters`, `corrections` and `suspicions` by
+        reason, and `judges`: one entry for each endpoint and model.
     """
     results: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, Counter[str]] = defaultdict(Counter)
     dead_letters: Counter[str] = Counter()
     corrections: Counter[str] = Counter()
+    suspicions: Counter[str] = Counter()
     judges: dict[tuple[str, str], _Judge] = defaultdict(_Judge)
     for family in families:
         for sample in family.samples:
@@ -38,6 +39,8 @@ def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
                 dead_letters[labels["reason"]] += int(value)
             elif name == "judgestream_verdict_corrections_total":
                 corrections[labels["kind"]] += int(value)
+            elif name == "judgestream_verdict_suspicions_total":
+                suspicions[labels["kind"]] += int(value)
             elif name.startswith("judgestream_judge_") and "model" in labels:
                 judges[labels["endpoint"], labels["model"]].take(name, labels, value)
     return {
@@ -45,6 +48,7 @@ def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
         "scores": {name: dict(counts) for name, counts in sorted(scores.items())},
         "dead_letters": dict(dead_letters),
         "corrections": dict(corrections),
+        "suspicions": dict(suspicions),
         "judges": [
             {"endpoint": endpoint, "model": model, **judge.as_values()}
             for (endpoint, model), judge in sorted(judges.items())

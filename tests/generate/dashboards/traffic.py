@@ -17,6 +17,7 @@ from schemas import (
     Sampling,
     Scored,
     Source,
+    Suspicion,
     Times,
     Unscored,
     Usage,
@@ -84,6 +85,7 @@ class _Worker:
         kind = {"scored": Scored, "unscored": Unscored, "failed": Failed}[fields["status"]]
         if kind is Scored:
             fields["corrections"] = (Correction(kind="span_not_in_page", detail="-"),)
+            fields["suspicions"] = (Suspicion(kind="no_citation", detail="-"),)
         result = kind(
             result_id="0" * 32,
             event_id="e",

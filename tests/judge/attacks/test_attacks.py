@@ -20,7 +20,7 @@ from schemas import Failed, JudgeTask, Scored, Unscored
 from tests.judge.attacks.corpus import ATTACKS, EVENT, PAGE_WORDS, Attack, attack_task
 from tests.judge.lying_judge import lying_chat
 
-METRICS: tuple[Metric, ...] = (Coverage(), Relevance())
+METRICS: tuple[Metric, ...] = (Coverage(verification="strict"), Relevance(verification="strict"))
 LOWEST_THAT_COUNTS = 1
 
 each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)

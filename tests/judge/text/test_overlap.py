@@ -109,7 +109,7 @@ def _coverage(
     }
     reply = listed | {"organization": {"similar": True, "justification": ""}}
     task = make_task("coverage", question=question, answer=answer, reference=reference)
-    outcome = Coverage().interpret(task, json.dumps(reply))
+    outcome = Coverage(verification="strict").interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
     return outcome
 
@@ -248,7 +248,7 @@ def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUEST
         "justification": "fine", "score": 5,
     }  # fmt: skip
     task = make_task("relevance", question=question, answer=answer, context={"Page-1": PAGE})
-    outcome = Relevance().interpret(task, json.dumps(reply))
+    outcome = Relevance(verification="strict").interpret(task, json.dumps(reply))
     assert isinstance(outcome, ScoredOutcome)
     return outcome
 

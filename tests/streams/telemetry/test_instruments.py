@@ -17,6 +17,7 @@ from schemas import (
     Sampling,
     Scored,
     Source,
+    Suspicion,
     Times,
     Unscored,
     Usage,
@@ -45,6 +46,7 @@ _NAMES = {
     "judgestream_judge_breaker_open": "gauge",
     "judgestream_judge_budget_spent_ratio": "gauge",
     "judgestream_verdict_corrections_total": "counter",
+    "judgestream_verdict_suspicions_total": "counter",
     "judgestream_event_to_result_seconds": "histogram",
     "judgestream_consumer_lag_records": "gauge",
     "judgestream_oldest_unfinished_seconds": "gauge",
@@ -87,6 +89,10 @@ def _scored(score: int, *, probability: float = 1.0, labels: dict[str, str] | No
             "verdict": {"score": score, "justification": "x"},
             "score": score,
             "corrections": (Correction(kind="span_missing", detail="d"),),
+            "suspicions": (
+                Suspicion(kind="no_citation", detail="d"),
+                Suspicion(kind="no_citation", detail="e"),
+            ),
         }
     )
 
@@ -136,6 +142,10 @@ def test_a_scored_result_counts_everywhere_it_should() -> None:
     assert _value(metrics, "judgestream_judge_tokens_total", **place, kind="input") is None
     assert (
         _value(metrics, "judgestream_verdict_corrections_total", metric="relevance", kind="span_missing") == 1
+    )
+    # A verdict counts once with a kind, however often it has it.
+    assert (
+        _value(metrics, "judgestream_verdict_suspicions_total", metric="relevance", kind="no_citation") == 1
     )
     assert _value(metrics, "judgestream_event_to_result_seconds_sum", metric="relevance") == 3
     assert _value(metrics, "judgestream_evaluator_info", metric="relevance", fingerprint="f1", model="m") == 1

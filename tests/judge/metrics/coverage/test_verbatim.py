@@ -31,7 +31,7 @@ def _own(score: Any, *, facts: str = "2 of 2", organization: str = "matched") ->
 
 def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
     task = make_task("coverage", question="Where is it?", reference=REFERENCE, answer=answer)
-    outcome = Coverage(mode="verbatim").interpret(task, reply)
+    outcome = Coverage(mode="verbatim", verification="strict").interpret(task, reply)
     assert isinstance(outcome, ScoredOutcome)
     CoverageVerdict.model_validate(dict(outcome.verdict))
     return outcome

@@ -58,7 +58,7 @@ def _reply(*claims: Mapping[str, Any], score: Any = 5) -> str:
 
 def _outcome(reply: str, *, answer: str = ANSWER, context: dict[str, str] | None = None) -> Outcome:
     task = make_task("relevance", answer=answer, context=PAGES if context is None else context)
-    outcome = Relevance().interpret(task, reply)
+    outcome = Relevance(verification="strict").interpret(task, reply)
     orjson.dumps([outcome.verdict, outcome.evidence])
     return outcome
 
@@ -131,7 +131,7 @@ def test_a_score_above_what_the_claims_allow_is_lowered(
         ({"page_span": "The tower stands in Rome"}, "span_not_in_page"),
         ({"page_span": None}, "span_not_in_page"),
         ({"page_span": ""}, "span_not_in_page"),
-        ({"page_span": "on the"}, "span_not_in_page"),
+        ({"page_span": "on the"}, "span_says_nothing"),
         ({"page_span": "At 330 metres the tower"}, "span_not_in_page"),  # it is on Page-1
         ({"page": 1, "page_span": "At 330 metres the tower"}, "page_not_cited"),
         ({"page": 9}, None),  # the words are on the cited page: a slip of the number does no harm
@@ -346,7 +346,7 @@ def test_the_metric_is_one() -> None:
     """It has the parts that the rest relies on."""
     metric: Metric = Relevance()
     assert (metric.name, metric.score_range, metric.mode, metric.scoring_version) == (
-        "relevance", (1, 5), "evidence", "relevance-3",
+        "relevance", (1, 5), "evidence", "relevance-4, marks",
     )  # fmt: skip
     assert Relevance(mode="verbatim").schema_hash == "none"
 
@@ -452,7 +452,7 @@ def test_an_answer_without_tags_is_put_to_the_judge() -> None:
 def _verbatim(score: Any, *, answer: str = ANSWER, context: dict[str, str] | None = None) -> Outcome:
     reply = f"I think:\n```json\n{json.dumps({'score': score, 'justification': 'Good.'})}\n```"
     task = make_task("relevance", answer=answer, context=PAGES if context is None else context)
-    return Relevance(mode="verbatim").interpret(task, reply)
+    return Relevance(mode="verbatim", verification="strict").interpret(task, reply)
 
 
 @pytest.mark.parametrize(
@@ -507,7 +507,7 @@ def test_an_answer_on_something_else_gets_the_lowest_score_of_the_judges_own() -
     """Its page bears it out, and nobody asked."""
     task = make_task("relevance", question="How do yeast cells feed on sugars?", answer=ANSWER, context=PAGES)
     reply = json.dumps({"score": 5, "justification": "Good."})
-    outcome = Relevance(mode="verbatim").interpret(task, reply)
+    outcome = Relevance(mode="verbatim", verification="strict").interpret(task, reply)
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.score == 1
     assert "hardly a word of the question" in outcome.corrections[0].detail

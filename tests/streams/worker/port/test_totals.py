@@ -13,6 +13,7 @@ def test_nothing_counted_is_nothing_said() -> None:
         "scores": {},
         "dead_letters": {},
         "corrections": {},
+        "suspicions": {},
         "judges": [],
     }
 

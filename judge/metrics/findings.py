@@ -1,0 +1,82 @@
+"""What verification found: corrections, which lower a score, and suspicions, which lower it under `strict` alone."""
+
+from __future__ import annotations
+
+from judge.metric import Verification
+from judge.text.quoting import quoted
+from schemas import Correction, Suspicion
+
+MAX_NAMED = 8
+"""Quotations that one repair turn names."""
+
+
+class Findings:
+    """Collects findings while one verdict is verified.
+
+    Args:
+        verification: What becomes of suspicions: noted (`marks`), taken for corrections (`strict`), not looked for (`off`).
+    """
+
+    def __init__(self, verification: Verification) -> None:
+        self._verification = verification
+        self._corrections: list[Correction] = []
+        self._suspicions: list[Suspicion] = []
+        self._not_found: list[str] = []
+
+    @property
+    def looks_for_suspicions(self) -> bool:
+        """Whether anything is done with them."""
+        return self._verification != "off"
+
+    @property
+    def corrections(self) -> tuple[Correction, ...]:
+        """What is shown to be wrong."""
+        return tuple(self._corrections)
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """What is merely suspected."""
+        return tuple(self._suspicions)
+
+    @property
+    def objection(self) -> str | None:
+        """What to tell the judge about quotations that stand nowhere; None where all were found."""
+        if not self._not_found:
+            return None
+        named = "; ".join(self._not_found[:MAX_NAMED])
+        more = len(self._not_found) - MAX_NAMED
+        return (
+            f"these quotations stand nowhere in their text: {named}{f'; and {more} more' if more > 0 else ''}. Copy each character by "
+            "character from the text, in one piece, or correct what rests on it"
+        )
+
+    def correct(self, kind: str, detail: str) -> None:
+        """Note what is shown to be wrong."""
+        self._corrections.append(Correction(kind=kind, detail=detail))
+
+    def suspect(self, kind: str, detail: str) -> bool:
+        """Note a suspicion.
+
+        Returns:
+            Whether the score is to be lowered for it.
+        """
+        if self._verification == "strict":
+            self.correct(kind, detail)
+            return True
+        if self._verification == "marks":
+            self._suspicions.append(Suspicion(kind=kind, detail=detail))
+        return False
+
+    def not_found(self, where: str, quotation: str | None, text: str) -> None:
+        """Note a quotation that stands nowhere in its text, for the repair turn.
+
+        Args:
+            where: Path in the reply.
+            quotation: The judge's words; None where none were given.
+            text: What they are said to be from, such as "the answer".
+        """
+        self._not_found.append(
+            f"{where}: no words of {text} are given"
+            if quotation is None
+            else f"{where} {quoted(quotation)} is not in {text}"
+        )

@@ -1,0 +1,115 @@
+"""The claims of a relevance verdict: as the judge lists them, and as they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from judge.text.citations.forms import MAX_PAGE
+from judge.text.index import neutralize
+from judge.text.tags import Claim, page_key
+from schemas import Correction, Suspicion
+
+MAX_TOLD_PAGES = 20
+"""Pages that one message names."""
+
+PageNumber = Annotated[int, Field(ge=0, le=MAX_PAGE)]
+
+
+class ListedClaim(BaseModel):
+    """A claim as the judge gives it."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    claim_span: str
+    pages: list[PageNumber] = Field(default_factory=list)
+    page: PageNumber | None = None
+    page_span: str | None = None
+    justification: str = ""
+    supported: bool
+    relevant: bool
+
+
+class RelevanceReply(BaseModel):
+    """The judge's reply in evidence mode. Keys beyond these are ignored; the score's range is checked later."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    claims: list[ListedClaim]
+    justification: str
+    score: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedClaim:
+    """A verified claim."""
+
+    claim_span: str
+    place: tuple[int, int]
+    pages: tuple[int, ...]
+    supported: bool
+    relevant: bool
+    justification: str
+    page: int | None = None
+    page_span: str | None = None
+    page_place: tuple[int, int] | None = None
+    added: bool = False
+    """Whether code added it, because the judge left it out."""
+    inexact: bool = False
+    """Whether the judge copied a quotation inexactly; the spans are the texts' own."""
+
+    @property
+    def upheld(self) -> bool:
+        """Whether it counts in the answer's favour."""
+        return self.supported and self.relevant
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result's evidence; offsets are those of the event's own texts."""
+        found: dict[str, Any] = {
+            "claim_span": self.claim_span,
+            "claim_start": self.place[0],
+            "claim_end": self.place[1],
+            "pages": list(self.pages),
+            "supported": self.supported,
+            "relevant": self.relevant,
+            "page": self.page,
+            "page_span": self.page_span,
+            "justification": self.justification,
+        }
+        if self.page_place is not None:
+            found |= {"page_start": self.page_place[0], "page_end": self.page_place[1]}
+        if self.inexact:
+            found["inexact"] = True
+        return found | {"added": True} if self.added else found
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceEvidence:
+    """The claims that hold, in the answer's order, and what was found on the way."""
+
+    claims: tuple[CheckedClaim, ...]
+    corrections: tuple[Correction, ...]
+    suspicions: tuple[Suspicion, ...]
+    objection: str | None
+
+
+def unsupported_claim(claim: Claim, justification: str) -> CheckedClaim:
+    """A claim of the answer that counts as unsupported, and why."""
+    return CheckedClaim(
+        claim_span=neutralize(claim.text),
+        place=(claim.start, claim.end),
+        pages=claim.pages,
+        supported=False,
+        relevant=False,
+        justification=justification,
+        added=True,
+    )
+
+
+def told_pages(pages: Sequence[int]) -> str:
+    """Pages as a message names them: "Page-7, Page-9 and 3 more"."""
+    told = ", ".join(page_key(page) for page in pages[:MAX_TOLD_PAGES])
+    return f"{told} and {len(pages) - MAX_TOLD_PAGES} more" if len(pages) > MAX_TOLD_PAGES else told

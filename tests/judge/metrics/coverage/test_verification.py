@@ -1,0 +1,174 @@
+"""What is shown to be wrong lowers a coverage score under every strength; what is suspected does under `strict` alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from judge.metric import ScoredOutcome, Verification
+from judge.metrics.coverage.metric import Coverage
+from tests.judge.tasks import make_task
+
+STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
+REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."
+
+
+def _fact(reference: str, answer: str | None) -> dict[str, Any]:
+    return {
+        "item": reference, "reference_span": reference, "answer_span": answer, "justification": "So it says.",
+        "matched": answer is not None,
+    }  # fmt: skip
+
+
+def _judge(
+    facts: list[dict[str, Any]],
+    *,
+    answer: str,
+    reference: str = REFERENCE,
+    conclusions: list[dict[str, Any]] | None = None,
+    verification: Verification = "marks",
+) -> ScoredOutcome:
+    reply = {
+        "facts": facts, "conclusions": conclusions or [], "terms": [],
+        "organization": {"justification": "Alike.", "similar": True},
+    }  # fmt: skip
+    task = make_task("coverage", question="Where and when?", reference=reference, answer=answer)
+    outcome = Coverage(verification=verification).interpret(task, json.dumps(reply))
+    assert isinstance(outcome, ScoredOutcome)
+    return outcome
+
+
+def _kinds(found: Any) -> list[str]:
+    return [one.kind for one in found]
+
+
+@pytest.mark.parametrize(
+    ("verification", "score", "corrections", "suspicions"),
+    [
+        # 5 * (0.7 + 0.21 + 0.09) = 5; unmatched: 5 * 0.21 = 1.05.
+        ("marks", 5, [], ["match_not_borne_out"]),
+        ("strict", 1, ["match_not_borne_out"], []),
+        ("off", 5, [], []),
+    ],
+)
+def test_few_shared_words_are_a_suspicion(
+    verification: Verification, score: int, corrections: list[str], suspicions: list[str]
+) -> None:
+    """Code cannot show that "America" for "United States" is wrong."""
+    outcome = _judge(
+        [_fact("United States", "America")],
+        reference="United States",
+        answer="America",
+        verification=verification,
+    )
+    assert outcome.score == score
+    assert _kinds(outcome.corrections) == corrections
+    assert _kinds(outcome.suspicions) == suspicions
+
+
+@pytest.mark.parametrize("verification", STRENGTHS)
+def test_a_contradiction_is_shown(verification: Verification) -> None:
+    """The correction has both quotations; 1 of 2 facts: 5 * (0.35 + 0.21 + 0.09) = 3.25."""
+    answer = "It is in Paris. It was completed in 1898."
+    facts = [
+        _fact("The Eiffel Tower is in Paris.", "It is in Paris."),
+        _fact("It was completed in 1889.", "It was completed in 1898."),
+    ]
+    outcome = _judge(facts, answer=answer, verification=verification)
+    assert outcome.score_exact == "3.25"
+    assert _kinds(outcome.corrections) == ["dates_differ"]
+    detail = outcome.corrections[0].detail
+    assert '"It was completed in 1898."' in detail
+    assert '"It was completed in 1889."' in detail
+
+
+@pytest.mark.parametrize("verification", STRENGTHS)
+def test_an_invented_quotation_is_shown(verification: Verification) -> None:
+    """The judge is asked once to mend it, and the outcome stands where it does not."""
+    facts = [_fact("The Eiffel Tower is in Paris.", "Paris is where it stands, they say")]
+    outcome = _judge(facts, answer="It is somewhere in France.", verification=verification)
+    assert outcome.score == 1
+    assert "span_not_in_answer" in _kinds(outcome.corrections)
+    assert outcome.objection is not None
+    assert "facts[0].answer_span" in outcome.objection
+
+
+@pytest.mark.parametrize("verification", STRENGTHS)
+def test_a_match_with_an_invented_piece_of_the_reference_is_none(verification: Verification) -> None:
+    """It stays an item, so that inventing it gains nothing."""
+    facts = [
+        _fact("The Eiffel Tower is in Paris.", "in Paris"),
+        _fact("It was painted by forty people.", "It was painted by forty people."),
+    ]
+    outcome = _judge(
+        facts, answer="It is in Paris. It was painted by forty people.", verification=verification
+    )
+    assert "span_not_in_reference" in _kinds(outcome.corrections)
+    assert outcome.verdict["rationale"][0].startswith("Fact: 1 of ")
+
+
+def test_what_was_copied_inexactly_is_published_as_it_stands() -> None:
+    """With a mark."""
+    answer = "It was **completed** in [1889](https://example.org)."
+    outcome = _judge([_fact("It was completed in 1889.", "It was completed in 1889.")], answer=answer)
+    assert outcome.score == 5
+    assert outcome.corrections == ()
+    fact = outcome.evidence["facts"][0]
+    assert fact["answer_span"] == "It was **completed** in [1889"
+    assert answer[fact["answer_start"] : fact["answer_end"]] == fact["answer_span"]
+    assert fact["inexact"] is True
+
+
+def test_what_was_copied_exactly_has_no_mark() -> None:
+    """As ever."""
+    outcome = _judge(
+        [_fact("It was completed in 1889.", "completed in 1889")], answer="Yes, completed in 1889."
+    )
+    assert "inexact" not in outcome.evidence["facts"][0]
+
+
+def test_what_a_list_leaves_out_is_a_suspicion() -> None:
+    """Nothing is added to the judge's items."""
+    outcome = _judge([_fact("The Eiffel Tower is in Paris.", "in Paris")], answer="It is in Paris.")
+    assert outcome.score == 5
+    assert _kinds(outcome.suspicions) == ["reference_not_accounted"]
+    assert len(outcome.evidence["facts"]) == 1
+
+
+def test_few_facts_and_many_conclusions_are_scored_by_the_formula() -> None:
+    """1 of 1 facts, 1 of 3 conclusions: 5 * (0.4 + 0.1 + 0.21 + 0.09) = 4."""
+    reference = "It rained. So the match was off. So the fans went home. So the shops were full."
+    conclusions = [
+        _fact("So the match was off.", "The match was off"),
+        _fact("So the fans went home.", None),
+        _fact("So the shops were full.", None),
+    ]
+    outcome = _judge(
+        [_fact("It rained.", "It rained")], conclusions=conclusions, reference=reference,
+        answer="It rained. The match was off.",
+    )  # fmt: skip
+    assert outcome.score_exact == "4"
+    assert outcome.corrections == ()
+
+
+def test_conclusions_without_facts_have_the_neutral_ratio() -> None:
+    """No facts count 1: 5 * (0.4 + 0.15 + 0.21 + 0.09) = 4.25; the list is suspected."""
+    reference = "So the match was off. So the fans went home."
+    conclusions = [_fact("So the match was off.", "The match was off"), _fact("So the fans went home.", None)]
+    outcome = _judge([], conclusions=conclusions, reference=reference, answer="The match was off.")
+    assert outcome.score_exact == "4.25"
+    assert outcome.corrections == ()
+    assert "conclusions_without_facts" in _kinds(outcome.suspicions)
+
+
+@pytest.mark.parametrize(("answer", "matched"), [("It has two lifts.", 2), ("It was completed in 1898.", 1)])
+def test_a_judges_own_counts_leave_out_what_the_answer_contradicts(answer: str, matched: int) -> None:
+    """In verbatim mode no item is named: each contradicted sentence of the reference is one fact less."""
+    lines = ["Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 0 of 0", "Organization: matched", "Score: 5"]
+    task = make_task("coverage", reference=REFERENCE, answer=f"It is in Paris. {answer}")
+    metric = Coverage(mode="verbatim")
+    outcome = metric.interpret(task, json.dumps({"score": 5, "rationale": lines}))
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.verdict["rationale"][0] == f"Fact: {matched} of 2 facts correctly matched."
