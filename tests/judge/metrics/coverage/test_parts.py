@@ -149,7 +149,7 @@ def test_a_reply_that_is_cut_is_asked_for_in_halves() -> None:
     assert result.usage.output_tokens == len(chat.requests)
 
 
-@pytest.mark.parametrize(("count", "calls"), [(1, 1), (2, 2), (64, 10)])
+@pytest.mark.parametrize(("count", "calls"), [(1, 1), (2, 3), (64, 10)])
 def test_a_judge_that_never_comes_to_an_end_is_given_up(count: int, calls: int) -> None:
     """After few calls: a single sentence cannot be split, and no part is halved more than twice more."""
     chat = honest_chat(10)
