@@ -20,6 +20,7 @@ BENCHMARKS = (
     "scrape",
     "startup",
     "tokens",
+    "traces",
 )
 """Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in the order to run."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from streams.doctor.broker import BrokerExaminer
 from streams.doctor.configuration import examine_budget, examine_packs, examine_secrets
 from streams.doctor.endpoints import EndpointExaminer
+from streams.doctor.events import examine_events
 from streams.doctor.finding import CHECKS, CheckName, Diagnosis, Finding, not_tried, ok
 from streams.doctor.machine import examine_port, examine_process
 from streams.kafka.topics.flow import AGENTS, ALL_AGENTS, AgentName
@@ -55,6 +56,7 @@ class Examination:
             settings, env=env, agents=self._agents, timeout_seconds=timeout_seconds, workers=workers
         )
         self._endpoints = EndpointExaminer(settings, env, timeout_seconds, now)
+        self._timeout_seconds = timeout_seconds
         self._masker = settings_masker(settings, env)
 
     async def run(self) -> Diagnosis:
@@ -64,7 +66,9 @@ class Examination:
             self._broker.examine(self._checks),
             self._endpoints.examine(self._checks if judges else ()),
         )
+        reads = "events" in self._checks and "intake" in self._agents
         found = [
+            *(await self._events(broker) if reads else ()),
             *self._own(judges=judges),
             *(await examine_port(self._settings.telemetry, self._env) if "port" in self._checks else ()),
             *broker,
@@ -76,6 +80,16 @@ class Examination:
         return Diagnosis(
             tuple(self._masked(one) for one in found), self._endpoints.usage, self._endpoints.cost_usd
         )
+
+    async def _events(self, broker: Sequence[Finding]) -> Sequence[Finding]:
+        topic = self._settings.topics.events
+        if any(
+            one.outcome in {"failed", "not tried"}
+            for one in broker
+            if one.check in {"broker", "topics", "access"}
+        ):
+            return [not_tried("events", topic, "first mend what broker, topics and access say")]
+        return await examine_events(self._settings, self._env, self._timeout_seconds)
 
     async def run_until_well(
         self, wait_seconds: float, *, on_trouble: Callable[[Diagnosis, float], None] = lambda *_: None

@@ -51,25 +51,24 @@ class TraceSampler:
         """Sort the traces of a record.
 
         Args:
-            heads: Its spans, as far as this needs them.
+            heads: Its traces, as far as this needs them.
             record_key: Its key.
         """
         least = self._least
         by_key = hashed_randomness(record_key) if self._by_key and record_key else None
-        kept: dict[str, bool] = {}
+        kept = []
         skipped = 0
-        for trace_id, tracestate, is_root in heads:
-            keep = kept.get(trace_id)
-            if keep is None:
-                randomness = by_key
-                if randomness is None and tracestate:
-                    randomness = random_value(tracestate)
-                if randomness is None:
-                    randomness = int(trace_id[-14:], 16) if len(trace_id) == 32 else -1
-                keep = kept[trace_id] = randomness >= least
-            if is_root and not keep:
-                skipped += 1
-        return Split(frozenset(trace_id for trace_id, keep in kept.items() if keep), skipped)
+        for trace_id, tracestate, roots in heads:
+            randomness = by_key
+            if randomness is None and tracestate:
+                randomness = random_value(tracestate)
+            if randomness is None:
+                randomness = int(trace_id[-14:], 16) if len(trace_id) == 32 else -1
+            if randomness >= least:
+                kept.append(trace_id)
+            else:
+                skipped += roots
+        return Split(frozenset(kept), skipped)
 
 
 class TracePushDown:

@@ -23,6 +23,7 @@ from streams.intake.reading.otlp.span import Span
 from streams.intake.trace_sampling import TraceSampler
 from streams.kafka.letters import Incoming
 from streams.telemetry.instruments import Metrics
+from streams.telemetry.traces import where
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -153,10 +154,10 @@ class TraceIntake:
             keyed = self._keyed[record.topic] = await self._past.partitions(record.topic) <= 1
         if not keyed:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
-            where = f"{record.topic}[{record.partition}]@{record.offset}"
+            place = f"{record.topic}[{record.partition}]@{record.offset}"
             problem = (
                 "ingest.otlp.unit: trace needs records keyed by trace id, or a trace is spread over partitions "
-                f"(got {got} at {where}); set partition_traces_by_id: true (for log records "
+                f"(got {got} at {place}); set partition_traces_by_id: true (for log records "
                 "partition_logs_by_trace_id: true) in the Collector's Kafka exporter, or ingest.otlp.unit: span"
             )
             raise SettingsError([problem])
@@ -182,7 +183,12 @@ class TraceIntake:
             try:
                 await self._become(first, trace.spans)
             except Exception as error:  # noqa: BLE001 - one trace must not stop the others
-                _log.exception("unexpected error, the trace is set aside", trace_id=trace.trace_id)
+                _log.error(
+                    "unexpected error, the trace is set aside",
+                    trace_id=trace.trace_id,
+                    error=type(error).__name__,
+                    where=where(error),
+                )
                 await self._intake.on_surprise(first, error)
         except Exception as error:  # noqa: BLE001 - it goes to those who wait for it
             for _, future in waiting:

@@ -34,6 +34,32 @@ async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in sorted(found)]
 
 
+async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> list[Any]:
+    """Give the newest records of a topic, over all its partitions, the oldest first.
+
+    Args:
+        consumer: A started consumer without a group; it is assigned to the topic.
+        topic: The topic; none come where there is no such topic.
+        number: So many at most.
+        seconds: How long they are waited for.
+    """
+    partitions = await partitions_of(consumer, topic)
+    if not partitions:
+        return []
+    consumer.assign(partitions)
+    starts, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
+    for one in partitions:
+        consumer.seek(one, max(starts[one], ends[one] - number))
+    found: list[Any] = []
+    deadline = asyncio.get_running_loop().time() + seconds
+    left = {one for one in partitions if ends[one] > starts[one]}
+    while left and asyncio.get_running_loop().time() < deadline:
+        for batch in (await consumer.getmany(timeout_ms=500)).values():
+            found += batch
+        left = {one for one in left if await consumer.position(one) < ends[one]}
+    return sorted(found, key=lambda record: record.timestamp)[-number:]
+
+
 class TopicPast:
     """Reads back.
 

@@ -135,7 +135,7 @@ async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
     from aiokafka import AIOKafkaConsumer
 
     from streams.intake.trial import RawRecord
-    from streams.kafka.past import partitions_of
+    from streams.kafka.past import newest
     from streams.kafka.topics.grants import tail_grants
 
     consumer = AIOKafkaConsumer(
@@ -147,25 +147,14 @@ async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
     )
     await where.start(consumer, tail_grants(topic))
     try:
-        partitions = await partitions_of(consumer, topic)
-        if not partitions:
-            names = ", ".join(sorted(await consumer.topics())) or "no topics at all"
-            raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
-        consumer.assign(partitions)
-        starts, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
-        for one in partitions:
-            consumer.seek(one, max(starts[one], ends[one] - number))
-        found: list[Any] = []
-        deadline = asyncio.get_running_loop().time() + READ_SECONDS
-        left = {one for one in partitions if ends[one] > starts[one]}
-        while left and asyncio.get_running_loop().time() < deadline:
-            for batch in (await consumer.getmany(timeout_ms=500)).values():
-                found += batch
-            left = {one for one in left if await consumer.position(one) < ends[one]}
+        found = await newest(consumer, topic, number, seconds=READ_SECONDS)
+        known = () if found else await consumer.topics()
     finally:
         await consumer.stop()
-    found.sort(key=lambda record: record.timestamp)
-    return [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found[-number:]]
+    if not found and topic not in known:
+        names = ", ".join(sorted(known)) or "no topics at all"
+        raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
+    return [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
 
 
 def _show(outcomes: Iterable[Outcome], *, otlp: bool, as_json: bool) -> None:

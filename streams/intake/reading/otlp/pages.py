@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,16 +61,16 @@ def _documents(value: Any, depth: int) -> Iterator[Document]:
     if isinstance(value, str):
         if value.strip():
             yield Document(value)
-    elif isinstance(value, Sequence):
+    elif isinstance(value, list):
         for item in value[:MAX_PAGES]:
             yield from _documents(loaded(item), depth + 1)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         yield from _in_mapping(value, depth)
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
     """Read what is wrapped: one document within, a list of them, or else the mapping as a document."""
-    inner = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), Mapping)), None)
+    inner = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)), None)
     if inner is not None:
         named = inner if _is_path(value.get("id")) else {"id": value.get("id"), **inner}
         yield from _documents(named, depth + 1)
@@ -92,7 +92,7 @@ def _is_path(value: Any) -> bool:
 def _document(value: Mapping[str, Any]) -> Document | None:
     text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), "")
     metadata = loaded(value.get("metadata") or value.get("payload"))
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = metadata if isinstance(metadata, dict) else {}
     if not text:
         text = next((metadata[name] for name in _TEXTS if isinstance(metadata.get(name), str)), "")
     names = [value.get(name) for name in _IDS] + [metadata.get(name) for name in ("page", "source", "id")]
@@ -137,7 +137,7 @@ def pages_of(value: Any) -> dict[str, str]:
     """Read pages from what an application calls its context: a mapping of pages, documents, or one text."""
     opened = loaded(value)
     if (
-        isinstance(opened, Mapping)
+        isinstance(opened, dict)
         and all(isinstance(text, str) for text in opened.values())
         and any(_PAGE_NAME.fullmatch(str(name)) for name in opened)
     ):

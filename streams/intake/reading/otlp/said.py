@@ -77,7 +77,7 @@ def _words(value: Any, names: tuple[str, ...], role: str, depth: int) -> str | N
         return opened if opened.strip() else None
     if depth > _MAX_DEPTH:
         return None
-    if isinstance(opened, Mapping):
+    if isinstance(opened, dict):
         return _words_of_mapping(opened, names, role, depth)
     if isinstance(opened, list) and opened:
         if len(opened) == 1 and isinstance(opened[0], str):
@@ -89,7 +89,7 @@ def _words(value: Any, names: tuple[str, ...], role: str, depth: int) -> str | N
 def _words_of_mapping(value: Mapping[str, Any], names: tuple[str, ...], role: str, depth: int) -> str | None:
     if "args" in value and isinstance(value["args"], list) and value.keys() <= {"args", "kwargs"}:
         kwargs = value.get("kwargs")
-        named = _words(kwargs, names, role, depth + 1) if isinstance(kwargs, Mapping) and kwargs else None
+        named = _words(kwargs, names, role, depth + 1) if isinstance(kwargs, dict) and kwargs else None
         return named or _words_of_arguments(value["args"], names, role, depth)
     if any(name in value for name in _CONVERSATIONS) or ("type" in value and "data" in value):
         spoken = _last(value, role)

@@ -54,14 +54,14 @@ class Span:
 
 
 class Head(NamedTuple):
-    """The part of a span that sampling looks at.
+    """What sampling looks at of the spans that a record holds of one trace.
 
     Args:
         trace_id: 32 lower-case hexadecimal digits; empty where the record has none.
-        tracestate: As W3C writes it; empty for none.
-        is_root: Whether it is a span without a parent.
+        tracestate: As W3C writes it, of the first span that has one; empty for none.
+        roots: Spans without a parent.
     """
 
     trace_id: str
     tracestate: str = ""
-    is_root: bool = False
+    roots: int = 0

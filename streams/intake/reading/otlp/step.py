@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, Final
 
 from streams.intake.reading.otlp.families import FAMILIES, LAST_WORD, Family, Kind
+from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.pages import Document, read_documents
 from streams.intake.reading.otlp.said import CONTEXT_NAMES, QUESTION_NAMES, answer_in, question_in
 from streams.intake.reading.otlp.span import Span, SpanEvent
@@ -68,13 +69,8 @@ class Step:
     def __init__(self, span: Span) -> None:
         self.span = span
         self.attributes: Mapping[str, Any] = _with_details(span)
-        first_parts = {name.partition(".")[0] for name in self.attributes}
-        self.families: tuple[Family, ...] = tuple(
-            family
-            for family in FAMILIES
-            if not first_parts.isdisjoint(family.marks)
-            or any(span.scope == scope or span.scope.startswith(f"{scope}.") for scope in family.scopes)
-        )
+        first_parts = frozenset([name.partition(".")[0] for name in self.attributes])
+        self.families: tuple[Family, ...] = _families_of(span.scope, first_parts)
 
     # One value of the tables
 
@@ -92,7 +88,7 @@ class Step:
 
     # What it is
 
-    @cached_property
+    @lazy
     def kind(self) -> Kind:
         """What the span stands for."""
         for family in self.families:
@@ -148,7 +144,7 @@ class Step:
         """Whether it is of a kind whose output can be the application's answer."""
         return self.kind in _ANSWERING
 
-    @cached_property
+    @lazy
     def lacks_content(self) -> bool:
         """Whether a model or agent ran here without an error, and what it said was not recorded."""
         return (
@@ -167,7 +163,7 @@ class Step:
 
     # What was said
 
-    @cached_property
+    @lazy
     def _messages(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
         heard = self._turns(lambda family: family.heard, lambda family: family.heard_flat, "user")
         said = self._turns(lambda family: family.said, lambda family: family.said_flat, "assistant")
@@ -215,7 +211,7 @@ class Step:
         """The messages that it gave back."""
         return self._messages[1]
 
-    @cached_property
+    @lazy
     def answer(self) -> str | None:
         """The words that came out; None where there are none, or only calls of tools."""
         own = self._text(lambda family: family.answer)
@@ -232,18 +228,18 @@ class Step:
         value = self._first(lambda family: family.gave)
         return None if value is None else answer_in(value)
 
-    @cached_property
+    @lazy
     def asked(self) -> str | None:
         """The words that went into a step of the application; for a model's call None, as messages are no question."""
         if self.kind == "model":
             return None
         value = self._first(lambda family: family.given)
         opened = loaded(value)
-        if isinstance(opened, Mapping | list) and _is_conversation(opened):
+        if isinstance(opened, dict | list) and _is_conversation(opened):
             return None
         return None if value is None else question_in(value)
 
-    @cached_property
+    @lazy
     def last_question(self) -> str | None:
         """The last message of a user."""
         turns = self.heard or _turns_of(self._first(lambda family: family.given), "user")
@@ -252,32 +248,32 @@ class Step:
 
     # What the application says outright
 
-    @cached_property
+    @lazy
     def question(self) -> str | None:
         """The question, as the application set it."""
         return self._text(lambda family: family.question)
 
-    @cached_property
+    @lazy
     def reference(self) -> str | None:
         """A known good answer."""
         value = self._first(lambda family: family.reference)
         return None if value is None else answer_in(value) or as_text(value)
 
-    @cached_property
+    @lazy
     def context(self) -> Any:
         """The context, as the application set it."""
         return self._first(lambda family: family.context)
 
     # What was found
 
-    @cached_property
+    @lazy
     def documents(self) -> tuple[Document, ...]:
         """The documents that a retriever or reranker gave back."""
         if not self.searches:
             return ()
         if self.kind not in _SEARCHING:
             opened = loaded(self._first(lambda family: (*family.tool_result, *family.gave)))
-            return tuple(read_documents(opened)) if isinstance(opened, list | Mapping) else ()
+            return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
         for family in self.families:
             for prefix in family.documents_flat:
                 found = read_documents(_unwrapped(unflatten(self.attributes, prefix)))
@@ -293,7 +289,7 @@ class Step:
             if event.name == _FOUND_EVENT and isinstance(text := event.attributes.get(_FOUND_TEXT), str)
         )
 
-    @cached_property
+    @lazy
     def query(self) -> str | None:
         """What was searched for."""
         if self.kind not in _SEARCHING:
@@ -301,14 +297,14 @@ class Step:
         value = self._first(lambda family: (*family.query, *family.given))
         return None if value is None else question_in(value)
 
-    @cached_property
+    @lazy
     def variables(self) -> Mapping[str, Any]:
         """The variables of a prompt's template."""
         found: dict[str, Any] = {}
         for family in self.families:
             for name in family.variables:
                 opened = loaded(self.attributes.get(name))
-                if isinstance(opened, Mapping):
+                if isinstance(opened, dict):
                     found |= {str(key): value for key, value in opened.items()}
             for prefix in family.variables_flat:
                 found |= {
@@ -318,9 +314,9 @@ class Step:
                 }
         if self.kind == "prompt" and not found:
             opened = loaded(self._first(lambda family: family.given))
-            if isinstance(opened, Mapping) and isinstance(opened.get("inputs"), Mapping):
+            if isinstance(opened, dict) and isinstance(opened.get("inputs"), dict):
                 opened = opened["inputs"]
-            if isinstance(opened, Mapping):
+            if isinstance(opened, dict):
                 found = {str(key): value for key, value in opened.items()}
         return found
 
@@ -337,7 +333,7 @@ class Step:
         lowered = {name.lower(): value for name, value in self.variables.items()}
         return next((lowered[name] for name in CONTEXT_NAMES if lowered.get(name)), None)
 
-    @cached_property
+    @lazy
     def tool(self) -> ToolUse | None:
         """The tool that ran."""
         if self.kind != "tool":
@@ -351,17 +347,17 @@ class Step:
 
     # Whose it is
 
-    @cached_property
+    @lazy
     def model(self) -> str | None:
         """The model that answered, or else the one that was asked."""
         return self._text(lambda family: family.model)
 
-    @cached_property
+    @lazy
     def conversation(self) -> str | None:
         """The conversation."""
         return self._text(lambda family: family.conversation)
 
-    @cached_property
+    @lazy
     def labels(self) -> dict[str, str]:
         """What it says of tenant, prompt, agent and the like."""
         found: dict[str, str] = {}
@@ -369,7 +365,7 @@ class Step:
             pairs = [(label, self.attributes.get(name)) for name, label in family.labels.items()]
             for name in family.label_maps:
                 opened = loaded(self.attributes.get(name))
-                pairs += list(opened.items()) if isinstance(opened, Mapping) else []
+                pairs += list(opened.items()) if isinstance(opened, dict) else []
             for prefix in family.label_prefixes:
                 pairs += [
                     (name[len(prefix) :], value)
@@ -409,6 +405,17 @@ def _label(name: str, value: Any) -> str | None:
     return str(opened) if isinstance(opened, str | int | float) and opened != "" else None
 
 
+@lru_cache(maxsize=1024)
+def _families_of(scope: str, first_parts: frozenset[str]) -> tuple[Family, ...]:
+    """The tables to ask for a span, by its instrumentation and the first parts of its attributes' names."""
+    return tuple(
+        family
+        for family in FAMILIES
+        if not first_parts.isdisjoint(family.marks)
+        or any(scope == one or scope.startswith(f"{one}.") for one in family.scopes)
+    )
+
+
 def _with_details(span: Span) -> Mapping[str, Any]:
     details = [event.attributes for event in span.events if event.name == _DETAILS]
     merged: dict[str, Any] = {}
@@ -423,10 +430,10 @@ def _event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn
         if event.name not in names:
             continue
         body = event.attributes.get("body")
-        content: Any = body if isinstance(body, Mapping) else event.attributes
+        content: Any = body if isinstance(body, dict) else event.attributes
         for key in ("gen_ai.prompt", "gen_ai.completion"):
             content = event.attributes.get(key, content)
-        if isinstance(content, Mapping):
+        if isinstance(content, dict):
             if "message" in content:
                 content = {"finish_reason": "", **content}
             elif "role" not in content:
@@ -446,14 +453,14 @@ def _spoken(turns: Iterable[Turn]) -> str | None:
     return texts[-1] if texts else None
 
 
-def _is_conversation(value: Mapping[str, Any] | list[Any]) -> bool:
-    if isinstance(value, Mapping):
+def _is_conversation(value: Any) -> bool:
+    if isinstance(value, dict):
         return any(name in value for name in ("messages", "contents", "role"))
-    return bool(value) and isinstance(value[0], Mapping | list) and not _has_words(value[0])
+    return bool(value) and isinstance(value[0], dict | list) and not _has_words(value[0])
 
 
 def _has_words(value: Any) -> bool:
-    return isinstance(value, Mapping) and any(name in value for name in QUESTION_NAMES[:7])
+    return isinstance(value, dict) and any(name in value for name in QUESTION_NAMES[:7])
 
 
 def _listed(value: Any) -> list[Any]:
@@ -468,6 +475,6 @@ def _called(item: Any) -> ToolCall | None:
 
 def _unwrapped(items: list[Any]) -> list[Any]:
     return [
-        item["document"] if isinstance(item, Mapping) and isinstance(item.get("document"), Mapping) else item
+        item["document"] if isinstance(item, dict) and isinstance(item.get("document"), dict) else item
         for item in items
     ]

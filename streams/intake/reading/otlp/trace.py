@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, Literal
 
 from streams.intake.reading.otlp.families import Kind
+from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span, SpanEvent
 from streams.intake.reading.otlp.step import Step
 
@@ -40,7 +40,7 @@ class Trace:
         self.steps: tuple[Step, ...] = tuple(Step(span) for span in merge(spans))
         self._by_id = {step.span.span_id: step for step in self.steps}
 
-    @cached_property
+    @lazy
     def root(self) -> Step | None:
         """The span without a parent; None where it has not come."""
         roots = [step for step in self.steps if not step.span.parent_id and not step.span.is_log]
@@ -64,7 +64,7 @@ class Trace:
             parent = self._by_id.get(parent.span.parent_id)
         return found[::-1]
 
-    @cached_property
+    @lazy
     def _around(self) -> dict[str, list[Step]]:
         return {step.span.span_id: self.ancestors(step) for step in self.steps}
 
@@ -72,7 +72,7 @@ class Trace:
         """As `ancestors`, worked out once."""
         return self._around[step.span.span_id]
 
-    @cached_property
+    @lazy
     def judged(self) -> tuple[Step, ...]:
         """The steps that belong to the application's work: neither a worker's own nor within an evaluation."""
         return tuple(
@@ -81,13 +81,13 @@ class Trace:
             if not any(one.is_ours or one.kind in _APART for one in (*self.around(step), step))
         )
 
-    @cached_property
+    @lazy
     def models(self) -> tuple[Step, ...]:
         """The calls of models, in the order of their ends."""
         found = [step for step in self.judged if step.kind in {"model", "agent"}]
         return tuple(sorted(found, key=lambda step: step.span.end))
 
-    @cached_property
+    @lazy
     def answer(self) -> Step | None:
         """The step whose output is the application's answer: the outermost workflow, agent or model that says something.
 

@@ -124,7 +124,7 @@ def read_turns(value: Any, role: str = "user") -> list[Turn]:
 
 def _is_silent(value: Any, depth: int = 0) -> bool:
     """Whether it was read and says nothing: empty, or messages without text."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return not value or "role" in value or "messages" in value
     if not isinstance(value, list) or depth > _MAX_DEPTH:
         return False
@@ -137,9 +137,9 @@ def _turns(value: Any, role: str, depth: int) -> Iterator[Turn]:
     if isinstance(value, str):
         if value.strip():
             yield Turn(role, value)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         yield from _of_mapping(value, role, depth)
-    elif isinstance(value, Sequence):
+    elif isinstance(value, list):
         yield from _of_list(value, role, depth)
 
 
@@ -148,7 +148,7 @@ def _of_list(items: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
         yield from _turns(items[0], role, depth + 1)  # a batch: the first of its conversations
     elif items and all(isinstance(item, str) for item in items):
         opened = [loaded(item) for item in items]
-        if any(isinstance(item, Mapping) for item in opened):
+        if any(isinstance(item, dict) for item in opened):
             yield from _of_list(opened, role, depth + 1)
         elif any(item.strip() for item in items):
             yield Turn(role, "\n".join(items))
@@ -160,7 +160,7 @@ def _of_list(items: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
 
 
 def _is_part(item: Any) -> bool:
-    return isinstance(item, Mapping) and "role" not in item and _type_of(item) in _PART_TYPES
+    return isinstance(item, dict) and "role" not in item and _type_of(item) in _PART_TYPES
 
 
 def _type_of(part: Mapping[str, Any]) -> str | None:
@@ -171,12 +171,12 @@ def _type_of(part: Mapping[str, Any]) -> str | None:
 
 def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Turn]:  # noqa: C901, PLR0912 - one form a line
     deeper = depth + 1
-    if isinstance(value.get("kwargs"), Mapping) and "lc" in value:
+    if isinstance(value.get("kwargs"), dict) and "lc" in value:
         name = str((value.get("id") or [""])[-1])
         yield from _of_mapping({"type": name.lower(), **value["kwargs"]}, role, deeper)
-    elif isinstance(value.get("data"), Mapping) and "type" in value:
+    elif isinstance(value.get("data"), dict) and "type" in value:
         yield from _of_mapping({"type": value["type"], **value["data"]}, role, deeper)
-    elif isinstance(value.get("message"), Mapping):
+    elif isinstance(value.get("message"), dict):
         yield from _turns(value["message"], role, deeper)
     elif isinstance(value.get("message"), str) and "finish_reason" in value:
         yield from _turns(loaded(value["message"]), role, deeper)
@@ -197,7 +197,7 @@ def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Tur
         yield from _turns(value["input"], "user", deeper)
     elif isinstance(value.get("output"), list) and ("status" in value or "model" in value):
         yield from _turns(value["output"], "assistant", deeper)
-    elif isinstance(value.get("content"), Mapping) and "parts" in value["content"]:
+    elif isinstance(value.get("content"), dict) and "parts" in value["content"]:
         yield from _message(value["content"], role)
     else:
         yield from _message(value, role)
@@ -238,7 +238,7 @@ def _message(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
         (message[name] for name in ("parts", "content", "contents", "text") if message.get(name)), None
     )
     opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content
-    if isinstance(opened, list) and all(isinstance(item, Mapping | str) for item in opened):
+    if isinstance(opened, list) and all(isinstance(item, dict | str) for item in opened):
         parts: Iterable[Any] = (
             opened if not isinstance(content, str) or all(map(_is_part, opened)) else [content]
         )
@@ -267,7 +267,7 @@ def _listed(value: Any) -> list[Any]:
 def _opened_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """Take a part out of what names its kind by wrapping it (Gemini, Bedrock, OpenInference)."""
     for wrapper, kind in _PART_WRAPPERS.items():
-        if isinstance(part.get(wrapper), Mapping):
+        if isinstance(part.get(wrapper), dict):
             return {**part[wrapper], "type": kind} if kind else part[wrapper]
     return part
 
@@ -276,7 +276,7 @@ def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list
     if isinstance(part, str):
         texts.append(part)
         return
-    if not isinstance(part, Mapping):
+    if not isinstance(part, dict):
         return
     part = _opened_part(part)
     kind = _type_of(part)
@@ -289,13 +289,13 @@ def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list
         replies.append(Turn("tool", _reply_text(result), (), name, call_id))
     elif kind is None or kind in _TEXT_PARTS:
         text = next((part[key] for key in ("text", "content", "refusal") if part.get(key)), None)
-        text = text.get("value") if isinstance(text, Mapping) else text
+        text = text.get("value") if isinstance(text, dict) else text
         texts += [text] if isinstance(text, str) else []
 
 
 def _reply_text(result: Any) -> str:
     """The words of a tool's answer; a list of text parts is joined."""
-    if isinstance(result, Mapping) and "value" in result and result.keys() <= {"type", "value"}:
+    if isinstance(result, dict) and "value" in result and result.keys() <= {"type", "value"}:
         result = result["value"]  # Vercel: {"type": "text", "value": ...}
     if isinstance(result, list) and result and all(_is_part(item) for item in result):
         return "\n".join(str(item.get("text") or item.get("content") or "") for item in result)
@@ -310,12 +310,12 @@ def _named(part: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _call(item: Any) -> ToolCall | None:
-    if isinstance(item, Mapping) and isinstance(item.get("tool_call"), Mapping):
+    if isinstance(item, dict) and isinstance(item.get("tool_call"), dict):
         item = item["tool_call"]
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return None
     function = item.get("function")
-    named = {**function, "id": item.get("id")} if isinstance(function, Mapping) else item
+    named = {**function, "id": item.get("id")} if isinstance(function, dict) else item
     name = next((named[key] for key in ("name", "toolName", "tool_name") if named.get(key)), None)
     if not isinstance(name, str):
         return None

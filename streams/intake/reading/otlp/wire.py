@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +30,7 @@ _EVENT_NAME: Final = "event.name"
 
 
 def heads(value: bytes) -> list[Head]:
-    """Read what sampling looks at: ids, tracestate, and which span is a root.
+    """Read what sampling looks at, by trace: ids, tracestate, and how many roots there are.
 
     Args:
         value: A request in either encoding.
@@ -38,24 +39,55 @@ def heads(value: bytes) -> list[Head]:
         DecodeError: It is no OTLP request.
     """
     if _is_json(value):
-        request = _json(HEADS, value)
-        return [
-            Head(_identifier(span.trace_id), span.trace_state, not span.parent_span_id)
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ] + [
-            Head(_identifier(record.trace_id))
-            for resource in request.resource_logs
-            for scope in resource.scope_logs
-            for record in scope.log_records
-        ]
-    return list(_span_heads(value)) or [
-        Head(head.trace_id.hex())
+        return _gathered(_json_heads(_json(HEADS, value)))
+    found = _span_heads(value)
+    return found or _gathered(
+        (head.trace_id.hex(), "", False)
         for resource in _parse(LogHeads, value).resources
         for scope in resource.scopes
         for head in scope.heads
-    ]
+    )
+
+
+def _span_heads(value: bytes) -> list[Head]:
+    """As `heads`, of spans in Protobuf: this runs on every record, so each span costs a comparison or two."""
+    traces: dict[bytes, list[Any]] = {}
+    last = b""
+    gathered: list[Any] = ["", 0]
+    for resource in _parse(Heads, value).resources:
+        for scope in resource.scopes:
+            for head in scope.heads:
+                trace_id = head.trace_id
+                if trace_id != last:
+                    if len(trace_id) != _TRACE_ID_BYTES:
+                        continue
+                    last = trace_id
+                    gathered = traces.setdefault(trace_id, ["", 0])
+                if not head.parent_span_id:
+                    gathered[1] += 1
+                if not gathered[0] and (state := head.trace_state):
+                    gathered[0] = state.decode("latin-1")
+    return [Head(trace_id.hex(), state, roots) for trace_id, (state, roots) in traces.items()]
+
+
+def _json_heads(request: Any) -> Iterator[tuple[str, str, bool]]:
+    for resource in request.resource_spans:
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                yield _identifier(span.trace_id), span.trace_state, not span.parent_span_id
+    for resource in request.resource_logs:
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                yield _identifier(record.trace_id), "", False
+
+
+def _gathered(found: Iterable[tuple[str, str, bool]]) -> list[Head]:
+    traces: dict[str, list[Any]] = {}
+    for trace_id, state, is_root in found:
+        gathered = traces.setdefault(trace_id, ["", 0])
+        gathered[0] = gathered[0] or state
+        gathered[1] += is_root
+    return [Head(trace_id, state, roots) for trace_id, (state, roots) in traces.items()]
 
 
 def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
@@ -74,18 +106,9 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
     if _is_json(value):
         return list(_json_spans(_json(REQUEST, value), keep))
     # Not by trying the one and then the other: a log record's trace id stands where a span has its attributes.
-    if any(_span_heads(value)):
+    if _span_heads(value):
         return list(_protobuf_spans(_parse(Traces, value), keep))
     return list(_protobuf_logs(_parse(Logs, value), keep))
-
-
-def _span_heads(value: bytes) -> Iterator[Head]:
-    for resource in _parse(Heads, value).resources:
-        for scope in resource.scopes:
-            for head in scope.heads:
-                trace_id = head.trace_id
-                if len(trace_id) == _TRACE_ID_BYTES:
-                    yield Head(trace_id.hex(), head.trace_state.decode("latin-1"), not head.parent_span_id)
 
 
 def _is_json(value: bytes) -> bool:
@@ -143,7 +166,13 @@ def _value(any_value: Any) -> Any:
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    return {_text(pair.key): _value(pair.value) for pair in pairs}
+    return {_name(pair.key): _value(pair.value) for pair in pairs}
+
+
+@lru_cache(maxsize=4096)
+def _name(raw: bytes) -> str:
+    """An attribute's name; there are few of them, and they come again and again."""
+    return _text(raw)
 
 
 def _protobuf_spans(request: Any, keep: Keep) -> Iterator[Span]:

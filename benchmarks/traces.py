@@ -1,0 +1,124 @@
+"""What reading traces costs, a span of all that arrive, at 5% sampled; beside parsing all of them with opentelemetry-proto.
+
+The records are those of the test samples that a Collector wrote keyed by trace id (traces of 3 and of 9 spans), with
+trace ids made up anew. Measured is what runs on the event loop: the predicate on every record, and for the traces in the sample
+reading, joining and mapping to events. Processor time of one core; the best of several rounds.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.contestants.otlp_full import ROUNDS
+from benchmarks.peers import PeersUnavailableError, peers_python
+from benchmarks.report import Line
+from streams.intake.reading.otlp import wire
+from streams.intake.reading.otlp.join import Bounds, TraceJoin
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.trace_sampling import TracePushDown, TraceSampler
+
+RATE: Final = 0.05
+TRACES: Final = 3_000
+AIM_US: Final = 3.0
+SAMPLES: Final = Path(__file__).resolve().parents[1] / "tests/streams/intake/reading/otlp/samples"
+TEMPLATES: Final = (
+    "otel-genai-langchain-1.3b0",
+    "openinference-langchain-0.1.80",
+    "langfuse-sdk-5.0.4-openai",
+)
+_BOUNDS: Final = Bounds(grace=0, idle=60, longest=300, traces=100_000, size=1 << 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a topic."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def run() -> Iterator[dict[str, object]]:
+    """Measure."""
+    records, spans = _records()
+    everything = _peer(records)
+    ours = min(_timed(lambda: _sampled(records, RATE)) for _ in range(ROUNDS))
+    whole = min(_timed(lambda: _sampled(records, 1.0)) for _ in range(ROUNDS))
+    heads = min(_timed(lambda: [wire.heads(record.value) for record in records]) for _ in range(ROUNDS))
+    baseline = None if everything is None else round(everything / spans * 1e6, 2)
+    cost = round(ours / spans * 1e6, 2)
+    yield Line(
+        "traces at 5%, Protobuf, keyed",
+        cost,
+        "us a span",
+        baseline,
+        f"<= {AIM_US:g} us a span",
+        cost <= AIM_US,
+        f"{len(records)} records, {spans} spans; baseline: opentelemetry-proto parses everything and looks at nothing",
+    ).as_json()
+    yield Line(
+        "traces: ids and tracestate alone", round(heads / spans * 1e6, 2), "us a span", baseline
+    ).as_json()
+    yield Line(
+        "traces at 100%: a trace read, joined, mapped", round(whole / TRACES * 1e6, 1), "us a trace"
+    ).as_json()
+
+
+def _records() -> tuple[list[Record], int]:
+    source = random.Random(1)  # noqa: S311 - made-up trace ids
+    templates = [(SAMPLES / f"{name}.pb").read_bytes() for name in TEMPLATES]
+    first = [wire.heads(value)[0].trace_id for value in templates]
+    records, spans = [], 0
+    for number in range(TRACES):
+        value, trace_id = templates[number % len(templates)], first[number % len(templates)]
+        made_up = source.getrandbits(128)
+        value = value.replace(bytes.fromhex(trace_id), made_up.to_bytes(16, "big"))
+        records.append(Record(f"{made_up:032x}".encode(), value))
+        spans += len(wire.spans(value))
+    return records, spans
+
+
+def _sampled(records: list[Record], rate: float) -> int:
+    policy = SamplingPolicy(default_rate=rate, upstream="equalize")
+    reader = OtlpReader(unit="trace", max_event_bytes=10_000_000)
+    keep, sampler, join = TracePushDown(policy, reader), TraceSampler(policy), TraceJoin(_BOUNDS)
+    events = 0
+    for record in records:
+        if rate < 1 and not keep(record):
+            continue
+        kept = sampler.split(reader.heads(record.value), record.key).kept
+        for trace_id, spans in reader.spans(record.value, kept.__contains__).items():
+            join.add(trace_id, spans, size=len(record.value), now=0)
+        for trace in join.due(1):
+            events += len(reader.read(trace.spans).events)
+    return events
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    started = time.process_time()  # the machine may be busy with other things
+    work()
+    return time.process_time() - started
+
+
+def _peer(records: list[Record]) -> float | None:
+    with tempfile.NamedTemporaryFile() as file:
+        for record in records:
+            file.write(struct.pack(">I", len(record.value)) + record.value)
+        file.flush()
+        try:
+            script = Path(__file__).parent / "contestants" / "otlp_full.py"
+            done = subprocess.run(
+                [peers_python(), script, file.name], capture_output=True, text=True, check=True, timeout=300
+            )
+        except (PeersUnavailableError, subprocess.SubprocessError):
+            return None
+    return min(float(line) for line in done.stdout.split())

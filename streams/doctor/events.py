@@ -1,0 +1,116 @@
+"""Looks at the newest records of the events' topic: whether they become events, and what keeps others from it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+
+from streams.doctor.finding import Finding, failed, not_tried, ok, warning
+from streams.errors import SettingsError
+from streams.intake.trial import Outcome, RawRecord, Trial
+from streams.kafka.access.access import client_options
+from streams.kafka.past import newest, partitions_of
+from streams.settings import Settings
+from streams.text import printable
+
+RECORDS: Final = 100
+"""Newest records that are looked at."""
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
+_TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}")
+_TRACE_ID_BYTES: Final = 16
+_KEYS: Final = (
+    "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the Collector's Kafka exporter, "
+    "or ingest.otlp.unit: span"
+)
+
+
+async def examine_events(settings: Settings, env: Mapping[str, str], timeout_seconds: float) -> list[Finding]:
+    """Read the newest records, without a consumer group, and say what they become.
+
+    Args:
+        settings: The settings.
+        env: Environment variables.
+        timeout_seconds: How long records are waited for.
+    """
+    topic = settings.topics.events
+    try:
+        consumer = AIOKafkaConsumer(
+            **client_options(settings.kafka, env),
+            group_id=None,
+            enable_auto_commit=False,
+            max_partition_fetch_bytes=MAX_RECORD_BYTES,
+        )
+    except SettingsError:
+        return [not_tried("events", topic, "what kafka.security needs is not there, see secrets")]
+    try:
+        await consumer.start()
+        partitions = len(await partitions_of(consumer, topic))
+        records = await newest(consumer, topic, RECORDS, seconds=timeout_seconds)
+    except (KafkaError, OSError, TimeoutError) as error:
+        return [
+            not_tried(
+                "events", topic, f"its records cannot be read ({type(error).__name__}), see broker and access"
+            )
+        ]
+    finally:
+        await consumer.stop()
+    raw = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in records]
+    return check_events(settings, raw, partitions)
+
+
+def check_events(settings: Settings, records: Sequence[RawRecord], partitions: int) -> list[Finding]:
+    """Say what some records become under the settings.
+
+    Args:
+        settings: The settings.
+        records: The newest records.
+        partitions: How many partitions the topic has.
+    """
+    topic = settings.topics.events
+    if not records:
+        return [ok("events", topic, "holds no record to look at")]
+    outcomes = list(Trial(settings).outcomes(records))
+    what = "traces" if settings.ingest.format == "otlp" else "records"
+    count = sum(outcome.event is not None for outcome in outcomes)
+    findings = [ok("events", topic, f"{count} of the {len(outcomes)} newest {what} become events")]
+    findings += _keys(settings, records, partitions)
+    unread = [one for one in outcomes if one.event is None and (what == "records" or one.before is None)]
+    if unread:
+        remedy = "run judgestream map --topic with these settings to see each; mend the producer, ingest.format or ingest.mapping"
+        said = printable(unread[0].problem or "", 300)
+        findings.append(
+            warning("events", topic, f"{len(unread)} of them cannot be read, the first for: {said}", remedy)
+        )
+    return findings + _silent(topic, outcomes)
+
+
+def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> list[Finding]:
+    otlp, topic = settings.ingest.otlp, settings.topics.events
+    if settings.ingest.format != "otlp" or otlp.unit != "trace" or partitions <= 1:
+        return []
+    strange = [one for one in records if one.key is None or not _is_trace_id(one.key)]
+    if not strange:
+        return []
+    detail = f"{len(strange)} of {len(records)} records are not keyed by trace id, so that traces are spread over {partitions} partitions"
+    return [failed("events", topic, detail, _KEYS)]
+
+
+def _is_trace_id(key: bytes) -> bool:
+    """Whether a key has the form of a trace id: 32 hexadecimal digits, or 16 bytes as they are."""
+    return _TRACE_ID.fullmatch(key) is not None or len(key) == _TRACE_ID_BYTES
+
+
+def _silent(topic: str, outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Name the instrumentations that do not record what was said, each with how it is told to."""
+    hints: Counter[str] = Counter(hint for one in outcomes for hint in one.hints)
+    findings: list[Finding] = []
+    for hint, count in hints.items():
+        family, _, remedy = hint.partition(": ")
+        detail = f"{count} of {len(outcomes)} traces hold calls of models without what was said ({family})"
+        findings.append(warning("events", topic, detail, remedy))
+    return findings

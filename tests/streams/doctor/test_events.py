@@ -1,0 +1,58 @@
+"""What the newest records say about the settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.doctor.events import check_events
+from streams.intake.trial import RawRecord
+from streams.settings import Settings
+from tests.streams.intake.reading.otlp.building import TRACE, request, span
+
+OTLP = {"format": "otlp"}
+CALL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+SAID = CALL | {"gen_ai.output.messages": "12 hours"}
+
+
+def told(ingest: dict[str, Any], *records: RawRecord, partitions: int = 4) -> list[tuple[str, str, str]]:
+    settings = Settings.model_validate({"ingest": ingest})
+    return [(one.outcome, one.detail, one.remedy) for one in check_events(settings, records, partitions)]
+
+
+def test_a_topic_whose_records_become_events_is_well() -> None:
+    """Of JSON and of traces, with the number."""
+    event = RawRecord(b'{"event_id": "e", "question": "?", "answer": "!"}')
+    assert told({}, event, event) == [("ok", "2 of the 2 newest records become events", "")]
+    trace = RawRecord(request(span(1, "chat", SAID)), key=TRACE.encode())
+    assert told(OTLP, trace) == [("ok", "1 of the 1 newest traces become events", "")]
+    assert told({}) == [("ok", "holds no record to look at", "")]
+
+
+def test_records_that_cannot_be_read_are_counted_with_the_first_problem() -> None:
+    """`judgestream map` shows the others."""
+    _, (outcome, detail, remedy) = told({}, RawRecord(b"{}"), RawRecord(b"x"))
+    assert outcome == "warning"
+    assert detail.startswith("2 of them cannot be read, the first for: event_id: must be text")
+    assert "judgestream map" in remedy
+
+
+@pytest.mark.parametrize("key", [None, b"shop"])
+def test_traces_that_are_not_keyed_by_trace_id_are_a_failure(key: bytes | None) -> None:
+    """Only where they are joined, and there are several partitions."""
+    trace = RawRecord(request(span(1, "chat", SAID)), key=key)
+    assert told(OTLP, trace)[1][0] == "failed"
+    assert "partition_traces_by_id: true" in told(OTLP, trace)[1][2]
+    assert len(told(OTLP, trace, partitions=1)) == 1
+    assert len(told(OTLP | {"otlp": {"unit": "span"}}, trace)) == 1
+
+
+def test_traces_without_content_name_the_switch() -> None:
+    """By family."""
+    _, (outcome, detail, remedy) = told(OTLP, RawRecord(request(span(1, "chat", CALL)), key=TRACE.encode()))
+    assert (outcome, detail) == (
+        "warning",
+        "1 of 1 traces hold calls of models without what was said (otel-genai)",
+    )
+    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in remedy
