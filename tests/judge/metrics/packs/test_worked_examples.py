@@ -1,0 +1,250 @@
+"""Prompt packs as teams have them, end to end: the pack's own worked examples come out as the pack says.
+
+Each case gives an event and what the judge replies; the score is derived by hand from the metric's definition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from judge.endpoint.scripted import ScriptedChat
+from judge.metrics.packs.pack import load_pack
+from judge.metrics.registry import build_metric
+from judge.verdict.evaluator import Judge
+from schemas import Failed, Scored, Unscored
+from tests.judge.built_tasks import task_for
+
+RELEVANCE_YAML = """
+messages:
+  - role: system
+    content: |
+      You grade whether an answer is relevant and supported by the pages it cites, from 1 to 5.
+      Each line of the answer ends with its evidence, such as Evidence: [Page 7]. A claim counts only if it is on the page it cites.
+
+      Example 1. Question: List the patient's current diabetes medications with evidence.
+      Both claims cite page 7; the second is on page 8. Reply:
+      {"score": 2, "justification": "Only the first claim is on the page it cites."}
+      Example 2. Both claims are on their pages. Reply: {"score": 5, "justification": "All claims are supported."}
+
+      Reply with {"score": <1-5>, "justification": "..."} and nothing else. Literal braces such as {...} stay.
+  - role: user
+    content: |
+      Question: {question}
+      Answer: {answer}
+      Pages: {context}
+"""
+RELEVANCE_MARKDOWN = """# Relevance
+
+## System
+
+You grade from 1 to 5. Reply with `{"score": 5, "justification": "..."}`.
+
+## User
+
+**Question:** {{ item.input }}
+
+**Answer:** {{ item.output_text }}
+
+**Pages:** {{ item.context }}
+"""
+COVERAGE_MARKDOWN = """# Coverage of the ideal answer
+
+## System
+
+Count facts, conclusions and terms of the ideal answer. Example: ideal "Metformin was started in 2021.", answer "Metformin, since 2021.":
+
+{"score": 5, "rationale": ["Fact: 1 of 1 facts correctly matched.", "Conclusion: 0 of 0 conclusions correctly matched.",
+"Terminology: 1 of 1 terms correctly matched.", "Organization: matched",
+"Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)"]}
+
+If a text is missing, the score is 0 with "Fact: Evaluation not possible due to missing input.".
+
+## User
+
+Question: {{ item.input }}
+Ideal: {{ item.reference }}
+Answer: {{ item.output_text }}
+"""
+COVERAGE_YAML = """
+messages:
+  - {role: system, content: 'Count. Reply with {"score": 0-5, "rationale": [five strings]}.'}
+  - {role: user, content: "Question: {question}\\nIdeal: {reference}\\nAnswer: {answer}"}
+"""
+TONE_MARKDOWN = """---
+name: bedside manner
+score_range: [0, 10]
+response_schema: {type: object, properties: {score: {type: integer, minimum: 0, maximum: 10}, why: {type: string}}, required: [score, why],
+  additionalProperties: false}
+examples:
+  - {input: "Is it serious?", output_text: "No, and here is why.", reply: {score: 9, why: kind and clear}}
+---
+# System
+Rate the bedside manner from 0 to 10.
+# User
+{{ item.input }}
+{{ item.output_text }}
+"""
+TONE_YAML = """
+score_range: {min: 0, max: 10}
+messages:
+  - {role: user, content: "Rate the bedside manner of {answer}, asked {question}, from 0 to 10."}
+"""
+PACKS = {
+    "relevance.yaml": RELEVANCE_YAML,
+    "relevance.md": RELEVANCE_MARKDOWN,
+    "coverage.md": COVERAGE_MARKDOWN,
+    "coverage.yaml": COVERAGE_YAML,
+    "tone.md": TONE_MARKDOWN,
+    "tone.yaml": TONE_YAML,
+}
+
+MEDICATIONS = {
+    "question": "List the patient's current diabetes medications with evidence.",
+    "answer": "Metformin 500 mg twice daily. Evidence: [Page 7]\nInsulin glargine 10 units at bedtime. Evidence: [Page 7]",
+    "context": {
+        "Page-7": "Current: Metformin 500 mg, twice daily.",
+        "Page-8": "Insulin glargine, 10 units at bedtime.",
+    },
+}
+ON_THEIR_PAGES = {
+    **MEDICATIONS,
+    "answer": str(MEDICATIONS["answer"]).replace(
+        "bedtime. Evidence: [Page 7]", "bedtime. Evidence: [Page 8]"
+    ),
+}
+WITHOUT_TAGS = {
+    **MEDICATIONS,
+    "answer": "Metformin 500 mg twice daily.\nInsulin glargine 10 units at bedtime.",
+}
+MISSING_PAGE = {
+    **MEDICATIONS,
+    "answer": str(MEDICATIONS["answer"]).replace(
+        "bedtime. Evidence: [Page 7]", "bedtime. Evidence: [Page 9]"
+    ),
+}
+REFUSAL = {**MEDICATIONS, "answer": "I cannot answer that."}
+
+
+def relevance(score: object, justification: str = "So it is.") -> str:
+    return json.dumps({"score": score, "justification": justification})
+
+
+@pytest.mark.parametrize("pack", ["relevance.yaml", "relevance.md"])
+@pytest.mark.parametrize(
+    ("event", "reply", "score"),
+    [
+        (MEDICATIONS, relevance(2, "Only the first claim is on the page it cites."), 2),
+        (ON_THEIR_PAGES, relevance(5, "All claims are supported."), 5),
+        (ON_THEIR_PAGES, relevance("4"), 4),
+        (ON_THEIR_PAGES, relevance(1), 1),  # never raised
+        (MISSING_PAGE, relevance(5), 3),  # one of two claims can be supported at all: about half
+        (WITHOUT_TAGS, relevance(4), 1),  # an answer that claims and cites nothing
+        (REFUSAL, relevance(None), None),  # no claim, no score
+    ],
+)
+def test_relevance_packs(
+    tmp_path: Path, pack: str, event: dict[str, Any], reply: str, score: int | None
+) -> None:
+    """In one call; the verdict has the two keys that the metric defines."""
+    result, chat = judged(tmp_path, pack, event, reply)
+    assert len(chat.requests) == 1
+    if score is None:
+        assert isinstance(result, Unscored)
+        assert result.reason == "no_claims"
+        return
+    assert isinstance(result, Scored), result
+    assert (result.score, set(result.verdict)) == (score, {"score", "justification"})
+
+
+STARTED = {
+    "question": "When was metformin started, and why?",
+    "answer": "Metformin was started in 2021 because of diabetes.",
+    "reference": "Metformin was started in 2021 because of diabetes. It suggests early treatment.",
+}
+
+
+def coverage(score: object, facts: str, conclusions: str, terms: str, organization: str = "matched") -> str:
+    rationale = [
+        f"Fact: {facts} facts correctly matched.",
+        f"Conclusion: {conclusions} conclusions correctly matched.",
+        f"Terminology: {terms} terms correctly matched.",
+        f"Organization: {organization}",
+        f"Score: {score}",
+    ]
+    return json.dumps({"score": score, "rationale": rationale})
+
+
+@pytest.mark.parametrize("pack", ["coverage.md", "coverage.yaml"])
+@pytest.mark.parametrize(
+    ("reply", "score", "exact"),
+    [
+        (coverage(5, "1 of 1", "0 of 0", "1 of 1"), 5, "5"),  # 0.7 + 0.21 + 0.09 = 1
+        (coverage(4, "3 of 4", "0 of 0", "2 of 2"), 4, "4.125"),  # 0.525 + 0.21 + 0.09 = 0.825
+        (coverage(4, "2 of 2", "1 of 2", "1 of 2"), 4, "3.725"),  # 0.4 + 0.15 + 0.105 + 0.09 = 0.745
+        (coverage(3, "1 of 2", "0 of 3", "1 of 1"), 3, "2.5"),  # 0.2 + 0 + 0.21 + 0.09 = 0.5, halves up
+        (coverage(3, "1 of 2", "0 of 0", "0 of 0", "mismatched"), 3, "2.8"),  # 0.35 + 0.21, terms neutral
+        (coverage(1, "0 of 2", "0 of 0", "1 of 1"), 1, "1.05"),  # no fact: 0.21, organization does not count
+        (coverage(1, "0 of 2", "2 of 2", "1 of 1"), 1, "1.05"),  # no fact goes before conclusions
+        (coverage(0, "0 of 3", "0 of 0", "0 of 4"), 0, "0"),
+        (coverage(2, "1 of 3", "0 of 0", "1 of 2"), 2, "257/120"),  # 7/30 + 0.105 + 0.09 = 257/600
+        (coverage("5.0", "2/2", "0/0", "1 out of 1", "Matched."), 5, "5"),
+    ],
+)
+def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact: str) -> None:
+    """The judge's score follows from its counts, so that it is published in one call and without a correction."""
+    result, chat = judged(tmp_path, pack, STARTED, reply)
+    assert isinstance(result, Scored), result
+    assert (result.score, result.score_exact, result.corrections) == (score, exact, ())
+    assert len(chat.requests) == 1
+    assert [*result.verdict] == ["score", "rationale"]
+
+
+@pytest.mark.parametrize("pack", ["coverage.md", "coverage.yaml"])
+def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: str) -> None:
+    """The forced zero is the verdict, and no number."""
+    lines = ["Fact: Evaluation not possible due to missing input.", "Conclusion: N/A", "Terminology: N/A", "Organization: N/A",
+             "Score: 0 = forced due to missing context"]  # fmt: skip
+    result, _ = judged(tmp_path, pack, STARTED, json.dumps({"score": 0, "rationale": lines}))
+    assert isinstance(result, Unscored)
+    assert (result.reason, result.verdict) == ("missing_input", {"score": 0, "rationale": lines})
+
+
+@pytest.mark.parametrize(
+    ("pack", "reply", "score"),
+    [
+        ("tone.md", '{"score": 9, "why": "kind and clear"}', 9),
+        ("tone.md", '{"score": "9", "why": "kind and clear"}', 9),
+        ("tone.md", '{"score": 9}', None),  # the schema wants a reason
+        ("tone.md", '{"score": 11, "why": "x"}', None),
+        ("tone.yaml", 'I say {"score": 0}', 0),
+        ("tone.yaml", '{"score": 2} or {"score": 3}', None),
+    ],
+)
+def test_packs_of_ones_own(tmp_path: Path, pack: str, reply: str, score: int | None) -> None:
+    """The judge's own score, in its range and by its schema."""
+    result, _ = judged(tmp_path, pack, MEDICATIONS, reply)
+    if score is None:
+        assert isinstance(result, Failed)
+        assert result.error_type == "invalid_verdict"
+    else:
+        assert isinstance(result, Scored), result
+        assert result.score == score
+
+
+def judged(
+    folder: Path, pack: str, event: dict[str, Any], reply: str
+) -> tuple[Scored | Unscored | Failed, ScriptedChat]:
+    """From the file to the result, by a judge that says one thing."""
+    path = folder / pack
+    path.write_text(PACKS[pack], "utf-8")
+    loaded = load_pack(path)
+    assert loaded.warnings == ()
+    metric = build_metric(path.stem, pack=loaded)
+    chat = ScriptedChat(lambda _: reply)
+    result = asyncio.run(Judge(metric, chat).judge(task_for(metric, **event)))
+    return result, chat
