@@ -21,7 +21,7 @@ from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
 from streams.cli.commands.tail import tail
-from streams.cli.commands.topics import topics
+from streams.cli.commands.topics import topics_app
 from streams.cli.commands.worker import worker
 from streams.cli.errors import CommandError
 from streams.cli.settings import DEBUG_VARIABLE
@@ -41,7 +41,6 @@ app.command()(demo)
 app.command()(worker)
 app.command()(health)
 app.command()(doctor)
-app.command()(topics)
 app.command()(judge)
 app.command("map")(map_)
 app.command()(produce)
@@ -49,6 +48,7 @@ app.command()(tail)
 app.command()(explore)
 app.command()(broker)
 app.command("offline-judge")(offline_judge)
+app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
 
 

@@ -19,6 +19,7 @@ from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
 from streams.kafka.topics.flow import AgentName, group_of, topic_uses
+from streams.kafka.topics.removed import removed_tasks
 from streams.settings import KafkaSettings, Settings
 from streams.text import printable
 
@@ -98,7 +99,7 @@ class BrokerExaminer:
         group = await self._group(probe, entrance)
         return [
             *self._of("broker", checks, [*doors, *inside, *self._sessions(shown)]),
-            *self._of("topics", checks, self._topics(cluster, shown, group)),
+            *self._of("topics", checks, [*self._topics(cluster, shown, group), *await self._removed()]),
             *self._of("access", checks, await self._access(probe, entrance, cluster, group)),
         ]
 
@@ -204,6 +205,22 @@ class BrokerExaminer:
                 continue
             found += check_topic(view, shown.topics.get(name), need, expected)
         return [*found, *check_hidden(shown.hidden, self._kafka)]
+
+    async def _removed(self) -> list[Finding]:
+        """Tasks that no worker with these settings reads."""
+        try:
+            waiting = await removed_tasks(self._settings, connect_seconds=self._timeout_seconds)
+        except _TROUBLE as error:
+            return [self._failure("topics", "removed metrics", error, self._kafka)]
+        return [
+            warning(
+                "topics",
+                self._settings.topics.task_topic(metric),
+                f"{tasks} tasks wait of metric {metric}, which is not in the settings: nobody judges them",
+                f"put the metric back, or judgestream topics drain --metric {metric}",
+            )
+            for metric, tasks in waiting.items()
+        ]
 
     async def _access(
         self, probe: KafkaProbe, at: tuple[str, int], cluster: Cluster, group: GroupView | Finding

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
 
+from streams.errors import StreamsError
 from streams.kafka.topics.flow import AgentName
+from streams.kafka.topics.removed import removed_tasks
 from streams.kafka.transport.ranges import Move
 from streams.settings import EndpointSettings, JudgeSettings, Settings
+from streams.telemetry.instruments import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
+
+REMOVED_METRICS_SECONDS: Final = 300.0
+"""How often it is looked for tasks of metrics that were removed."""
 
 
 def tell_start(settings: Settings, *, group_id: str, agents: Sequence[AgentName]) -> None:
@@ -60,3 +68,22 @@ def tell_move(move: Move) -> None:
         to_offset=move.after,
         lost=move.lost,
     )
+
+
+async def watch_removed_metrics(settings: Settings, metrics: Metrics) -> None:
+    """Look every few minutes, for ever, for tasks that nobody judges, because their metric is not in the settings."""
+    while True:
+        try:
+            tasks = await removed_tasks(settings)
+        except StreamsError as error:  # the broker is away, or does not show us that: others say so
+            _log.debug("tasks of removed metrics cannot be counted", error=str(error))
+        else:
+            metrics.set_removed_tasks(tasks)
+            for metric, count in tasks.items():
+                _log.warning(
+                    "tasks of a metric that is not in the settings wait, and nobody judges them",
+                    metric=metric,
+                    tasks=count,
+                    remedy=f"put the metric back, or judgestream topics drain --metric {metric}",
+                )
+        await asyncio.sleep(REMOVED_METRICS_SECONDS)

@@ -19,7 +19,7 @@ from streams.kafka.topics.grants import worker_grants
 from streams.kafka.topics.plan import plan_topics
 from streams.settings import Settings
 from streams.web.access import open_access
-from streams.worker.notices import tell_start
+from streams.worker.notices import tell_start, watch_removed_metrics
 from streams.worker.port.server import WebServer
 from streams.worker.wiring import Wiring
 
@@ -123,6 +123,9 @@ class _Worker:
             beside = [asyncio.create_task(self._wiring.remember())]
             if self._wiring.store is not None:
                 beside.append(asyncio.create_task(self._wiring.store.run()))
+            if "judge" in self._wiring.agents:
+                looking = watch_removed_metrics(self._settings, self._wiring.metrics)
+                beside.append(asyncio.create_task(looking))
             running = Running(web.url, self._wiring.group_id, self._wiring.agents)
             serve = self._serve if self._wiring.agents != ("store",) else self._serve_alone
             try:

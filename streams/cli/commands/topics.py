@@ -1,13 +1,13 @@
-"""`judgestream topics`: creates the topics that are missing."""
+"""`judgestream topics`: creates the topics that are missing, and drains the tasks of a metric that was removed."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,10 +15,22 @@ from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
     from streams.kafka.topics.making import TopicsReport
+    from streams.settings import Settings
 
 
+topics_app = typer.Typer(
+    help="Create the topics that are missing; drain the tasks of a metric that was removed.",
+    invoke_without_command=True,
+)
+T = TypeVar("T")
+
+
+@topics_app.callback()
 def topics(
-    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be created; create nothing.")
     ] = False,
@@ -29,27 +41,14 @@ def topics(
     What is there is never changed: where it differs, that is said. A second time does nothing. Exit code 1: a topic cannot be
     created, or with the settings of one that is there records would be lost.
     """
-    from streams.cli.running import run_until_stopped
-    from streams.cli.settings import bad_settings, settings_for_command
-    from streams.errors import SettingsError, StreamsError
-    from streams.kafka.access.errors import explain
+    if context.invoked_subcommand is not None:
+        return
+    if config is None:
+        raise BadUsageError("Missing option '--config' / '-c'; see judgestream topics --help")
     from streams.kafka.topics.admin import would_lose
     from streams.kafka.topics.making import make_topics
-    from streams.settings import TelemetrySettings
-    from streams.telemetry.logs import set_up_logs
-    from streams.telemetry.masking import settings_masker
 
-    settings = settings_for_command(config)
-    set_up_logs(TelemetrySettings(log_level="warning"), masker=settings_masker(settings, os.environ))
-    try:
-        report = run_until_stopped(lambda _: make_topics(settings, dry_run=dry_run))
-    except SettingsError as error:
-        raise bad_settings(error, config) from error
-    except StreamsError as error:
-        found = explain(error, settings.kafka)
-        if found is not None and found.lasting:
-            raise BadUsageError(str(found)) from error
-        raise CommandError(str(error)) from error
+    report = _run(config, lambda settings: make_topics(settings, dry_run=dry_run))
     if as_json:
         typer.echo(json.dumps(_as_json(report, dry_run=dry_run)))
     else:
@@ -59,6 +58,52 @@ def topics(
         if as_json:
             raise typer.Exit(1)
         raise CommandError(would_lose(report.problems))
+
+
+@topics_app.command()
+def drain(
+    config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
+    metric: Annotated[str, typer.Option("--metric", help="The metric that was removed from the settings.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many tasks wait; change nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Set aside the tasks of a metric that is not in the settings any more, which no worker judges.
+
+    Each becomes a dead letter with reason unknown_metric, and the records on the task topic are deleted. Workers may run
+    meanwhile. Exit code 1: the metric is still in the settings, has no topic, or the broker refuses.
+    """
+    from streams.kafka.topics.removed import drain as drain_metric
+
+    count = _run(config, lambda settings: drain_metric(settings, metric, dry_run=dry_run))
+    if as_json:
+        typer.echo(json.dumps({"metric": metric, "dry_run": dry_run, "tasks": count}))
+    else:
+        typer.echo(f"{'would set' if dry_run else 'set'} aside {count} tasks of metric {metric}")
+
+
+def _run(config: Path, work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
+    """Do something with the broker that the settings name; what can go wrong becomes the command's error."""
+    from streams.cli.running import run_until_stopped
+    from streams.cli.settings import bad_settings, settings_for_command
+    from streams.errors import SettingsError, StreamsError
+    from streams.kafka.access.errors import explain
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
+    from streams.telemetry.masking import settings_masker
+
+    settings = settings_for_command(config)
+    set_up_logs(TelemetrySettings(log_level="warning"), masker=settings_masker(settings, os.environ))
+    try:
+        return run_until_stopped(lambda _: work(settings))
+    except SettingsError as error:
+        raise bad_settings(error, config) from error
+    except StreamsError as error:
+        found = explain(error, settings.kafka)
+        if found is not None and found.lasting:
+            raise BadUsageError(str(found)) from error
+        raise CommandError(str(error)) from error
 
 
 def _lines(report: TopicsReport, *, dry_run: bool) -> Iterator[str]:

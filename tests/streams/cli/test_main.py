@@ -14,7 +14,6 @@ COMMANDS = (
     "worker",
     "health",
     "doctor",
-    "topics",
     "judge",
     "map",
     "produce",
@@ -22,6 +21,7 @@ COMMANDS = (
     "explore",
     "broker",
     "offline-judge",
+    "topics",
     "config",
 )
 
