@@ -10,6 +10,7 @@ from collections.abc import Sequence
 BENCHMARKS = (
     "agreement",
     "alerts",
+    "causes",
     "intake",
     "judging",
     "lying_judge",
@@ -19,6 +20,7 @@ BENCHMARKS = (
     "scaling",
     "scrape",
     "startup",
+    "store",
     "tokens",
     "traces",
 )

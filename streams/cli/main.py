@@ -16,6 +16,7 @@ from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
 from streams.cli.commands.explore import explore
 from streams.cli.commands.health import health
+from streams.cli.commands.incident import incident
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
@@ -46,6 +47,7 @@ app.command("map")(map_)
 app.command()(produce)
 app.command()(tail)
 app.command()(explore)
+app.command()(incident)
 app.command()(broker)
 app.command("offline-judge")(offline_judge)
 app.add_typer(topics_app, name="topics")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +12,8 @@ from rich.live import Live
 from schemas import Failed, Scored
 from streams.demo.board import Board
 from streams.demo.view import Flow, Heading, LiveView
+from streams.incidents.grouping import Incident, group
+from streams.incidents.telling import title
 from streams.text import printable, reason_of
 
 LINE_SECONDS = 2.0
@@ -48,7 +50,7 @@ class LiveDisplay:
 
 
 class PlainDisplay:
-    """Writes a line every few seconds, and one for each alert.
+    """Writes a line every few seconds, and one for each incident that begins or ends.
 
     Args:
         write: Writes one line.
@@ -60,6 +62,7 @@ class PlainDisplay:
         self._heading: Heading | None = None
         self._next = LINE_SECONDS
         self._alerts = 0
+        self._told: dict[str, str] = {}
         self._has_verdict = False
 
     def __enter__(self) -> Self:
@@ -81,6 +84,15 @@ class PlainDisplay:
             self._write(heading.page)
         self._board, self._heading = board, heading
 
+    def _tell_incidents(self, incidents: Sequence[Incident]) -> None:
+        """Write what is new of each: one cause makes dozens of series fall."""
+        for one in incidents:
+            state = "drop" if one.ended_at is None else "recovered"
+            if self._told.get(one.incident_id) != state:
+                self._told[one.incident_id] = state
+                first = one.drops[0].summary if state == "drop" else title(one)
+                self._write(f"ALERT {state}, incident {one.incident_id}: {printable(first, 400)}")
+
     def update(self, flow: Flow) -> None:
         """Write what is new."""
         board, heading = self._board, self._heading
@@ -94,9 +106,9 @@ class PlainDisplay:
                 f"first verdict after {board.first_verdict_seconds:.1f} s: {first.metric} {score}: "
                 f"{reason_of(first, 120)}"
             )
-        for alert in board.alerts[self._alerts :]:
-            self._write(f"ALERT {alert.kind}: {printable(alert.summary, 400)}")
-        self._alerts = len(board.alerts)
+        if len(board.alerts) > self._alerts:
+            self._alerts = len(board.alerts)
+            self._tell_incidents(group(board.alerts))
         if flow.seconds < self._next:
             return
         self._next = flow.seconds + LINE_SECONDS

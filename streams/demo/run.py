@@ -22,6 +22,7 @@ from streams.demo.accounting import Accounts
 from streams.demo.board import Board, Rate
 from streams.demo.events import DemoRecord, load_questions
 from streams.demo.feed import Cycle, Feed, bounded_records, endless_records, file_records
+from streams.demo.incidents import told_incidents
 from streams.demo.observer import Observer
 from streams.demo.progress import Progress
 from streams.demo.stage import PARTITIONS, demo_settings, demo_topics
@@ -204,6 +205,9 @@ class _Demo:
             ranges=BUILT_IN_RANGES,
             judge=self._judge_name(),
             seconds=seconds,
+            incidents=await told_incidents(
+                self._settings.store, results=self._board.results, alerts=len(self._board.alerts)
+            ),
         )
         return Ending(values, complete)
 

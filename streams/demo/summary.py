@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -23,6 +23,7 @@ def summary(
     ranges: Mapping[str, tuple[int, int]],
     judge: str,
     seconds: float,
+    incidents: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Put the numbers together.
 
@@ -33,6 +34,7 @@ def summary(
         ranges: Lowest and highest score, by metric.
         judge: The judge's name.
         seconds: How long it took.
+        incidents: What the store says of the drops.
     """
     accounts = board.accounts
     means = accounts.means(half_way)
@@ -58,6 +60,7 @@ def summary(
             for metric, pair in sides.items()
         },
         "alerts": accounts.drops,
+        "incidents": [dict(one) for one in incidents],
         "tokens": board.input_tokens + board.output_tokens,
         "cost_usd": board.cost_usd,
         "seconds": round(seconds, 3),
@@ -125,6 +128,10 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         flow,
         Text(),
         *(halves if complete else []),
+        *(
+            Text(f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)")
+            for one in values["incidents"]
+        ),
         Text(
             f"{values['alerts']} alerts of a drop, {values['tokens']:,} tokens, {cost}, {values['seconds']:.1f} s, "
             f"judged by {printable(values['judge'])}"

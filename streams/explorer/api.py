@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from aiohttp import web
 
 from streams.errors import BadFilterError, StoreError, StoreMissingError, TooSlowError
 from streams.explorer.shown import Links, line_of, verdict_of
+from streams.incidents.report import known_incidents, report_on
+from streams.incidents.telling import markdown, summary_of, values_of
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store import sums, verdicts
 from streams.store.filters import Filter, parse
@@ -18,16 +20,27 @@ from streams.store.reader import Asking, Reader
 from streams.web.listening import asks_this_machine, json_response, load_assets
 
 PAGE_LINES: Final = 50
+MAX_INCIDENTS: Final = 200
 AT_ONCE: Final = 4
 """Questions to the store at the same time; further ones wait."""
 
 _PAGES: Final = {
     "/explore": ("explore.html", "text/html"),
     "/explore/verdict/{key}": ("verdict.html", "text/html"),
+    "/explore/incidents": ("incidents.html", "text/html"),
+    "/explore/incident/{key}": ("incident.html", "text/html"),
 }
 _FILES: Final = {
     f"/explore/{name}": (name, "text/javascript" if name.endswith(".js") else "text/css")
-    for name in ("explorer.css", "dom.js", "charts.js", "explore.js", "verdict.js")
+    for name in (
+        "explorer.css",
+        "dom.js",
+        "charts.js",
+        "explore.js",
+        "verdict.js",
+        "incidents.js",
+        "incident.js",
+    )
 }
 
 Ask = Callable[[Asking, web.Request], Any]
@@ -40,6 +53,7 @@ class Explorer:
         reader: The store.
         ranges: Lowest and highest score by metric, as far as they are known.
         links: Where traces and records are shown.
+        product_labels: Labels that say what answered, for the causes of incidents.
         now: Tells the time, with its offset from UTC.
     """
 
@@ -49,11 +63,13 @@ class Explorer:
         *,
         ranges: Mapping[str, tuple[int, int]],
         links: Links,
+        product_labels: Collection[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._reader = reader
         self._ranges = dict(ranges)
         self._links = links
+        self._product_labels = tuple(product_labels)
         self._now = now
         self._at_once = asyncio.Semaphore(AT_ONCE)
         self._refusal: str | None = None
@@ -86,6 +102,8 @@ class Explorer:
             "scores": self._scores,
             "labels": self._labels,
             "cost": self._cost,
+            "incidents": self._incidents,
+            "incident/{key}": self._incident,
         }
         for name, ask in answers.items():
             app.router.add_get(f"/explore/api/{name}", self._answering(ask))
@@ -224,6 +242,22 @@ class Explorer:
             for (metric, name, value), part in sums.by_label(asking, self._filter(request)).items()
         ]
         return {"rows": sorted(rows, key=lambda row: (row[0], row[1], row[3] is None, row[3] or 0, row[2]))}
+
+    def _incidents(self, asking: Asking, _: web.Request) -> Any:
+        return {"incidents": [summary_of(one) for one in known_incidents(asking)[:MAX_INCIDENTS]]}
+
+    def _incident(self, asking: Asking, request: web.Request) -> Any:
+        key = request.match_info["key"]
+        found = next((one for one in known_incidents(asking) if one.incident_id == key), None)
+        if found is None:
+            return None
+        report = report_on(asking, found, ranges=self._ranges, product_labels=self._product_labels)
+        values = values_of(report)
+        for one in values["reports"]:
+            for name in ("worst", "examples_before"):
+                one[name] = [line_of(row) for row in one[name]]
+            one["range"] = self._range(asking, one["metric"])
+        return values | {"markdown": markdown(report)}
 
     def _cost(self, asking: Asking, request: web.Request) -> Any:
         return {"days": sums.daily_cost(asking, self._filter(request))}

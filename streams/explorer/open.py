@@ -9,6 +9,15 @@ from streams.settings import Settings
 from streams.store.reader import Reader
 
 
+def score_ranges(settings: Settings) -> dict[str, tuple[int, int]]:
+    """Give lowest and highest score of each metric.
+
+    Raises:
+        SettingsError: A prompt pack cannot be used.
+    """
+    return {name: metric.score_range for name, metric in build_metrics(settings).items()}
+
+
 def open_explorer(settings: Settings) -> Explorer:
     """Make what shows the store of these settings.
 
@@ -18,6 +27,7 @@ def open_explorer(settings: Settings) -> Explorer:
     kept = settings.store
     return Explorer(
         Reader(kept.path),
-        ranges={name: metric.score_range for name, metric in build_metrics(settings).items()},
+        ranges=score_ranges(settings),
+        product_labels=kept.product_labels,
         links=Links(kept.trace_url, kept.record_url, settings.topics.scores),
     )

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
 from judge.text.tags import page_number
-from schemas import RESULT
 from streams.explorer.highlighting import Item, items_of, pieces
-from streams.text import reason_of
-
-REASON_CHARS: Final = 260
 
 
 def line_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,15 +16,7 @@ def line_of(row: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         row: As `streams.store.verdicts.page` gives it.
     """
-    kept = {name: value for name, value in row.items() if name not in {"result", "texts"}}
-    return kept | {"reason": _reason(row["result"])}
-
-
-def _reason(result: Mapping[str, Any]) -> str:
-    try:
-        return reason_of(RESULT.validate_python(result), REASON_CHARS)
-    except ValidationError:  # written by a version whose results have another form
-        return ""
+    return {name: value for name, value in row.items() if name not in {"result", "texts"}}
 
 
 def verdict_of(found: Mapping[str, Any], links: Links) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from schemas.base import LabelName
 from streams.settings.base import FilePath, Section
 
 
@@ -34,6 +35,11 @@ class StoreSettings(Section):
     keep_days: int = Field(default=30, ge=1, le=3_650, description="How long it keeps a verdict.")
     max_gigabytes: float = Field(
         default=10, gt=0, le=10_000, description="Largest size; the oldest texts go first, then verdicts."
+    )
+    product_labels: tuple[LabelName, ...] = Field(
+        default=("model", "prompt_version", "version", "release", "deployment"),
+        max_length=32,
+        description="Labels that say what answered: a new value of one is a change of the product, of another one of the mix.",
     )
     trace_url: LinkTemplate | None = Field(
         default=None, description="Where a trace is shown; {trace_id} and {span_id} are filled in."

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import orjson
+from pydantic import ValidationError
 
+from schemas import RESULT
 from streams.store import sums
 from streams.store.filters import Filter, selected
 from streams.store.packing import unpacked
 from streams.store.reader import Asking
 from streams.store.schema import STATUSES
 from streams.store.words import matching
+from streams.text import reason_of
 
 Order = Literal["worst", "best", "newest", "costly"]
 ORDERS: Final[dict[str, str]] = {
@@ -24,6 +27,7 @@ ORDERS: Final[dict[str, str]] = {
 }
 MAX_PAGE: Final = 200
 MAX_SKIPPED: Final = 10_000
+REASON_CHARS: Final = 260
 FEW: Final = 20_000
 """As many verdicts are sorted; of more, an index is followed in the order that is asked for."""
 
@@ -91,7 +95,13 @@ def _fetch(asking: Asking, numbers: list[int]) -> list[Any]:
     return [found[number] for number in numbers if number in found]
 
 
+def rows_of(asking: Asking, numbers: list[int]) -> list[dict[str, Any]]:
+    """Give some verdicts by their numbers in the store, in this order, each as in `page`."""
+    return [_row(asking, one) for one in _fetch(asking, numbers)]
+
+
 def _row(asking: Asking, row: Any) -> dict[str, Any]:
+    result = unpacked(row["body"])
     return {
         "result_id": row["result_id"].lower(),
         "event_id": row["event_id"],
@@ -104,8 +114,16 @@ def _row(asking: Asking, row: Any) -> dict[str, Any]:
         "cost_usd": row["cost"],
         "corrected": row["corrected"],
         "suspected": row["suspected"],
-        "result": unpacked(row["body"]),
+        "reason": _reason(result),
+        "result": result,
     }
+
+
+def _reason(result: Mapping[str, Any]) -> str:
+    try:
+        return reason_of(RESULT.validate_python(result), REASON_CHARS)
+    except ValidationError:  # of a version whose results have another form
+        return ""
 
 
 def one(asking: Asking, result_id: str) -> dict[str, Any] | None:
@@ -182,3 +200,23 @@ def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, 
         (moment, limit + 1),
     )
     return [] if len(rows) > limit else sorted(tuple(row) for row in rows)
+
+
+def stretch(asking: Asking, metric: str, *, since: int, until: int, limit: int, latest: bool) -> list[Any]:
+    """Give the scores of a metric in a stretch of time, with their labels as JSON in `label_text`.
+
+    Args:
+        asking: The store.
+        metric: The metric.
+        since: Begin, in milliseconds since 1970.
+        until: End.
+        limit: At most so many.
+        latest: The latest first; else the oldest first.
+    """
+    return asking.rows(
+        "SELECT v.id, v.at, v.score, v.probability, v.labels, s.labels AS label_text, e.fingerprint FROM verdicts v "
+        "JOIN evaluators e ON e.id = v.evaluator JOIN label_sets s ON s.id = v.labels WHERE v.replay = 0 AND +v.status = 0 "
+        "AND +v.metric = (SELECT id FROM names WHERE kind = 'metric' AND name = ?) AND v.at >= ? AND v.at < ? "
+        f"ORDER BY v.at {'DESC' if latest else 'ASC'} LIMIT ?",
+        (metric, since, until, limit),
+    )

@@ -3,6 +3,7 @@ import { id, make, words, number, count, dollars, moment, ask, trouble, badge, r
 const key = location.pathname.split("/").at(-1);
 const list = JSON.parse(sessionStorage.getItem("judgestream.list") ?? "null");
 const SHOWN_PAGES = 40;
+const OPEN_PAGES = 3;
 
 function fact(name, ...value) {
   return value.every((one) => one === null || one === undefined || one === "") ? null : make("div", {}, make("dt", { text: name }), make("dd", {}, ...value));
@@ -66,7 +67,7 @@ function pagesOf(pages, items) {
   // Pages with evidence first and open; a thousand further ones are closed, and filled when they are opened.
   const marked = (page) => page.pieces.some(([, numbers]) => numbers.length);
   const ordered = [...pages.filter(marked), ...pages.filter((page) => !marked(page))];
-  const made = ordered.slice(0, SHOWN_PAGES).map((page) => pageOf(page, items, marked(page)));
+  const made = ordered.slice(0, SHOWN_PAGES).map((page) => pageOf(page, items, marked(page) || pages.length <= OPEN_PAGES));
   if (ordered.length > SHOWN_PAGES) {
     const further = make("button", { type: "button", text: `Show ${count(ordered.length - SHOWN_PAGES)} further pages` });
     further.addEventListener("click", () => further.replaceWith(...ordered.slice(SHOWN_PAGES).map((page) => pageOf(page, items, false))));
@@ -162,7 +163,7 @@ function neighbour(by) {
 function place() {
   const at = list?.ids.indexOf(key) ?? -1;
   if (at < 0) return;
-  id("back").href = `/explore${list.search}`;
+  id("back").href = list.address ?? `/explore${list.search}`;
   id("place").append(`${at + 1} of ${list.ids.length} in the list; `, make("kbd", { text: "j" }), " ", make("kbd", { text: "k" }), " next and previous, ", make("kbd", { text: "u" }), " back");
 }
 

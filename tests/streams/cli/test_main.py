@@ -19,6 +19,7 @@ COMMANDS = (
     "produce",
     "tail",
     "explore",
+    "incident",
     "broker",
     "offline-judge",
     "topics",

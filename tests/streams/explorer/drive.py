@@ -126,6 +126,23 @@ def by_pointer(visit: Visit) -> None:
     page.wait_for_url("**/explore?label*")
 
 
+def from_an_alert(visit: Visit) -> None:
+    """Two clicks from where an alert leads to the worst answer's evidence."""
+    page, seen = visit.page, visit.seen
+    visit.open("/explore/incidents")
+    visit.look("incidents")
+    page.click("#rows a.row")
+    page.wait_for_url("**/explore/incident/*")
+    page.wait_for_selector(_DONE)
+    visit.look("incident")
+    seen["incident"] = page.inner_text("main")
+    page.click("a.row >> nth=0")
+    page.wait_for_url("**/explore/verdict/*")
+    page.wait_for_selector("mark.bad")
+    page.keyboard.press("u")
+    page.wait_for_url("**/explore/incident/*")
+
+
 def hostile_texts(visit: Visit, hostile: str) -> None:
     """A verdict whose texts are markup, reordered, and a megabyte of answer with 2,000 pages."""
     page, seen = visit.page, visit.seen
@@ -145,6 +162,7 @@ def walk(visit: Visit, hostile: str) -> dict[str, Any]:
     """Use list and verdict as a person would."""
     by_keys(visit)
     by_pointer(visit)
+    from_an_alert(visit)
     if visit.name != "dark":
         hostile_texts(visit, hostile)
     visit.page.close()

@@ -13,8 +13,9 @@ import pytest
 from schemas import Scored
 from streams.store.writer import Writer
 from tests.streams.explorer.test_api import explorer
+from tests.streams.incidents.test_grouping import alert
 from tests.streams.results import scored
-from tests.streams.store.records import batch_of, result_record, task_record
+from tests.streams.store.records import TOPICS, Record, batch_of, result_record, task_record
 from tests.streams.worker.port.test_page import PICTURES_VARIABLE
 from tests.toolbox import python_with, run, tool
 
@@ -64,6 +65,8 @@ def _fill(path: Path) -> None:
                 ),
             )
         )
+    fell = alert("a", 90 * 60, started=60 * 60, labels={"app": _EVIL[:60]})
+    writer.write(batch_of(Record(TOPICS.alerts, 0, 0, fell.model_dump_json().encode())))
     evil = _hostile()
     pages = {f"Page-{number}": f"{_EVIL} page {number}" for number in range(1, 2_001)}
     task = task_record(evil, question=_EVIL, answer=f"{_EVIL} " + "long " * 200_000, context=pages)
@@ -98,6 +101,8 @@ async def test_the_explorer_shows_everything_and_believes_nothing(tmp_path: Path
             "good:The key is in the cupboard.1", "bad:It opens the garage.2", "good:The key hangs in the cupbo1",
         ]  # fmt: skip
         assert seen["lit"] == 2
+        for words in ("relevance fell, 1 part affected", "Worst answers since", "Copy as Markdown"):
+            assert words in seen["incident"]
         if name == "dark":
             continue
         assert "U+202E" in seen["texts"]

@@ -1,0 +1,59 @@
+"""What the demo's store says of the drops that were called."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from streams.errors import StoreError
+from streams.incidents.report import known_incidents, report_on
+from streams.incidents.telling import headline
+from streams.monitoring.config import BUILT_IN_RANGES
+from streams.settings import StoreSettings
+from streams.store import sums
+from streams.store.filters import Filter
+from streams.store.reader import Reader
+
+PATIENCE_SECONDS = 10.0
+"""How long the store may take to have what the topics have."""
+
+
+async def told_incidents(store: StoreSettings, *, results: int, alerts: int) -> list[dict[str, Any]]:
+    """Give id, alerts and headline of each incident, the first one first; nothing where the store does not keep up.
+
+    Args:
+        store: Where the store is.
+        results: Results that must be in it.
+        alerts: Alerts that must be in it.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    reader = Reader(store.path)
+    try:
+        while time.monotonic() < deadline:
+            found = await asyncio.to_thread(_told, reader, store, results, alerts)
+            if found is not None:
+                return found
+            await asyncio.sleep(0.1)
+    except StoreError:
+        return []
+    finally:
+        reader.close()
+    return []
+
+
+def _told(reader: Reader, store: StoreSettings, results: int, alerts: int) -> list[dict[str, Any]] | None:
+    with reader.asking() as asking:
+        row = asking.row("SELECT count(*) FROM alerts")
+        if row is None or row[0] < alerts or sums.count(asking, Filter()) < results:
+            return None
+        return [
+            {
+                "incident_id": one.incident_id,
+                "alerts": len(one.drops),
+                "headline": headline(
+                    report_on(asking, one, ranges=BUILT_IN_RANGES, product_labels=store.product_labels)
+                ),
+            }
+            for one in reversed(known_incidents(asking))
+        ]
