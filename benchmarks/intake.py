@@ -147,7 +147,7 @@ def _plan(case: _Case, broker: Broker, events: str, total: int) -> dict[str, Any
         "agents": ["intake"],
         "counted": "judgestream_events_total",
         "settings": {
-            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group},
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
             "topics": {"events": events, "tasks_prefix": f"{group}.", "create": True},
             "sampling": case.sampling,
             "metrics": {"coverage": {"when": {"has": ["reference"]}}},

@@ -135,7 +135,7 @@ def _worker_plan(broker: Broker, tasks: str, base_url: str, total: int) -> dict[
         "agents": ["judge"],
         "counted": "judgestream_results_total",
         "settings": {
-            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group},
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
             "topics": {
                 "tasks_prefix": tasks.removesuffix("relevance"),
                 "scores": broker.topic(f"{group}.scores"),

@@ -49,7 +49,7 @@ def _plan(broker: Broker, events: str, base_url: str, total: int) -> dict[str, A
         "agents": ["intake", "judge"],
         "counted": "judgestream_events_total",
         "settings": {
-            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group},
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
             "topics": {
                 "events": events,
                 "tasks_prefix": f"{group}.",

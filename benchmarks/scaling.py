@@ -116,7 +116,7 @@ def _empty(broker: Broker, base_url: str, workers: int) -> Emptied:
 
 def _settings(broker: Broker, name: str, base_url: str) -> dict[str, Any]:
     return {
-        "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": name},
+        "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": name, "start": "earliest"},
         "topics": {
             "tasks_prefix": f"{name}.tasks.",
             "scores": f"{name}.scores",

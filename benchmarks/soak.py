@@ -103,7 +103,7 @@ def _settings(broker: Broker, directory: Path, judge_port: int) -> dict[str, Any
     ):
         broker.topic(topic)
     return {
-        "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": name},
+        "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": name, "start": "earliest"},
         "topics": topics,
         "sampling": {"default_rate": SAMPLING_RATE},
         "metrics": {"tone": {"prompt_pack": str(pack), "score_range": [1, 5]}},

@@ -56,7 +56,7 @@ def run() -> Iterator[dict[str, object]]:
 def _worker_seconds(broker: Broker, base_url: str) -> float:
     group = fresh_name("bench-start")
     settings = {
-        "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group},
+        "kafka": {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "start": "earliest"},
         "topics": {
             "events": broker.topic(f"{group}.events"),
             "tasks_prefix": f"{group}.",

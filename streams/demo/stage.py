@@ -34,6 +34,7 @@ def demo_settings(
         "kafka": {
             "bootstrap_servers": bootstrap_servers,
             "group_id": GROUP_ID,
+            "start": "earliest",
             "commit_interval_seconds": 0.1,
             "rebalance_timeout_seconds": timeout_seconds + 30,
         },

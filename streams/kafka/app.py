@@ -140,7 +140,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         # A join waits for the slowest member, so the answer to it may take the whole rebalance.
         broker_request_timeout=max(session, kafka.rebalance_timeout_seconds) + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
-        # Where an offset is out of range, `transport.ranges` decides; a new group begins at the beginning by `rewind`.
+        # Where an offset is out of range, `transport.ranges` decides; where a new group begins, `transport.starts`.
         consumer_auto_offset_reset="none",
         consumer_group_instance_id=kafka.group_instance_id,
         consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
 
 from streams.settings.base import Section, refuse
 from streams.settings.security import SecuritySettings
@@ -54,6 +54,11 @@ class KafkaSettings(Section):
         description="Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica.",
     )
     security: SecuritySettings = Field(default_factory=SecuritySettings)
+    start: Literal["latest", "earliest"] | AwareDatetime = Field(
+        default="latest",
+        description="Where a group without commits begins on the events topic: at new events, at the oldest one (which judges "
+        "the whole backlog), or at a time such as 2026-11-01T00:00:00Z.",
+    )
     session_timeout_seconds: float = Field(
         default=30, ge=1, le=1800, description="A silent worker is taken for dead after this long."
     )

@@ -113,6 +113,7 @@ class Wiring:
             finish_seconds=min(
                 settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
             ),
+            starts={settings.topics.events: settings.kafka.start},
             resume_at=settings.kafka.resume_at,
             moved=self._note_move,
             client_rack=settings.kafka.client_rack,

@@ -152,7 +152,7 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
     async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
         address = json.loads(await judge.line())["base_url"]
         settings: dict[str, Any] = {
-            "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+            "kafka": {"bootstrap_servers": broker.bootstrap_servers, "start": "earliest"},
             "topics": {"create": True, "create_partitions": 1},
             "judge": {"endpoints": [{"name": "rules", "base_url": address, "model": "offline-rules-1"}]},
             "telemetry": {"port": _free_port()},

@@ -59,6 +59,7 @@ class Stage:
             "kafka": {
                 "bootstrap_servers": self.bootstrap_servers,
                 "group_id": f"{self.name}-group",
+                "start": "earliest",
                 "session_timeout_seconds": 6,
                 "heartbeat_interval_seconds": 0.5,
                 "commit_interval_seconds": 0.1,

@@ -112,6 +112,7 @@ def document(
         "kafka": {
             "bootstrap_servers": servers,
             "group_id": "secrets",
+            "start": "earliest",
             "security": dict(security),
             "session_timeout_seconds": 6,
             "heartbeat_interval_seconds": 0.5,

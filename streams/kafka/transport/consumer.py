@@ -190,9 +190,10 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Start every assigned partition from its committed offset, with a new book."""
         self._close_books()
-        starts = await self._thread.rewind()
+        starts, committed = await self._thread.rewind()
         self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
-        self._committed = {tp: start for tp, start in starts.items() if start is not None}
+        # Where a group begins is committed, too: a crash must not let it begin somewhere else.
+        self._committed = dict(committed)
 
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.

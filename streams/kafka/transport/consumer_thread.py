@@ -24,6 +24,7 @@ from faust.types import TP
 from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c
 from streams.kafka.transport.membership import Membership
 from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
+from streams.kafka.transport.starts import first_offsets
 from streams.kafka.transport.unpacking import Suspects, unpack
 
 LEAVE_SECONDS: Final = 5.0
@@ -294,28 +295,42 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return False
         return True
 
-    async def rewind(self) -> Mapping[TP, int | None]:
-        """Go back to what is committed, on every assigned partition.
+    async def rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
+        """Go to where reading begins, on every assigned partition.
 
         Returns:
-            The offset that each partition starts from; None where nothing is committed (the earliest record).
+            The offset that each partition starts from, and those of them that are committed.
         """
-        starts: Mapping[TP, int | None] = await self.call_thread(self._rewind)
+        starts: tuple[Mapping[TP, int], Mapping[TP, int]] = await self.call_thread(self._rewind)
         return starts
 
-    async def _rewind(self) -> Mapping[TP, int | None]:
+    async def _rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
         """Runs in the thread."""
         consumer = self._ensure_consumer()
         partitions = list(consumer.assignment())
         offsets = await asyncio.gather(*(consumer.committed(partition) for partition in partitions))
-        fresh = [partition for partition, offset in zip(partitions, offsets, strict=True) if offset is None]
-        for partition, offset in zip(partitions, offsets, strict=True):
-            if offset is not None:
-                consumer.seek(partition, offset)
-        if fresh:
-            # Without it, what an abandoned fetch had already taken would be missing.
-            await consumer.seek_to_beginning(*fresh)
-        return {TP(*partition): offset for partition, offset in zip(partitions, offsets, strict=True)}
+        committed = {
+            partition: offset
+            for partition, offset in zip(partitions, offsets, strict=True)
+            if offset is not None
+        }
+        fresh = [partition for partition in partitions if partition not in committed]
+        starts = committed | await first_offsets(consumer, fresh, self.consumer.plan.starts)
+        for partition, offset in starts.items():
+            # Also where nothing is committed: else what an abandoned fetch had already taken would be missing.
+            consumer.seek(partition, offset)
+        for partition in fresh:
+            if partition.topic in self.consumer.plan.starts:
+                self.log.info(
+                    "The group has no offset of %s %s; it begins at %s",
+                    partition.topic,
+                    partition.partition,
+                    starts[partition],
+                )
+        return (
+            {TP(*partition): offset for partition, offset in starts.items()},
+            {TP(*partition): offset for partition, offset in committed.items()},
+        )
 
     async def seek_now(self, tp: TP, offset: int) -> None:
         """Read `tp` from `offset` next."""

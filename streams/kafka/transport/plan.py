@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from streams.kafka.transport.ranges import Move, ResumeAt
 from streams.kafka.transport.room import Room
+from streams.kafka.transport.starts import Start
 
 Predicate = Callable[[Any], bool]
 """Takes a raw record (key, value, headers, offset, timestamp), says whether it is delivered."""
@@ -27,6 +28,8 @@ class Plan:
             and gives up the rest.
         finish_seconds: The bound that `finish` is given.
         producer: Further arguments of the producer.
+        starts: By topic, where a group begins on a partition of which it has committed nothing; without an entry at the
+            oldest record.
         resume_at: Where a partition goes on whose log has become shorter.
         moved: Told of every partition that goes on elsewhere than it was read to.
         client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
@@ -38,6 +41,7 @@ class Plan:
     finish: Callable[[float], Awaitable[None]] | None = None
     finish_seconds: float = 10.0
     producer: Mapping[str, Any] = field(default_factory=dict)
+    starts: Mapping[str, Start] = field(default_factory=dict)
     resume_at: ResumeAt = "committed"
     moved: Callable[[Move], None] | None = None
     client_rack: str | None = None

@@ -158,7 +158,7 @@ async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
         config.write_text(
             json.dumps(
                 {
-                    "kafka": {"bootstrap_servers": broker.bootstrap_servers},
+                    "kafka": {"bootstrap_servers": broker.bootstrap_servers, "start": "earliest"},
                     "topics": {"create": True},
                     "judge": {
                         "endpoints": [

@@ -1,0 +1,61 @@
+"""Where a consumer group begins on a partition of which it has committed nothing.
+
+A group that begins at the newest record does so once: partitions that are added to the topic later are read from their
+beginning, for their records are nobody's backlog. A group is new to a topic where it has committed nothing on any of its
+partitions. Two workers of a new group that start one after the other look like an added partition to the second one; so that
+this costs little, an added partition is read from `ADDED_SECONDS` ago.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from aiokafka import TopicPartition
+
+Start: TypeAlias = Literal["earliest", "latest"] | datetime
+ADDED_SECONDS: Final = 3600.0
+
+
+async def first_offsets(
+    consumer: Any, partitions: Iterable[TopicPartition], starts: Mapping[str, Start]
+) -> dict[TopicPartition, int]:
+    """Find the offsets to begin at.
+
+    Args:
+        consumer: An aiokafka consumer of the group.
+        partitions: Partitions of which the group has committed nothing.
+        starts: By topic; without an entry the oldest record.
+
+    Raises:
+        KafkaError: The broker does not answer.
+    """
+    found: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        start = starts.get(partition.topic, "earliest")
+        if start == "latest" and not await _is_new(consumer, partition.topic):
+            found[partition] = await _offset_at(consumer, partition, time.time() - ADDED_SECONDS)
+        elif isinstance(start, datetime):
+            found[partition] = await _offset_at(consumer, partition, start.timestamp())
+        else:
+            ask = consumer.end_offsets if start == "latest" else consumer.beginning_offsets
+            found[partition] = (await ask([partition]))[partition]
+    return found
+
+
+async def _is_new(consumer: Any, topic: str) -> bool:
+    numbers = consumer.partitions_for_topic(topic) or ()
+    for number in sorted(numbers):
+        if await consumer.committed(TopicPartition(topic, number)) is not None:
+            return False
+    return True
+
+
+async def _offset_at(consumer: Any, partition: TopicPartition, seconds: float) -> int:
+    """Give the first offset whose record is not older than a moment; the end of the log where there is none."""
+    found = (await consumer.offsets_for_times({partition: max(0, round(seconds * 1000))}))[partition]
+    if found is not None:
+        return int(found.offset)
+    return int((await consumer.end_offsets([partition]))[partition])

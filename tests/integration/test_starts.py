@@ -1,0 +1,83 @@
+"""Where a new consumer group begins, and that it begins there once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streams.kafka.transport.plan import Plan
+from tests.integration.deadlines import until
+from tests.integration.test_transport import Bench, bench
+
+__all__ = ["bench"]  # the fixture
+
+pytestmark = pytest.mark.usefixtures("bench")
+
+
+def _plan(bench: Bench, start: object) -> Plan:
+    return Plan(finish_seconds=0.1, starts={bench.topic: start})  # type: ignore[dict-item] # one of a Start's kinds
+
+
+async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
+    """Of three records and two later ones it reads the two; where it begins is committed before any record comes."""
+    await bench.produce(3)
+    async with bench.app(_plan(bench, "latest")) as (_, hands):
+        await bench.commits(3)
+        await bench.produce(2)
+        await until(lambda: len(hands.taken) == 2, "the two new records")
+        assert hands.places == [(0, 3), (0, 4)]
+
+
+async def test_what_comes_while_the_group_is_away_is_read(bench: Bench) -> None:
+    """It began at the newest record once, and without having read one."""
+    await bench.produce(3)
+    async with bench.app(_plan(bench, "latest")):
+        await bench.commits(3)
+    await bench.produce(2)
+    async with bench.app(_plan(bench, "latest")) as (_, hands):
+        await until(lambda: len(hands.taken) == 2, "the records that came meanwhile")
+        assert hands.places == [(0, 3), (0, 4)]
+
+
+async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
+    """The group has committed on partition 0 alone, as before the topic had a second one."""
+    await bench.produce(2, partition=1)
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bench.kafka.bootstrap_servers,
+        group_id=bench.kafka.group_id,
+        enable_auto_commit=False,
+    )
+    await consumer.start()
+    try:
+        consumer.assign([TopicPartition(bench.topic, 0)])
+        await consumer.commit({TopicPartition(bench.topic, 0): 0})
+    finally:
+        await consumer.stop()
+    async with bench.app(_plan(bench, "latest")) as (_, hands):
+        await until(lambda: len(hands.taken) == 2, "both records of the added partition")
+        assert hands.places == [(1, 0), (1, 1)]
+
+
+async def test_a_new_group_begins_at_a_time(bench: Bench) -> None:
+    """Records of one, two and three hours ago: from two and a half hours ago on there are two; later ones follow."""
+    now = datetime.now(UTC)
+    producer = AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers)
+    await producer.start()
+    try:
+        for hours in (3, 2, 1):
+            moment = round((now - timedelta(hours=hours)).timestamp() * 1000)
+            await producer.send_and_wait(bench.topic, b"v", partition=0, timestamp_ms=moment)
+    finally:
+        await producer.stop()
+    async with bench.app(_plan(bench, now - timedelta(hours=2.5))) as (_, hands):
+        await until(lambda: len(hands.taken) == 2, "the records since then")
+        assert hands.places == [(0, 1), (0, 2)]
+
+
+async def test_by_default_a_topic_is_read_from_its_beginning(bench: Bench) -> None:
+    """Tasks and results: what a stage before wrote is to be worked on, whenever that was."""
+    await bench.produce(2)
+    async with bench.app() as (_, hands):
+        await until(lambda: len(hands.taken) == 2, "both records")
