@@ -13,7 +13,7 @@ import typer
 from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from streams.errors import Explanation
     from streams.kafka.topics.grants import Grant
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_SECONDS = 20.0
 """How long to try before saying that no broker answers."""
+
+MAX_TOPICS_SHOWN = 50
 
 BootstrapOption = Annotated[
     str | None,
@@ -120,6 +122,14 @@ class Connection:
             raise BadUsageError(str(error)) from error
         finally:
             await asking.close()
+
+
+def no_topic(topic: str, known: Collection[str], where: Connection) -> CommandError:
+    """Say that there is no such topic, and which there are."""
+    shown = sorted(known)[:MAX_TOPICS_SHOWN]
+    more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
+    names = ", ".join(shown) + more if shown else "no topics at all"
+    return CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
 
 
 def connection(bootstrap_servers: str | None, config: Path | None) -> Connection:

@@ -34,6 +34,36 @@ def settings_for_command(path: Path | None) -> Settings:
         raise bad_settings(error, path) from error
 
 
+def require_runnable(settings: Settings, path: Path) -> None:
+    """Make sure that a worker would start with these settings, as far as can be seen without a network.
+
+    Raises:
+        BadUsageError: They leave open what is judged or by whom, a secret is not where they say, or a paid endpoint has no
+            budget; the message lists every problem.
+    """
+    from streams.judging.prices import check_prices  # noqa: PLC0415 - what runs, which --help does without
+    from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above
+    from streams.settings import resolve_api_key  # noqa: PLC0415 - as above
+
+    problems: list[str] = []
+    if "metrics" not in settings.model_fields_set:
+        problems.append(
+            "metrics: is required (got nothing); name what is judged, for example coverage: {when: {has: [reference]}}"
+        )
+    try:
+        endpoints = judge_endpoints(settings.judge, os.environ)
+        for endpoint in endpoints:
+            try:
+                resolve_api_key(endpoint)
+            except SettingsError as error:
+                problems += error.problems
+        check_prices(settings.judge, endpoints)
+    except SettingsError as error:
+        problems += error.problems
+    if problems:
+        raise bad_settings(SettingsError(problems), path) from SettingsError(problems)
+
+
 def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:
     """Turn the problems of settings into one message."""
     count = len(error.problems)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
 
 import structlog
 
 from judge.chat import OFFLINE_MODEL
+from judge.endpoint.hosts import is_loopback
 from judge.verdict.price_list import listed_price
 from judge.verdict.pricing import ModelPrice, Price, PriceTable
+from schemas import Usage
 from streams.errors import SettingsError
 from streams.judging.from_settings import budget_limits
 from streams.settings import EndpointSettings, JudgeSettings
@@ -45,13 +48,31 @@ def price_of(endpoint: EndpointSettings) -> Price | None:
     return listed_price(endpoint.model, base_url=endpoint.base_url)
 
 
-def check_prices(judge: JudgeSettings, endpoints: Iterable[EndpointSettings]) -> None:
-    """See to it that a budget in dollars can be kept.
+def is_paid(endpoint: EndpointSettings) -> bool:
+    """Say whether an endpoint's tokens have a known price above 0, on another machine than this one."""
+    price = price_of(endpoint)
+    million = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+    return (
+        price is not None
+        and price.cost_usd(million) > 0
+        and not is_loopback(urlsplit(endpoint.base_url).hostname or "")
+    )
+
+
+def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
+    """See to it that what judging may cost is said, and that a budget in dollars can be kept.
 
     Raises:
-        SettingsError: An endpoint's price is not known, so that nobody could tell what is spent.
+        SettingsError: An endpoint is paid for and nothing bounds that, or its price is not known beside a budget in dollars.
     """
-    if not budget_limits(judge).in_usd:
+    limits = budget_limits(judge)
+    paid = [one for one in endpoints if is_paid(one)]
+    if paid and not limits.any and not judge.budget.unlimited:
+        what = f"is required, for {paid[0].model} at {paid[0].base_url} is paid by the token"
+        raise SettingsError(
+            [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
+        )
+    if not limits.in_usd:
         return
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
     if unknown:

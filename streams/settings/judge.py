@@ -112,7 +112,12 @@ class BreakerSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What judging may cost, a worker, in hours and days of UTC."""
+    """What judging may cost, a worker, in hours and days of UTC. `budget: none` says in writing that it may cost anything."""
+
+    unlimited: bool = Field(
+        default=False,
+        description="No limit, on purpose; the same as `budget: none`. Else a paid endpoint needs one.",
+    )
 
     usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000, description="US dollars.")
     usd_per_hour: float | None = Field(default=None, gt=0, le=1_000_000, description="US dollars.")
@@ -123,6 +128,19 @@ class BudgetSettings(Section):
         description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer events are sampled, too, "
         "and each says with which probability (intake and judge in one worker).",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none(cls, given: Any) -> Any:
+        return {"unlimited": True} if given == "none" else given
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        limits = ("usd_per_day", "usd_per_hour", "calls_per_day", "calls_per_hour")
+        given = [name for name in limits if getattr(self, name) is not None]
+        if self.unlimited and given:
+            refuse([("unlimited", f"must be false beside {given[0]} (got true); keep one of them")])
+        return self
 
 
 class CacheSettings(Section):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,12 +37,13 @@ def check(
     Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would for the worker:
     JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
     """
-    from streams.cli.settings import settings_for_command
+    from streams.cli.settings import require_runnable, settings_for_command
     from streams.errors import SettingsError
 
     try:
         settings = settings_for_command(file)
         prompts = _build(settings, file)
+        require_runnable(settings, file)
     except CommandError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
             typer.echo(
@@ -152,23 +154,29 @@ def _summary(settings: Settings) -> dict[str, Any]:
         ],
         "sampling": [
             *(
-                f"{rule.rate:.4g} of the events with "
-                + ", ".join(f"{label} in {'|'.join(values)}" for label, values in rule.when.items())
-                + f" ({rule.name})"
+                f"{_share(rule.rate)} of events with {_conditions(rule.when)} ({rule.name})"
                 for rule in sampling.rules
             ),
-            f"{sampling.default_rate:.4g} of {'the others' if sampling.rules else 'all events'}",
+            f"{_share(sampling.default_rate)} of {'other' if sampling.rules else 'all'} events",
         ],
         "metrics": [
-            f"{name}: {metric.rate:.4g} of the sampled events"
+            f"{name}: {_share(metric.rate)} of sampled events"
             + "".join(f", with {field}" for field in metric.when.has)
-            + "".join(f", {label} in {'|'.join(values)}" for label, values in metric.when.labels.items())
+            + (f", with {_conditions(metric.when.labels)}" if metric.when.labels else "")
             + (f", prompts of {metric.prompt_pack}" if metric.prompt_pack else "")
             for name, metric in settings.metrics.items()
         ],
         "judge": _endpoints(settings),
         "telemetry": f"http://{settings.telemetry.host}:{settings.telemetry.port}",
     }
+
+
+def _share(rate: float) -> str:
+    return f"{100 * rate:.4g}%"
+
+
+def _conditions(labels: Mapping[str, Sequence[str]]) -> str:
+    return " and ".join(f"{label}={'|'.join(values)}" for label, values in labels.items())
 
 
 def _endpoints(settings: Settings) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
+from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
 from streams.cli.lines import opened, progress
 from streams.text import printable
 
@@ -117,6 +117,10 @@ class _Sender:
         )
         await where.start(producer, produce_grants(self._topic))
         try:
+            # Asked for by name a topic may be created by the broker, or waited for; in the list of all it is or is not.
+            known = (await producer.client.fetch_all_metadata()).topics()
+            if self._topic not in known:
+                raise no_topic(self._topic, known, where)
             await self._send_all(producer, lines, stop)
             self.interrupted = stop.is_set()
             await producer.flush()

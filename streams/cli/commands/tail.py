@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.cli.errors import CommandError
-from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
+from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 
@@ -74,8 +73,7 @@ async def _follow(
     try:
         known = await consumer.topics()
         if topic not in known:
-            names = ", ".join(sorted(known)) or "no topics at all"
-            raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
+            raise no_topic(topic, known, where)
         consumer.subscribe([topic])  # without a group: all partitions, those to come included
         while not stop.is_set():
             fetching = asyncio.create_task(consumer.getmany(timeout_ms=1000))

@@ -32,7 +32,7 @@ def worker(
 
     from judge.errors import JudgeConfigurationError
     from streams.cli.running import run_until_stopped
-    from streams.cli.settings import bad_settings
+    from streams.cli.settings import bad_settings, require_runnable
     from streams.errors import SettingsError, StreamsError
     from streams.kafka.access.errors import explain
     from streams.kafka.topics.flow import ALL_AGENTS
@@ -46,6 +46,8 @@ def worker(
         raise BadUsageError(
             f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {agents!r}"
         )
+    if {"intake", "judge"} & set(chosen):
+        require_runnable(settings, config)
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)

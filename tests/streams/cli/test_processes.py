@@ -115,6 +115,31 @@ async def test_a_topic_that_is_not_there_is_named_with_those_that_are() -> None:
     assert "it has qa.events" in ended.err
 
 
+async def test_produce_to_a_topic_that_is_not_there_ends_at_once() -> None:
+    """It waits for no topic, and creates none."""
+    async with EmbeddedBroker(topics={"other": 1}) as broker:
+        ended = await judgestream("produce", "-", "-b", broker.bootstrap_servers, stdin=b"{}\n")
+        again = await judgestream("tail", "-b", broker.bootstrap_servers)
+    assert ended.code == again.code == 1
+    assert "there is no topic 'qa.events' at 127.0.0.1:" in ended.err
+    assert again.err.endswith("it has other\n")
+
+
+async def test_an_empty_settings_file_starts_nothing(tmp_path: Path) -> None:
+    """It would judge everything at whatever endpoint the environment names, without a bound on what that costs."""
+    config = tmp_path / "settings.yaml"
+    config.write_text("")
+    for command in (("worker", "--config"), ("config", "check")):
+        ended = await judgestream(*command, str(config), env={"OPENAI_API_KEY": "made-up"})
+        assert ended.code == 2
+        assert "2 problems in the settings" in ended.err
+        assert "metrics: is required" in ended.err
+        assert (
+            "judge.budget: is required, for gpt-4.1-mini at https://api.openai.com/v1 is paid by the token"
+            in ended.err
+        )
+
+
 @pytest.mark.parametrize("command", [("tail",), ("produce", "-")])
 async def test_no_broker_is_one_error(command: tuple[str, ...]) -> None:
     """Port 1 answers nobody."""
@@ -153,12 +178,16 @@ async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
         "event_id": "one", "question": "Where is the tower?",
         "reference": "The tower is in Paris.", "answer": "The tower is in Paris.",
     }  # fmt: skip
-    async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
+    async with (
+        EmbeddedBroker(topics={"qa.events": 1}) as broker,
+        running("offline-judge", "--port", "0", "--json") as judge,
+    ):
         said = json.loads(await judge.line())
         config.write_text(
             json.dumps(
                 {
                     "kafka": {"bootstrap_servers": broker.bootstrap_servers, "start": "earliest"},
+                    "metrics": {"coverage": {}},
                     "topics": {"create": True},
                     "judge": {
                         "endpoints": [
@@ -195,7 +224,13 @@ async def test_a_worker_without_a_judge_is_bad_configuration(tmp_path: Path) -> 
 async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(tmp_path: Path) -> None:
     """SIGTERM ends it in order, although nobody answers at the broker's address."""
     config = tmp_path / "settings.yaml"
-    config.write_text(json.dumps({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "telemetry": {"port": 0}}))
+    settings = {
+        "kafka": {"bootstrap_servers": "127.0.0.1:1"},
+        "metrics": {"coverage": {}},
+        "judge": {"budget": "none"},
+        "telemetry": {"port": 0},
+    }
+    config.write_text(json.dumps(settings))
     env = {"OPENAI_API_KEY": "made-up"}
     async with running("worker", "--config", str(config), env=env) as worker:
         while "broker does not answer yet" not in await worker.error_line():

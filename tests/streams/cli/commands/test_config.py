@@ -16,6 +16,7 @@ kafka: {bootstrap_servers: "kafka:9092"}
 sampling:
   default_rate: 0.05
   rules: [{name: gold, when: {tenant: gold}, rate: 1.0}]
+metrics: {coverage: {when: {has: [reference]}}, relevance: {when: {has: [context]}}}
 judge:
   endpoints: [{name: primary, base_url: "http://judge:8000/v1", model: m1, api_key_env: JUDGE_KEY}]
 """
@@ -26,7 +27,8 @@ samplin: {}
 
 
 @pytest.fixture
-def good(tmp_path: Path) -> str:
+def good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("JUDGE_KEY", "k")
     path = tmp_path / "good.yaml"
     path.write_text(GOOD)
     return str(path)
@@ -47,8 +49,8 @@ def test_check_says_what_would_run(good: str, capsys: pytest.CaptureFixture[str]
         "ok",
         "kafka:9092",
         "qa.events -> judge.tasks.coverage, judge.tasks.relevance",
-        "1 of the events with tenant in gold (gold)",
-        "0.05 of the others",
+        "100% of events with tenant=gold (gold)",
+        "5% of other events",
         "primary: m1 at http://judge:8000/v1",
     ):
         assert text in out
@@ -124,6 +126,7 @@ def test_check_names_endpoints_in_order_with_their_limits(
     file = tmp_path / "settings.yaml"
     file.write_text(
         """
+metrics: {coverage: {}}
 judge:
   endpoints:
     - {name: primary, base_url: "http://a/v1", model: m-1, requests_per_minute: 6000, max_in_flight: 8}
@@ -137,14 +140,15 @@ judge:
     assert "else spare: m-2 at http://b/v1, at most 10 seconds a call\n" in out
 
 
-def test_check_shows_what_a_pack_sends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every turn, filled in with a sample event, with an estimate of its tokens; built-in prompts by their size alone."""
     (tmp_path / "tone.md").write_text(
         "## System\nRate {it}.\n\n## User\nA: {{ item.output_text }}\n", "utf-8"
     )
     path = tmp_path / "settings.yaml"
     pack = f'metrics: {{coverage: {{}}, tone: {{prompt_pack: "{tmp_path}/tone.md", score_range: [1, 5]}}}}\n'
-    path.write_text(GOOD + pack)
+    settings = [line for line in Path(good).read_text().splitlines() if not line.startswith("metrics:")]
+    path.write_text("\n".join([*settings, pack]))
     assert call("config", "check", str(path)) == 0
     out = capsys.readouterr().out
     assert "coverage: about " in out
@@ -173,3 +177,27 @@ def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) ->
     assert "claims" in shown["response_schema"]["properties"]
     assert call("config", "prompts", "tone") == 2
     assert "metric must be one of coverage, relevance, got tone" in capsys.readouterr().err
+
+
+def test_check_fails_where_a_worker_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A variable that is not set, a paid endpoint without a budget: all in one go; `budget: none` is an answer."""
+    path = tmp_path / "settings.yaml"
+    text = """
+metrics: {coverage: {}}
+judge:
+  endpoints: [{name: main, base_url: "https://llm.example.com/v1", model: m, api_key_env: NO_SUCH_KEY,
+               usd_per_million_tokens: {input: 1, output: 2}}]
+"""
+    path.write_text(text)
+    assert call("config", "check", str(path)) == 2
+    err = capsys.readouterr().err
+    assert "2 problems" in err
+    assert "NO_SUCH_KEY" in err
+    assert "judge.budget: is required, for m at https://llm.example.com/v1 is paid by the token" in err
+    path.write_text(text.replace(", api_key_env: NO_SUCH_KEY", "") + "  budget: none\n")
+    assert call("config", "check", str(path)) == 0
+    path.write_text(
+        text.replace(", api_key_env: NO_SUCH_KEY", "") + "  budget: {unlimited: true, usd_per_day: 1}\n"
+    )
+    assert call("config", "check", str(path)) == 2
+    assert "judge.budget.unlimited: must be false beside usd_per_day" in capsys.readouterr().err
