@@ -26,10 +26,18 @@ def test_released_messages_can_still_be_read(name: str) -> None:
     assert unreadable(writer=_released(name), reader=accepted_schema(name)) == []
 
 
+GROWN = {
+    # A type of failure is told as it is: a reader of the last release refuses such a result, which no mean counts anyway.
+    "result": {"$.error_type: ['verification_timeout'] may be written"},
+}
+"""By message: values that are written and that the last release does not know, each with its reason."""
+
+
 @pytest.mark.parametrize("name", sorted(MESSAGES.keys() - {"qa_event"}))
 def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> None:
     """No field vanished, none changed its kind, none has values that the released schema refuses."""
-    assert unreadable(writer=json_schema(name), reader=_released(name)) == []
+    found = unreadable(writer=json_schema(name), reader=_released(name))
+    assert {problem.partition(", only ")[0] for problem in found} == GROWN.get(name, set())
     assert vanished(released=_released(name), current=json_schema(name)) == []
 
 

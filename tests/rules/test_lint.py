@@ -29,6 +29,12 @@ CATALOGUED = {spec.name for spec in CATALOGUE}
 UNUSED = {
     "judgestream_scores_total": "the distribution: dashboards read it as it is",
     "judgestream_judge_tokens_total": "tokens by kind: dashboards; alerts look at cost and failures",
+    "judgestream_results_repeated_total": "what a redelivery costs: everything else counts each result once",
+    "judgestream_verdict_suspicions_total": "what code suspects lowers no score: dashboards show it",
+    "judgestream_traces_open": "how full the join of traces is: dashboards; alerts look at lag",
+    "judgestream_traces_late_records": "of the join of traces: dashboards",
+    "judgestream_traces_closed_total": "of the join of traces: dashboards",
+    "judgestream_traces_without_content_total": "capture that is switched off: dashboards and the doctor",
     "judgestream_judge_in_flight": "saturation of a worker: dashboards; alerts look at lag",
 }
 each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
