@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from judge.chat import ChatRequest
-from schemas import Correction, JudgeTask, QAEvent, Suspicion, UnscoredReason
+from schemas import Correction, JudgeTask, QAEvent, ResultKind, Suspicion, UnscoredReason
 
 Mode = Literal["evidence", "verbatim"]
 """evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as possible."""
@@ -39,6 +39,9 @@ class ScoredOutcome:
     suspicions: tuple[Suspicion, ...] = ()
     objection: str | None = None
     """What the judge is asked, once, to repair; this outcome stands where it does not."""
+    kind: ResultKind = "integer"
+    value: bool | str | None = None
+    """What the judge chose, where the result is no number; `score` is then its number, more being better."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,10 @@ FailedType = Literal[
 ]
 
 
+ResultKind = Literal["integer", "boolean", "label"]
+"""integer: a whole number on a scale; boolean: true or false; label: one of several names."""
+
+
 class Correction(Message):
     """Something the judge claimed and code found otherwise."""
 
@@ -114,7 +118,11 @@ class Scored(ResultBase):
 
     status: Literal["scored"] = "scored"
     verdict: dict[str, JsonValue] = Field(description="Exactly as the metric publishes it.")
-    score: int
+    score: int = Field(description="Of a boolean or a label its number: more is better.")
+    kind: ResultKind = Field(default="integer", description="What the judge gave.")
+    value: bool | str | None = Field(
+        default=None, description="The boolean or the label; null where the score says all."
+    )
     score_exact: str | None = Field(
         default=None,
         pattern=r"^-?\d+(\.\d+|/\d+)?$",

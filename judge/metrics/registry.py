@@ -75,6 +75,10 @@ def build_metric(
         )
     if name not in BUILT_IN:
         return _own_metric(name, pack, score_range)
+    if pack is not None and pack.choice is not None:
+        raise JudgeConfigurationError(
+            f"metric {name}: a pack for it has no result, for its scores are numbers; remove it"
+        )
     # Citations are relevance's alone.
     citing = {"citation_pattern": citation_pattern, "without_citations": without_citations}
     metric = BUILT_IN[name].build(

@@ -20,6 +20,8 @@ _KEPT = {
     "verdict",
     "score",
     "score_exact",
+    "kind",
+    "value",
     "reason",
     "evidence",
     "corrections",

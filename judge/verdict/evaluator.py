@@ -197,6 +197,8 @@ class Judge:
                 return Scored(
                     verdict=dict(outcome.verdict),
                     score=outcome.score,
+                    kind=outcome.kind,
+                    value=outcome.value,
                     score_exact=outcome.score_exact,
                     evidence=outcome.evidence,
                     corrections=outcome.corrections,

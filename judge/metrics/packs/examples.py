@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.conformity import Conformity
 from judge.metrics.packs.templates import InputName
-from judge.metrics.reply import extract_verdict
-from judge.metrics.structured import read_score
 
 MAX_EXAMPLES = 50
 """Every example is sent with every call."""
@@ -39,8 +36,7 @@ def read_examples(
     given: Any,
     *,
     uses: frozenset[InputName],
-    score_range: tuple[int, int] | None,
-    conformity: Conformity | None = None,
+    check: Callable[[str], object],
 ) -> tuple[Example, ...]:
     """Check a pack's examples.
 
@@ -48,8 +44,7 @@ def read_examples(
         given: A list of mappings: the texts that the templates use, under the names of either dialect, and `reply`, a mapping or the
             text as the judge should write it.
         uses: The texts that the templates put in; each example must have them, and no others.
-        score_range: Where it is known, the reply's score must be in it.
-        conformity: Where there is a response schema, the reply must keep to it.
+        check: Raises InvalidVerdictError for a reply that the metric would not take.
 
     Raises:
         PromptPackError: One of them cannot be used.
@@ -57,16 +52,10 @@ def read_examples(
     if not isinstance(given, list) or len(given) > MAX_EXAMPLES:
         count = f", got {len(given)}" if isinstance(given, list) else ""
         raise PromptPackError(f"examples must be a list of at most {MAX_EXAMPLES}{count}")
-    return tuple(_example(number, one, uses, score_range, conformity) for number, one in enumerate(given, 1))
+    return tuple(_example(number, one, uses, check) for number, one in enumerate(given, 1))
 
 
-def _example(
-    number: int,
-    given: Any,
-    uses: frozenset[InputName],
-    score_range: tuple[int, int] | None,
-    conformity: Conformity | None,
-) -> Example:
+def _example(number: int, given: Any, uses: frozenset[InputName], check: Callable[[str], object]) -> Example:
     where = f"example {number}"
     if not isinstance(given, Mapping):
         raise PromptPackError(f"{where} must be a mapping with {_listed(uses)} and reply")
@@ -89,7 +78,7 @@ def _example(
             reference=texts.get("reference"),
             context=texts.get("context"),
         ),
-        _reply(where, given.get("reply"), score_range, conformity),
+        _reply(where, given.get("reply"), check),
     )
 
 
@@ -108,15 +97,10 @@ def _context(where: str, value: Any) -> dict[str, str]:
     return dict(pages)
 
 
-def _reply(where: str, value: Any, score_range: tuple[int, int] | None, conformity: Conformity | None) -> str:
+def _reply(where: str, value: Any, check: Callable[[str], object]) -> str:
     try:
         reply = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if score_range is None:
-            extract_verdict(reply)
-        else:
-            read_score(reply, low=score_range[0], high=score_range[1])
-        if conformity is not None:
-            conformity.check(reply)
+        check(reply)
     except (TypeError, ValueError, RecursionError, InvalidVerdictError) as error:
         raise PromptPackError(
             f'{where}: reply must be what the judge should say, with a "score", as in {{"score": 4}}: {error}'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
@@ -10,7 +12,9 @@ from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.packs.pack import PromptPack
+from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
 from judge.metrics.prompting import schema_hash
+from judge.metrics.reply import extract_verdict
 from judge.metrics.scoring import is_forced
 from judge.metrics.structured import read_score
 from judge.text.index import is_blank
@@ -23,7 +27,8 @@ MAX_VERDICT_BYTES = 64 * 1024
 class PackMetric:
     """Asks with a pack's prompts and takes the judge's own score.
 
-    The reply must hold one JSON object with an integer `score` in the range, which keeps to the pack's response schema where
+    The reply must hold one JSON object whose `score` is an integer in the range, or one of the values that the pack names. What it
+    quotes must stand in the texts. It keeps to the pack's response schema where
     there is one; it is published as it is.
 
     Args:
@@ -35,7 +40,8 @@ class PackMetric:
     def __init__(self, name: str, pack: PromptPack, *, score_range: tuple[int, int]) -> None:
         self._name = name
         self._pack = pack
-        self._score_range = score_range
+        self._choice = pack.choice
+        self._score_range = score_range if pack.choice is None else pack.choice.score_range
 
     @property
     def name(self) -> str:
@@ -65,7 +71,7 @@ class PackMetric:
     @property
     def scoring_version(self) -> str:
         """Version of how the score is read."""
-        return "pack-2"
+        return "pack-2" if self._choice is None else f"pack-2, {json.dumps(dict(self._choice.numbers))}"
 
     def select(self, event: QAEvent) -> Inputs:
         """Take the texts that the templates use; the others stay behind."""
@@ -98,20 +104,49 @@ class PackMetric:
         inputs = Inputs(task.question, task.answer, task.reference, task.context)
         return ChatRequest(messages=self._pack.render(inputs), response_schema=self._pack.response_schema)
 
-    def interpret(self, task: JudgeTask, reply: str) -> Outcome:  # noqa: ARG002 - the protocol's; the score is the judge's own
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         """Take the judge's verdict.
 
         Raises:
             InvalidVerdictError: It has no whole number in the range as its score, breaks the schema, or is too large.
         """
-        low, high = self._score_range
-        verdict = read_score(reply, low=low, high=high)
+        verdict = extract_verdict(reply) if self._choice else self._numbered(reply)
+        score = self._choice.number(verdict["score"]) if self._choice else verdict["score"]
         self._pack.check(reply)
-        if is_forced(verdict["score"], verdict.get("rationale")):
+        if is_forced(score, verdict.get("rationale")):
             return UnscoredOutcome(reason="missing_input", verdict=verdict)
+        self._check_quotes(task, verdict)
         size = len(orjson.dumps(verdict))
         if size > MAX_VERDICT_BYTES:
             raise InvalidVerdictError(
                 f"the verdict must be at most {MAX_VERDICT_BYTES} bytes, got {size}; shorten it"
             )
-        return ScoredOutcome(verdict=verdict, score=verdict["score"])
+        if self._choice is None:
+            return ScoredOutcome(verdict=verdict, score=score)
+        return ScoredOutcome(verdict=verdict, score=score, kind=self._choice.kind, value=verdict["score"])
+
+    def _numbered(self, reply: str) -> dict[str, Any]:
+        low, high = self._score_range
+        return read_score(reply, low=low, high=high)
+
+    def _check_quotes(self, task: JudgeTask, verdict: Mapping[str, Any]) -> None:
+        """Hold what the judge says that it copied against the texts.
+
+        Raises:
+            InvalidVerdictError: A quotation stands nowhere, or there is none for what was found.
+        """
+        if not self._pack.quotes:
+            return
+        found = QuoteCheck(
+            self._pack.quotes, Inputs(task.question, task.answer, task.reference, task.context)
+        )
+        missing = found.not_found(verdict)
+        if missing:
+            more = f"; and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+            raise InvalidVerdictError(
+                f"{'; '.join(missing[:MAX_NAMED])}{more}: copy each character by character, in one piece, or change the verdict"
+            )
+        if verdict["score"] is True and not found.count(verdict):
+            raise InvalidVerdictError(
+                f"true needs a quotation ({', '.join(self._pack.quotes)}): copy the words, or say false"
+            )

@@ -6,18 +6,20 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from judge.chat import ResponseSchema
 from judge.errors import PromptPackError
+from judge.metrics.packs.kinds import Choice, read_choice
+from judge.metrics.packs.quotes import QuotedText, read_quotes
 
 MAX_SCORES = 101
 """Possible scores a range may have: each is a time series of its own."""
 MAX_SCORE = 1000
 """Largest score, and with a minus the smallest."""
 
-_KNOWN = ("name", "score_range", "response_schema", "examples")
+_KNOWN = ("name", "score_range", "response_schema", "examples", "result", "good", "quotes")
 _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -28,6 +30,10 @@ class PackOptions:
     name: str | None
     score_range: tuple[int, int] | None
     response_schema: ResponseSchema | None
+    choice: Choice | None = None
+    """What the judge chooses from; None: it gives a whole number."""
+    quotes: Mapping[str, QuotedText] = field(default_factory=dict)
+    """Keys of the verdict whose values are copied from a text, and which."""
     examples: Any = ()
     """As given; `judge.metrics.packs.examples` reads them, when it is known what the templates use."""
 
@@ -47,11 +53,23 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
     if name is not None and not (isinstance(name, str) and name.strip()):
         raise PromptPackError(f"name must be a text, got {name!r}")
     score_range = None if given.get("score_range") is None else read_score_range(given["score_range"])
+    choice = None
+    if given.get("result") is not None:
+        choice = read_choice(given["result"], good=given.get("good"))
+        if score_range is not None:
+            raise PromptPackError(
+                "score_range and result exclude each other: the range follows from the result"
+            )
+        score_range = choice.score_range
+    elif given.get("good") is not None:
+        raise PromptPackError("good needs `result: boolean`")
     schema = given.get("response_schema")
     return PackOptions(
         name=name,
         score_range=score_range,
         response_schema=None if schema is None else _response_schema(schema, warnings),
+        choice=choice,
+        quotes=read_quotes(given.get("quotes")),
         examples=[] if given.get("examples") is None else given["examples"],
     )
 

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,9 @@ from judge.metric import Inputs
 from judge.metrics.packs.conformity import Conformity
 from judge.metrics.packs.encoding import decode
 from judge.metrics.packs.examples import Example, read_examples
+from judge.metrics.packs.kinds import Choice
 from judge.metrics.packs.options import PackOptions, read_options
+from judge.metrics.packs.quotes import QuotedText
 from judge.metrics.packs.templates import (
     MARKDOWN,
     YAML,
@@ -42,6 +45,8 @@ from judge.metrics.packs.templates import (
     split_roles,
 )
 from judge.metrics.prompting import short_hash
+from judge.metrics.reply import extract_verdict
+from judge.metrics.structured import read_score
 from judge.text.index import neutralize
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 
@@ -72,6 +77,10 @@ class PromptPack:
     response_schema: ResponseSchema | None = None
     examples: tuple[Example, ...] = ()
     warnings: tuple[str, ...] = ()
+    choice: Choice | None = None
+    """What the judge chooses from; None: it gives a whole number."""
+    quotes: Mapping[str, QuotedText] = field(default_factory=dict)
+    """Keys of the verdict whose values must stand in a text."""
     conformity: Conformity | None = None
     """Holds replies against the response schema, where there is one."""
 
@@ -195,13 +204,25 @@ def _pack(
         messages=messages,
         uses=uses,
         score_range=options.score_range,
+        choice=options.choice,
+        quotes=options.quotes,
         response_schema=options.response_schema,
-        examples=read_examples(
-            options.examples, uses=uses, score_range=options.score_range, conformity=conformity
-        ),
+        examples=read_examples(options.examples, uses=uses, check=partial(_check, options, conformity)),
         warnings=tuple(warnings),
         conformity=conformity,
     )
+
+
+def _check(options: PackOptions, conformity: Conformity | None, reply: str) -> None:
+    """Raise InvalidVerdictError for a reply that the metric would not take."""
+    if options.choice is not None:
+        options.choice.number(extract_verdict(reply)["score"])
+    elif options.score_range is not None:
+        read_score(reply, low=options.score_range[0], high=options.score_range[1])
+    else:
+        extract_verdict(reply)
+    if conformity is not None:
+        conformity.check(reply)
 
 
 def _markdown_parts(text: str, warnings: list[str]) -> tuple[list[tuple[Role, str]], dict[str, Any]]:

@@ -1,0 +1,90 @@
+"""Quotations in a verdict of a pack: what a judge says that it copied from a text must stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
+
+from judge.errors import PromptPackError
+from judge.metric import Inputs
+from judge.text.quotations import Quotable
+from judge.text.quoting import quoted
+
+QuotedText = Literal["question", "answer", "reference", "context"]
+
+MAX_QUOTATIONS = 300
+"""Of a verdict, so many are looked up; further ones count as not found."""
+MAX_NAMED = 5
+"""Quotations that one error names."""
+
+
+def read_quotes(given: Any) -> Mapping[str, QuotedText]:
+    """Read a pack's `quotes`: keys of the verdict, at any depth, with the text that their values are copied from.
+
+    Raises:
+        PromptPackError: It is no mapping of names to texts.
+    """
+    if given is None:
+        return {}
+    known = get_args(QuotedText)
+    if not isinstance(given, Mapping) or not all(
+        isinstance(key, str) and text in known for key, text in given.items()
+    ):
+        raise PromptPackError(
+            f"quotes must map keys of the reply to the text that they quote ({', '.join(known)}), got {given!r:.80}"
+        )
+    return dict(given)
+
+
+class QuoteCheck:
+    """Looks quotations up in the texts of one event.
+
+    Args:
+        quotes: Keys with the text that their values are copied from.
+        inputs: The texts.
+    """
+
+    def __init__(self, quotes: Mapping[str, QuotedText], inputs: Inputs) -> None:
+        self._quotes = quotes
+        self._inputs = inputs
+        self._texts: dict[QuotedText, list[Quotable]] = {}
+
+    def not_found(self, verdict: Any) -> list[str]:
+        """The quotations of a verdict that stand nowhere in their text, as an error names them; null quotes nothing."""
+        missing = []
+        for number, (key, value) in enumerate(_quotations(verdict, self._quotes)):
+            text = self._quotes[key]
+            if value is None or (number < MAX_QUOTATIONS and self._stands(value, text)):
+                continue
+            missing.append(f"{key} {quoted(str(value))} is not in the {text}")
+        return missing
+
+    def count(self, verdict: Any) -> int:
+        """How many quotations a verdict has."""
+        return sum(value is not None for _, value in _quotations(verdict, self._quotes))
+
+    def _stands(self, value: Any, text: QuotedText) -> bool:
+        return isinstance(value, str) and any(one.find(value) is not None for one in self._quotable(text))
+
+    def _quotable(self, text: QuotedText) -> list[Quotable]:
+        if text not in self._texts:
+            given = {
+                "question": [self._inputs.question],
+                "answer": [self._inputs.answer],
+                "reference": [self._inputs.reference or ""],
+                "context": [*(self._inputs.context or {}).values()],
+            }[text]
+            self._texts[text] = [Quotable(one) for one in given]
+        return self._texts[text]
+
+
+def _quotations(value: Any, keys: Mapping[str, QuotedText]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in keys:
+                yield key, inner
+            else:
+                yield from _quotations(inner, keys)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _quotations(inner, keys)

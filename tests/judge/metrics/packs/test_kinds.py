@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from judge.endpoint.scripted import ScriptedChat
+from judge.errors import InvalidVerdictError, JudgeConfigurationError, PromptPackError
+from judge.metrics.packs.kinds import read_choice
+from judge.metrics.packs.pack import PromptPack, parse_pack
+from judge.metrics.registry import build_metric
+from judge.verdict.evaluator import Judge
+from schemas import RESULT, Failed, Scored, Unscored
+from tests.judge.built_tasks import task_for
+from tests.places import ROOT
+
+
+def pack(**options: Any) -> PromptPack:
+    raw = yaml.safe_dump({"messages": [{"role": "user", "content": "Rate {answer}."}], **options})
+    return parse_pack(raw.encode(), dialect="yaml", origin="p")
+
+
+def judged(reply: str, answer: str = "Go away, you fool.", **options: Any) -> Scored | Unscored | Failed:
+    metric = build_metric("own", pack=pack(**options))
+    return asyncio.run(Judge(metric, ScriptedChat(lambda _: reply)).judge(task_for(metric, answer=answer)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "score", "kind", "score_range"),
+    [
+        ({"result": "boolean"}, True, 1, "boolean", (0, 1)),
+        ({"result": "boolean"}, False, 0, "boolean", (0, 1)),
+        ({"result": "boolean", "good": False}, True, 0, "boolean", (0, 1)),
+        ({"result": "boolean", "good": False}, False, 1, "boolean", (0, 1)),
+        ({"result": ["answered", "partly", "refused"]}, "answered", 2, "label", (0, 2)),
+        ({"result": ["answered", "partly", "refused"]}, "refused", 0, "label", (0, 2)),
+        ({"result": {"answered": 5, "deflected": 1, "refused": 1}}, "deflected", 1, "label", (1, 5)),
+    ],
+)
+def test_a_choice_has_a_number(
+    options: dict[str, Any], said: object, score: int, kind: str, score_range: tuple[int, int]
+) -> None:
+    """More is better, so that a fall of the mean is a fall of quality; the value stands beside it."""
+    result = judged(json.dumps({"score": said}), **options)
+    assert isinstance(result, Scored), result
+    assert (result.score, result.kind, result.value, result.verdict) == (score, kind, said, {"score": said})
+    assert build_metric("own", pack=pack(**options)).score_range == score_range
+
+
+@pytest.mark.parametrize("said", [1, 0, "true", "yes", None, "Answered", 1.0, ["answered"]])
+def test_what_is_no_choice_is_refused(said: object) -> None:
+    """The error names the choices; 1 is not true."""
+    boolean, labels = read_choice("boolean"), read_choice(["answered", "refused"])
+    with pytest.raises(InvalidVerdictError, match="one of true, false"):
+        boolean.number(said)
+    with pytest.raises(InvalidVerdictError, match='one of "answered", "refused"'):
+        labels.number(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"result": "number"}, "result must be boolean"),
+        ({"result": ["one"]}, "2 to 20"),
+        ({"result": ["one", "one"]}, "different labels"),
+        ({"result": ["one", 2]}, "different labels"),
+        ({"result": {"one": 1, "two": 1}}, "two different numbers"),
+        ({"result": {"one": 1, "two": 2.5}}, "must be whole"),
+        ({"result": {"one": 1, "two": -1}}, "from 0 to 100"),
+        ({"result": {"one": 1, " ": 2}}, "a label must be"),
+        ({"result": "boolean", "good": "no"}, "good must be true or false"),
+        ({"result": ["one", "two"], "good": True}, "good is for"),
+        ({"good": True, "score_range": [1, 5]}, "good needs"),
+        ({"result": "boolean", "score_range": [0, 1]}, "exclude each other"),
+        ({"result": "boolean", "examples": [{"answer": "a", "reply": {"score": 1}}]}, "one of true, false"),
+        ({"quotes": ["span"]}, "quotes must map"),
+        ({"quotes": {"span": "page"}}, "question, answer, reference, context"),
+    ],
+)
+def test_options_that_cannot_be_used_are_errors(options: dict[str, Any], told: str) -> None:
+    """They say what they must be."""
+    with pytest.raises(PromptPackError, match=told):
+        pack(**options)
+
+
+TOXIC: dict[str, Any] = {"result": "boolean", "good": False, "quotes": {"answer_span": "answer"}}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "score"),
+    [
+        ({"score": True, "answer_span": "you fool"}, 0),
+        ({"score": True, "findings": [{"answer_span": "YOU  FOOL."}]}, 0),
+        ({"score": False, "answer_span": None}, 1),
+        ({"score": False}, 1),
+        ({"score": True, "answer_span": "you idiot"}, None),  # nobody said so
+        ({"score": True, "answer_span": None}, None),  # a finding needs its words
+        ({"score": True, "answer_span": 5}, None),
+        ({"score": False, "findings": [{"answer_span": "fool"}, {"answer_span": "idiot"}]}, None),
+    ],
+)
+def test_quotations_must_stand_in_their_text(verdict: dict[str, Any], score: int | None) -> None:
+    """At whatever depth; fabricated evidence gives no number."""
+    result = judged(json.dumps(verdict), **TOXIC)
+    if score is None:
+        assert isinstance(result, Failed)
+        assert result.error_type == "invalid_verdict"
+    else:
+        assert isinstance(result, Scored), result
+        assert result.score == score
+
+
+def test_a_metric_to_the_letter_has_no_choice() -> None:
+    """Coverage and relevance are numbers by definition."""
+    with pytest.raises(JudgeConfigurationError, match="result"):
+        build_metric("coverage", pack=pack(result="boolean"))
+
+
+def test_readers_of_version_1_read_them() -> None:
+    """The released schema takes results of every kind; `score` stays a number for them."""
+    released = json.loads((ROOT / "schemas" / "released" / "result.v1.schema.json").read_text("utf-8"))
+    cases: list[tuple[dict[str, Any], object]] = [
+        ({"result": "boolean"}, True),
+        ({"result": ["good", "bad"]}, "bad"),
+        ({"score_range": [1, 5]}, 3),
+    ]
+    for options, said in cases:
+        result = judged(json.dumps({"score": said}), **options)
+        written = json.loads(RESULT.dump_json(result, by_alias=True))
+        jsonschema.Draft202012Validator(released).validate(written)
+        assert type(written["score"]) is int
+        assert RESULT.validate_python(written) == result
