@@ -32,7 +32,9 @@ def page() -> str:
     rows = [
         (
             f"`{(kind.names(names, ['<metric>']))[0]}`",
-            f"[{kind.message}](#{kind.message})",
+            f"[{kind.message}](#{kind.message})"
+            if kind.message in MESSAGES
+            else "[OTLP log events](sinks.md)",
             ", ".join(kind.writers) or ("producers" if kind.field == "events" else ""),
             ", ".join(kind.readers),
             kind.cleanup,

@@ -11,7 +11,7 @@ from generate.tables import table
 from streams.telemetry.instruments import CATALOGUE, LABELS, MAX_COMBINATIONS, OTHER, Spec
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
-    "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a call: `scored`, `unscored`, "
+    "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a sink: `delivered`, `skipped`, `refused`; of a call: `scored`, `unscored`, "
     "`unavailable`, or the type of a failed result",
     "reason": "why; empty where nothing needs a reason",
     "metric": "what is judged: `coverage`, `relevance`, or the name of a prompt pack's metric",
@@ -24,6 +24,7 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "why": "`retention` removed what was to be read next; `shorter`: a log has become shorter",
     "topic": "Kafka topic",
     "partition": "Kafka partition",
+    "sink": "name of a sink in the settings",
     "instrumentation": "family of instrumentations, as docs/traces.md lists them",
     "fingerprint": "hash of everything that makes a number: prompts, response schema, scoring, model, parameters",
 }

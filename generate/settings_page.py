@@ -71,6 +71,12 @@ store:
   texts: excerpt
   keep_days: 14
 """,
+    "sinks": """\
+sinks:
+  collector: {kind: otlp_topic}
+  langfuse: {kind: langfuse, url: "https://cloud.langfuse.com", public_key: pk-lf-1, secret_env: LANGFUSE_SECRET_KEY}
+  hook: {kind: webhook, url: "https://example.com/verdicts", secret_env: HOOK_SECRET}
+""",
     "telemetry": """\
 telemetry:
   host: 0.0.0.0

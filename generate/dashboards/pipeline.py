@@ -205,6 +205,28 @@ _INTAKE: Final = (
     ),
 )
 
+_SINKS: Final = (
+    Line(
+        7,
+        (
+            Panel(
+                title="Verdicts to sinks",
+                description="What became of verdicts at each receiver of `sinks`: *skipped* are about no trace or span that the "
+                "receiver knows, *refused* became dead letters.",
+                unit="ops",
+                no_data="No worker runs with --agents sink",
+                queries=(
+                    Query(
+                        expr=f"sum by (sink, outcome) (rate(judgestream_sink_verdicts_total{{{WORKER}}}[{WINDOW}]))",
+                        legend="{{sink}}: {{outcome}}",
+                    ),
+                ),
+                minimum=0,
+            ),
+        ),
+    ),
+)
+
 _BACKLOG: Final = (
     Line(
         8,
@@ -442,6 +464,7 @@ def pipeline() -> Dashboard:
             Section("In: which events are judged", _INTAKE),
             Section("Backlog: what waits", _BACKLOG),
             Section("Out: what became of them", _RESULTS),
+            Section("Sinks: verdicts elsewhere", _SINKS),
         ),
         span="6h",
     )

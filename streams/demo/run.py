@@ -30,7 +30,7 @@ from streams.demo.summary import summary
 from streams.demo.view import Flow, Heading
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
-from streams.kafka.topics.flow import ALL_AGENTS
+from streams.kafka.topics.flow import AGENTS
 from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
@@ -147,7 +147,7 @@ class _Demo:
             run_worker(
                 self._settings,
                 stop=self._worker_stop,
-                agents=ALL_AGENTS,
+                agents=(*AGENTS, "store"),
                 registry=self._registry,
                 on_ready=ready.set_result,
             )

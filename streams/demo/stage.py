@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from streams.kafka.topics.flow import ALL_AGENTS, topic_uses
+from streams.kafka.topics.flow import AGENTS, topic_uses
 from streams.settings import EndpointSettings, Settings
 
 PARTITIONS = 4
@@ -57,4 +57,4 @@ def demo_settings(
 
 def demo_topics(settings: Settings) -> Mapping[str, int]:
     """Name the demo's topics, with their partitions."""
-    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics, ALL_AGENTS)}
+    return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics, (*AGENTS, "store"))}

@@ -43,6 +43,7 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
             **client_options(settings.kafka, env),
             group_id=None,
             enable_auto_commit=False,
+            isolation_level="read_committed",
             max_partition_fetch_bytes=MAX_RECORD_BYTES,
         )
     except SettingsError:

@@ -111,5 +111,6 @@ class TopicPast:
             **client_options(self._kafka),
             group_id=None,
             enable_auto_commit=False,
+            isolation_level="read_committed",
             max_partition_fetch_bytes=FETCH_BYTES,
         )

@@ -36,6 +36,7 @@ from streams.settings.load import load_settings
 from streams.settings.monitor import MonitorSettings
 from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
+from streams.settings.sinks import SinkSettings
 from streams.settings.store import StoreSettings
 from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.settings.tree import Settings
@@ -61,6 +62,7 @@ __all__ = [
     "SamplingSettings",
     "SecuritySettings",
     "Settings",
+    "SinkSettings",
     "StoreSettings",
     "TelemetrySettings",
     "TlsSettings",

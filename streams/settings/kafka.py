@@ -107,6 +107,9 @@ class RetentionSettings(Section):
     labels: Hours = Field(
         default=87_600, description="What people say of verdicts; it is work that nobody repeats."
     )
+    evaluations: Hours = Field(
+        default=168, description="Verdicts as OTLP log events; a Collector reads them at once."
+    )
 
 
 class TopicSettings(Section):
@@ -120,6 +123,9 @@ class TopicSettings(Section):
     dead_letters: TopicName = Field(default="qa.dead-letters", description="What could not be processed.")
     alerts: TopicName = Field(default="qa.alerts", description="Drops that the monitor called.")
     labels: TopicName = Field(default="qa.labels", description="What people say of verdicts.")
+    evaluations: TopicName = Field(
+        default="judge.evaluations", description="Verdicts as OTLP log events, of a sink of kind otlp_topic."
+    )
     create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
     create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")
     create_replication_factor: int = Field(default=1, ge=1, le=100, description="Replicas of created topics.")

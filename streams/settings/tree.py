@@ -13,6 +13,7 @@ from streams.settings.intake import IngestSettings, MetricSettings, SamplingSett
 from streams.settings.judge import JudgeSettings
 from streams.settings.kafka import DeadLetterSettings, KafkaSettings, TopicSettings
 from streams.settings.monitor import MonitorSettings
+from streams.settings.sinks import SinkName, SinkSettings
 from streams.settings.store import StoreSettings
 from streams.settings.telemetry import TelemetrySettings
 
@@ -32,6 +33,7 @@ class Settings(Section):
     monitor: MonitorSettings = Field(default_factory=MonitorSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
+    sinks: Annotated[dict[SinkName, SinkSettings], Field(max_length=20)] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _across(self) -> Self:
@@ -101,7 +103,7 @@ def _topic_problems(settings: Settings) -> list[tuple[str, str]]:
     topics = settings.topics
     names = {
         f"topics.{name}": getattr(topics, name)
-        for name in ("events", "scores", "dead_letters", "alerts", "labels")
+        for name in ("events", "scores", "dead_letters", "alerts", "labels", "evaluations")
     }
     names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
     owners: dict[str, str] = {}

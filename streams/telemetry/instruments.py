@@ -95,6 +95,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_traces_closed_total", "counter", "traces", "Traces closed, by why: root, idle, longest, room.", ("reason",)),
     Spec("judgestream_traces_late_records", "gauge", "records", "Records that came after their trace was closed, since the start.", ()),
     Spec("judgestream_traces_without_content_total", "counter", "traces", "Traces with models whose words were not recorded, by instrumentation.", ("instrumentation",)),
+    Spec("judgestream_sink_verdicts_total", "counter", "verdicts", "Verdicts handed to a sink, by what became of them: delivered, skipped, refused.", ("sink", "outcome")),
     Spec("judgestream_dead_letters_total", "counter", "records", "Records set aside.", ("reason",)),
     Spec("judgestream_dead_letters_skipped_total", "counter", "records", "Records skipped because no form of their dead letter fits (dead_letters.when_refused: skip).", ("reason",)),
     Spec("judgestream_lost_records_total", "counter", "records", "Offsets that retention removed before they were read.", ("topic",)),
@@ -320,6 +321,11 @@ class Metrics:
     def count_silent_trace(self, instrumentation: str) -> None:
         """One trace had models whose words were not recorded."""
         self._child("judgestream_traces_without_content_total", instrumentation).inc()
+
+    def count_sink(self, sink: str, outcome: str, count: int) -> None:
+        """So many verdicts were handed to a sink, and this became of them."""
+        if count:
+            self._child("judgestream_sink_verdicts_total", sink, outcome).inc(count)
 
     def count_dead_letter(self, reason: str) -> None:
         """One record was set aside."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -47,6 +48,10 @@ from streams.monitoring.agent import MonitorAgent
 from streams.monitoring.monitor import Monitor, MonitorConfig
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
+from streams.sinks.agent import SinkAgent
+from streams.sinks.delivery import Delivery
+from streams.sinks.from_settings import build_sinks
+from streams.sinks.topic import TopicSink
 from streams.store.agent import StoreAgent, open_agent
 from streams.store.reader import Reader
 from streams.telemetry.instruments import Metrics
@@ -129,6 +134,7 @@ class Wiring:
             policy=settings.dead_letters,
         )
         self.pipelines: list[Pipeline] = []
+        self._sinks: list[Delivery | TopicSink] = []
         self._release: Callable[[], None] = lambda: None
         self._judging: JudgingStack | None = None
         self._monitor: Monitor | None = None
@@ -152,7 +158,12 @@ class Wiring:
 
     def _broker_trouble(self) -> list[str]:
         """What keeps the broker from letting us in, or from taking what we write."""
-        found = []
+        found: list[str] = []
+        found += [
+            f"sink {sink.name} takes nothing: {sink.trouble}"
+            for sink in self._sinks
+            if isinstance(sink, Delivery) and sink.trouble is not None
+        ]
         refused, failing = self.app.admission.trouble, self._output.trouble
         if refused is not None:
             found.append(f"the broker refuses new connections: {refused}")
@@ -179,12 +190,18 @@ class Wiring:
         Raises:
             SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
         """
+        if "sink" in self.agents and len(self.agents) > 1:
+            # Both would read the results in one group; and nothing that a receiver does may hold up judging.
+            raise SettingsError(
+                ["agents: sink runs in a worker of its own; start another with --agents sink"]
+            )
         for name in self.agents:
             {
                 "intake": self._add_intake,
                 "judge": self._add_judge,
                 "monitor": self._add_monitor,
                 "store": self._add_store,
+                "sink": self._add_sinks,
             }[name]()
         self.metrics.watch_partitions(self.partitions, time.time)
 
@@ -199,6 +216,9 @@ class Wiring:
         """Give back what judging has opened."""
         if self._judging is not None:
             await self._judging.close()
+        for sink in self._sinks:
+            if isinstance(sink, Delivery):
+                await sink.close()
 
     def _add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any]) -> None:
         pipeline = Pipeline(
@@ -328,6 +348,17 @@ class Wiring:
     def explorer(self) -> Explorer | None:
         """Make what shows the store; None where none runs here."""
         return open_explorer(self._settings) if "store" in self.agents else None
+
+    def _add_sinks(self) -> None:
+        self._sinks = build_sinks(
+            self._settings,
+            self._output,
+            version=version("judgestream"),
+            env=self._env,
+            on_outcome=self.metrics.count_sink,
+        )
+        agent = SinkAgent(self._sinks, self._output)
+        self._add(self._settings.topics.scores, "sink", agent, agent.handle)
 
     def _add_store(self) -> None:
         self.store = open_agent(self._settings)

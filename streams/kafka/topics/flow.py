@@ -12,10 +12,13 @@ from typing import Final, Literal, get_args
 
 from streams.settings import TopicSettings
 
-AgentName = Literal["intake", "judge", "monitor", "store"]
+AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
 ALL_AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
 AGENTS: Final[tuple[AgentName, ...]] = ("intake", "judge", "monitor")
-"""The agents that one worker runs by default. The store must be asked for: it keeps a copy on a disk."""
+"""The agents that one worker runs by default. The others must be asked for: the store keeps a copy on a disk, and the sink
+sends verdicts to other places, in a worker and a consumer group of its own."""
+OTLP_LOGS: Final = "otlp_logs"
+"""What no schema of ours describes: an ExportLogsServiceRequest of OpenTelemetry, in Protobuf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,11 @@ class TopicKind:
 TOPICS: Final = (
     TopicKind("events", "qa_event", readers=("intake",)),
     TopicKind("tasks", "judge_task", readers=("judge", "store"), writers=("intake",)),
-    TopicKind("dead_letters", "dead_letter", writers=("intake", "judge")),
-    TopicKind("scores", "result", readers=("monitor", "store"), writers=("judge",)),
+    TopicKind("dead_letters", "dead_letter", writers=("intake", "judge", "sink")),
+    TopicKind("scores", "result", readers=("monitor", "store", "sink"), writers=("judge",)),
     TopicKind("alerts", "alert", readers=("store",), writers=("monitor",)),
     TopicKind("labels", "label", readers=("store",)),
+    TopicKind("evaluations", OTLP_LOGS, writers=("sink",)),
 )
 
 
@@ -106,5 +110,5 @@ def message_of(topics: TopicSettings, name: str) -> str | None:
 def group_of(group_id: str, agents: Collection[AgentName]) -> str:
     """Name the consumer group: the configured one for all agents together, one of its own for any fewer."""
     # The store belongs to no group: it reads everything, from where its own file ends.
-    grouped = [name for name in AGENTS if name in agents]
+    grouped = [name for name in (*AGENTS, "sink") if name in agents]
     return group_id if grouped == list(AGENTS) else ".".join([group_id, *grouped])

@@ -68,13 +68,16 @@ def topics_tool(kafka: KafkaSettings) -> str:
     return f"kafka-topics.sh --bootstrap-server {shlex.quote(kafka.bootstrap_servers)}{login}"
 
 
-def plan_topics(settings: Settings, agents: Collection[AgentName] = ALL_AGENTS) -> list[WantedTopic]:
+def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None) -> list[WantedTopic]:
     """Say how the topics of these agents are created.
 
     Args:
         settings: The settings.
-        agents: Whose topics.
+        agents: Whose topics; None for all that the settings have work for.
     """
+    if agents is None:
+        to_topic = any(sink.kind == "otlp_topic" for sink in settings.sinks.values())
+        agents = tuple(name for name in ALL_AGENTS if name != "sink" or to_topic)
     topics = settings.topics
     safe = {IN_SYNC: "2"} if topics.create_replication_factor >= _ENOUGH_COPIES else {}
     return [

@@ -56,6 +56,7 @@ _NAMES = {
     "judgestream_offset_moves_total": "counter",
     "judgestream_removed_metric_tasks": "gauge",
     "judgestream_results_repeated_total": "counter",
+    "judgestream_sink_verdicts_total": "counter",
     "judgestream_traces_open": "gauge",
     "judgestream_traces_closed_total": "counter",
     "judgestream_traces_late_records": "gauge",

@@ -60,6 +60,7 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "Traces": {"resource_spans": (1, "*ResourceSpans")},
     "LogRecord": {
         "time_unix_nano": (1, "fixed64"),
+        "severity_number": (2, "enum"),
         "body": (5, "AnyValue"),
         "attributes": (6, "*KeyValue"),
         "trace_id": (9, "bytes"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generate.message_schemas import MESSAGES
-from streams.kafka.topics.flow import AGENTS, TOPICS, group_of, message_of, topic_uses
+from streams.kafka.topics.flow import AGENTS, OTLP_LOGS, TOPICS, group_of, message_of, topic_uses
 from streams.settings import RetentionSettings, Settings, TopicSettings
 
 SETTINGS = Settings.model_validate({"metrics": {"coverage": {}}})
@@ -33,7 +33,7 @@ def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
     for kind in TOPICS:
         assert kind.names(topics, ["coverage"])[0]
         assert getattr(RetentionSettings(), kind.field) >= 1
-        assert kind.message in MESSAGES
+        assert kind.message in {*MESSAGES, OTLP_LOGS}
 
 
 def test_what_a_topic_holds_follows_from_its_name() -> None:

@@ -1,0 +1,63 @@
+"""Section `sinks`: where verdicts go besides the results' topic, by a worker with `--agents sink`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+
+from streams.settings.base import EnvName, FilePath, Section, refuse
+
+SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+SinkKind = Literal["otlp_topic", "otlp_http", "langfuse", "phoenix", "mlflow", "webhook"]
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("must begin with https:// or http://")
+    return url.rstrip("/")
+
+
+class SinkSettings(Section):
+    """One receiver of verdicts."""
+
+    kind: SinkKind = Field(
+        description="otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the same to a "
+        "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: JSON, signed."
+    )
+    url: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None,
+        description="The receiver; for otlp_http up to and with /v1/logs, for webhook the whole address, else the host.",
+    )
+    public_key: str | None = Field(default=None, min_length=1, description="Langfuse's public key.")
+    secret_env: EnvName | None = Field(
+        default=None,
+        description="Name of the environment variable with the secret: Langfuse's secret key, a bearer token, or what a "
+        "webhook is signed with.",
+    )
+    secret_file: FilePath | None = Field(default=None, description="File that holds the secret.")
+    batch: int = Field(default=100, ge=1, le=1000, description="Verdicts in one request at most.")
+    linger_seconds: float = Field(
+        default=0.5, ge=0, le=60, description="How long a verdict waits for others to share a request with."
+    )
+    timeout_seconds: float = Field(default=10, gt=0, le=300, description="Bound on one request.")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        problems = []
+        if self.kind == "otlp_topic" and self.url is not None:
+            problems.append(
+                ("url", "means nothing for otlp_topic, which writes to topics.evaluations; remove it")
+            )
+        if self.kind != "otlp_topic" and self.url is None:
+            problems.append(("url", f"is required for {self.kind}; name the receiver's address"))
+        if self.kind == "langfuse" and (self.public_key is None or not (self.secret_env or self.secret_file)):
+            problems.append(
+                ("public_key", "and a secret are required for langfuse; add public_key and secret_env")
+            )
+        if self.kind == "webhook" and not (self.secret_env or self.secret_file):
+            problems.append(
+                ("secret_env", "is required for webhook, whose requests are signed; add it or secret_file")
+            )
+        refuse(problems)
+        return self

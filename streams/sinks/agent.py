@@ -1,0 +1,68 @@
+"""The sinks' agent: each result to every receiver, at least once; its record is finished when all have taken it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from schemas import RESULT
+from streams.kafka.letters import Incoming
+from streams.kafka.output import Output
+from streams.sinks.delivery import RefusedError
+from streams.sinks.evaluation import Evaluation, evaluation
+
+
+class Sink(Protocol):
+    """Where verdicts go: `delivery.Delivery`, or the topic."""
+
+    @property
+    def name(self) -> str:
+        """The sink's name in the settings."""
+
+    async def put(self, one: Evaluation) -> None:
+        """Hand a verdict over, and return when it was taken.
+
+        Raises:
+            RefusedError: It was refused for good.
+        """
+
+
+class SinkAgent:
+    """Hands results on.
+
+    Args:
+        sinks: The receivers.
+        output: Where what a receiver refuses for good is set aside.
+    """
+
+    def __init__(self, sinks: Sequence[Sink], output: Output) -> None:
+        self._sinks = tuple(sinks)
+        self._output = output
+
+    async def handle(self, record: Incoming) -> None:
+        """Hand one result to every receiver."""
+        try:
+            result = RESULT.validate_json(record.value or b"")
+        except ValidationError as error:
+            detail = (
+                f"value: is no result, {error.error_count()} problems; is topics.scores the results' topic?"
+            )
+            await self._output.dead_letter(record, "undecodable", detail)
+            return
+        one = evaluation(result)
+        outcomes = await asyncio.gather(*(sink.put(one) for sink in self._sinks), return_exceptions=True)
+        for sink, outcome in zip(self._sinks, outcomes, strict=True):
+            if isinstance(outcome, RefusedError):
+                detail = f"sinks.{sink.name}: the receiver refuses the verdict of {one.name}, {outcome}"
+                await self._output.dead_letter(record, "unroutable", detail, event_id=result.event_id)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+
+    async def on_surprise(self, record: Any, error: Exception) -> None:
+        """Set a record aside that met an error nobody foresaw."""
+        await self._output.dead_letter(
+            record, "undecodable", f"internal error: {type(error).__name__}: {error}"
+        )

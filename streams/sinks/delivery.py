@@ -1,0 +1,165 @@
+"""Takes verdicts to one receiver in batches, and tries again for as long as that may help."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import uniform
+from typing import Final
+
+import aiohttp
+import structlog
+
+from streams.sinks.evaluation import Evaluation
+from streams.sinks.receivers import Answer, Receiver, SinkDownError
+from streams.text import printable
+
+_log = structlog.stdlib.get_logger(__name__)
+
+FIRST_WAIT_SECONDS: Final = 0.5
+LONGEST_WAIT_SECONDS: Final = 60.0
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_AGAIN: Final = frozenset({408, 425, 429})
+
+
+class RefusedError(Exception):
+    """The receiver refuses this verdict, and would again."""
+
+
+class Http:
+    """Makes calls to one address.
+
+    Args:
+        url: The address that paths are put behind.
+        timeout_seconds: Bound on one call.
+    """
+
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self._url = url
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __call__(
+        self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]
+    ) -> Answer:
+        """Make one call.
+
+        Raises:
+            SinkDownError: Nobody answers, or the answer is one that passes (5xx, 408, 425, 429), or that nothing here may be
+                sent at all (401, 403): credentials are mended without a loss.
+        """
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=self._timeout)
+        try:
+            async with self._session.request(
+                method, self._url + path, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                answer = Answer(response.status, await response.content.read(MAX_ANSWER_BYTES))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise SinkDownError(f"{type(error).__name__}: {error}") from error
+        if answer.status >= 500 or answer.status in _AGAIN or answer.status in {401, 403}:
+            raise SinkDownError(
+                f"HTTP {answer.status}: {printable(answer.body[:200].decode('utf-8', 'replace'))}"
+            )
+        return answer
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class Delivery:
+    """The way to one receiver. One request at a time; while it is down the pauses grow, and everything waits in Kafka.
+
+    Args:
+        name: The sink's name.
+        receiver: Its form.
+        call: Makes calls.
+        batch: Verdicts in one request at most.
+        linger_seconds: How long a verdict waits for others.
+        on_outcome: Told what became of verdicts: delivered, skipped or refused, and how many.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        receiver: Receiver,
+        call: Http,
+        *,
+        batch: int,
+        linger_seconds: float,
+        on_outcome: Callable[[str, int], None],
+    ) -> None:
+        self.name = name
+        self.trouble: str | None = None
+        """Why nothing is taken at present; None while all is well."""
+        self._receiver = receiver
+        self._call = call
+        self._batch = batch
+        self._linger_seconds = linger_seconds
+        self._on_outcome = on_outcome
+        self._waiting: deque[tuple[Evaluation, asyncio.Future[None]]] = deque()
+        self._working: asyncio.Task[None] | None = None
+
+    async def put(self, one: Evaluation) -> None:
+        """Hand a verdict over, and return when it was taken.
+
+        Raises:
+            RefusedError: It was refused for good.
+        """
+        if not self._receiver.wants(one):
+            self._on_outcome("skipped", 1)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((one, future))
+        if self._working is None or self._working.done():
+            self._working = asyncio.create_task(self._work())
+        await future
+
+    async def close(self) -> None:
+        """End; what was not taken is read again."""
+        if self._working is not None:
+            self._working.cancel()
+        await self._call.close()
+
+    async def _work(self) -> None:
+        while self._waiting:
+            if len(self._waiting) < self._batch:
+                await asyncio.sleep(self._linger_seconds)
+            batch = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
+            batch = [(one, future) for one, future in batch if not future.done()]  # given up meanwhile
+            if batch:
+                await self._deliver(batch)
+
+    async def _deliver(self, batch: list[tuple[Evaluation, asyncio.Future[None]]]) -> None:
+        wait = FIRST_WAIT_SECONDS
+        while True:
+            try:
+                refused = await self._receiver.send(self._call, [one for one, _ in batch])
+            except SinkDownError as error:
+                if self.trouble is None:
+                    _log.error(
+                        "a sink takes nothing and is tried again until it does",
+                        sink=self.name,
+                        error=str(error),
+                    )
+                self.trouble = str(error)
+                await asyncio.sleep(uniform(wait / 2, wait))  # noqa: S311 - spreads load, guards nothing
+                wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+                continue
+            break
+        if self.trouble is not None:
+            _log.info("a sink takes verdicts again", sink=self.name)
+            self.trouble = None
+        self._on_outcome("refused", len(refused))
+        self._on_outcome("delivered", len(batch) - len(refused))
+        for one, future in batch:
+            if future.done():
+                continue
+            why = refused.get(one.result.result_id)
+            if why is None:
+                future.set_result(None)
+            else:
+                future.set_exception(RefusedError(why))

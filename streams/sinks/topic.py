@@ -1,0 +1,50 @@
+"""Verdicts as OTLP log events on a topic, which a Collector's Kafka receiver forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from streams.errors import TooLargeError
+from streams.kafka.output import Output
+from streams.sinks.delivery import RefusedError
+from streams.sinks.evaluation import Evaluation
+from streams.sinks.otlp import log_request
+
+CONTENT_TYPE: Final = (("content-type", b"application/x-protobuf"),)
+
+
+class TopicSink:
+    """Writes one request a verdict, keyed by trace id as the Collector's exporter keys log records.
+
+    Args:
+        name: The sink's name.
+        output: The way out.
+        topic: The topic.
+        version: Of judgestream.
+        on_outcome: Told what became of verdicts: delivered or refused, and how many.
+    """
+
+    def __init__(
+        self, name: str, output: Output, *, topic: str, version: str, on_outcome: Callable[[str, int], None]
+    ) -> None:
+        self.name = name
+        self._output = output
+        self._topic = topic
+        self._version = version
+        self._on_outcome = on_outcome
+
+    async def put(self, one: Evaluation) -> None:
+        """Write a verdict; return when the broker has confirmed it.
+
+        Raises:
+            RefusedError: It is larger than the topic takes.
+        """
+        key = None if one.result.trace_id is None else one.result.trace_id.encode()
+        value = log_request([one], version=self._version)
+        try:
+            await self._output.write(self._topic, key=key, value=value, headers=CONTENT_TYPE)
+        except TooLargeError as error:
+            self._on_outcome("refused", 1)
+            raise RefusedError(str(error)) from error
+        self._on_outcome("delivered", 1)

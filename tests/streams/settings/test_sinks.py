@@ -1,0 +1,35 @@
+"""Section `sinks`: what each kind needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streams.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        ({"kind": "phoenix"}, "url is required for phoenix".replace("url ", "")),
+        ({"kind": "otlp_topic", "url": "http://x"}, "means nothing for otlp_topic"),
+        (
+            {"kind": "langfuse", "url": "https://x", "secret_env": "S"},
+            "and a secret are required for langfuse",
+        ),
+        ({"kind": "webhook", "url": "https://x"}, "is required for webhook, whose requests are signed"),
+        ({"kind": "phoenix", "url": "x"}, "must begin with https:// or http://"),
+    ],
+)
+def test_a_sink_that_lacks_something_is_refused_with_the_remedy(sink: dict[str, Any], problem: str) -> None:
+    """At start, not at the first verdict."""
+    with pytest.raises(ValidationError, match=problem):
+        Settings.model_validate({"sinks": {"one": sink}})
+
+
+def test_a_sink_that_has_it_all_is_taken() -> None:
+    """The address without a slash at its end."""
+    settings = Settings.model_validate({"sinks": {"one": {"kind": "phoenix", "url": "http://p:6006/"}}})
+    assert settings.sinks["one"].url == "http://p:6006"

@@ -1,0 +1,263 @@
+"""What each receiver is sent, and what becomes of its answers, against servers on loopback that answer as documented."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from streams.intake.reading.otlp.wire import spans
+from streams.kafka.letters import Incoming
+from streams.sinks import delivery
+from streams.sinks.agent import SinkAgent
+from streams.sinks.delivery import Delivery, Http, RefusedError
+from streams.sinks.evaluation import Evaluation, evaluation
+from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
+from tests.streams.results import failed, scored, unscored
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+Answer = tuple[int, Any]
+
+
+def traced(number: int, score: int = 4) -> Evaluation:
+    return evaluation(scored(number, score).model_copy(update={"trace_id": TRACE, "span_id": SPAN}))
+
+
+@dataclass
+class Server:
+    """Answers from a list, then with 200; keeps what it was asked."""
+
+    answers: list[Answer] = field(default_factory=list)
+    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.asked.append((request.method, request.path_qs, dict(request.headers), await request.read()))
+        status, body = self.answers.pop(0) if self.answers else (200, {})
+        return web.json_response(body, status=status)
+
+    def bodies(self) -> list[Any]:
+        return [json.loads(body) for method, _, _, body in self.asked if method == "POST"]
+
+
+@dataclass
+class Way:
+    """A delivery to such a server, and what was counted."""
+
+    delivery: Delivery
+    outcomes: dict[str, int]
+
+
+@contextlib.asynccontextmanager
+async def way(server: Server, receiver: Receiver, batch: int = 10) -> AsyncIterator[Way]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    outcomes: dict[str, int] = {}
+
+    def told(outcome: str, count: int) -> None:
+        outcomes[outcome] = outcomes.get(outcome, 0) + count
+
+    call = Http(f"http://127.0.0.1:{runner.addresses[0][1]}", 5)
+    made = Delivery("test", receiver, call, batch=batch, linger_seconds=0, on_outcome=told)
+    try:
+        yield Way(made, outcomes)
+    finally:
+        await made.close()
+        await runner.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "FIRST_WAIT_SECONDS", 0.01)
+
+
+async def test_langfuse_gets_scores_that_update_by_id() -> None:
+    """With Basic credentials; what has no score or no trace is no score there."""
+    server = Server([(202, {})])
+    async with way(server, Langfuse("pk", "sk")) as one:
+        await asyncio.gather(
+            *(
+                one.delivery.put(each)
+                for each in (traced(1), evaluation(unscored(2)), evaluation(scored(3, 1)))
+            )
+        )
+    ((method, path, headers, _),) = server.asked
+    assert (method, path) == ("POST", "/api/public/scores")
+    assert headers["Authorization"] == "Basic " + base64.b64encode(b"pk:sk").decode()
+    ((score,),) = server.bodies()
+    assert score["id"] == traced(1).result.result_id
+    assert {
+        name: score[name] for name in ("traceId", "observationId", "name", "value", "dataType", "comment")
+    } == {
+        "traceId": TRACE,
+        "observationId": SPAN,
+        "name": "relevance",
+        "value": 4.0,
+        "dataType": "NUMERIC",
+        "comment": "Because.",
+    }
+    assert one.outcomes == {"delivered": 1, "skipped": 2, "refused": 0}
+
+
+async def test_of_a_207_only_what_it_names_is_refused() -> None:
+    """The batch is not sent again."""
+    first, second = traced(1), traced(2)
+    server = Server([(207, {"errors": [{"index": 1, "message": "no such config"}]})])
+    async with way(server, Langfuse("pk", "sk")) as one:
+        taken, refused = await asyncio.gather(
+            one.delivery.put(first), one.delivery.put(second), return_exceptions=True
+        )
+    assert taken is None
+    assert isinstance(refused, RefusedError)
+    assert "no such config" in str(refused)
+    assert len(server.asked) == 1
+
+
+async def test_phoenix_gets_annotations_of_spans() -> None:
+    """With an identifier, so that the same verdict again updates; asynchronously there."""
+    server = Server()
+    async with way(server, Phoenix("key")) as one:
+        await one.delivery.put(traced(1))
+        await one.delivery.put(evaluation(scored(2, 3)))  # about no span
+    ((_, path, headers, _),) = server.asked
+    assert path == "/v1/span_annotations?sync=false"
+    assert headers["Authorization"] == "Bearer key"
+    (annotation,) = server.bodies()[0]["data"]
+    assert (annotation["span_id"], annotation["name"], annotation["annotator_kind"]) == (
+        SPAN,
+        "relevance",
+        "LLM",
+    )
+    assert annotation["result"] == {"score": 4.0, "label": "scored", "explanation": "Because."}
+    assert annotation["identifier"] == "judgestream"
+
+
+async def test_mlflow_gets_an_assessment_once() -> None:
+    """It has no idempotency: what the trace holds is looked up first."""
+    known = {
+        "trace": {
+            "trace_info": {
+                "assessments": [{"metadata": {"judgestream.result_id": traced(2).result.result_id}}]
+            }
+        }
+    }
+    server = Server([(200, {}), (200, {}), (200, known)])
+    async with way(server, Mlflow(), batch=1) as one:
+        await one.delivery.put(traced(1))
+        await one.delivery.put(traced(2))
+    trace = f"/api/3.0/mlflow/traces/tr-{TRACE}"
+    assert [(method, path) for method, path, _, _ in server.asked] == [
+        ("GET", trace),
+        ("POST", f"{trace}/assessments"),
+        ("GET", trace),
+    ]
+    assessment = server.bodies()[0]["assessment"]
+    assert (assessment["assessment_name"], assessment["feedback"], assessment["rationale"]) == (
+        "relevance",
+        {"value": 4.0},
+        "Because.",
+    )
+
+
+async def test_a_webhook_is_signed_over_time_and_body() -> None:
+    """So that a receiver can tell ours from others, and an old request from a new one."""
+    server = Server()
+    async with way(server, Webhook("secret", lambda: 1000.7)) as one:
+        await asyncio.gather(one.delivery.put(traced(1)), one.delivery.put(evaluation(failed(2))))
+    ((_, _, headers, body),) = server.asked
+    signature = hmac.new(b"secret", b"1000." + body, hashlib.sha256).hexdigest()
+    assert (headers["X-Judgestream-Timestamp"], headers["X-Judgestream-Signature"]) == (
+        "1000",
+        f"sha256={signature}",
+    )
+    assert [result["status"] for result in json.loads(body)["results"]] == ["scored", "failed"]
+
+
+async def test_a_collector_gets_otlp_by_http() -> None:
+    """A request in Protobuf with all that waited."""
+    server = Server()
+    async with way(server, OtlpHttp("1")) as one:
+        await asyncio.gather(*(one.delivery.put(traced(number)) for number in range(3)))
+    ((_, _, headers, body),) = server.asked
+    assert headers["Content-Type"] == "application/x-protobuf"
+    assert len(spans(body)) == 3
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 401])
+async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
+    """Nothing is lost while a receiver is down, or its key is wrong; meanwhile the sink says so."""
+    server = Server([(status, {}), (status, {}), (200, {})])
+    async with way(server, Webhook("s", lambda: 0)) as one:
+        await one.delivery.put(traced(1))
+        assert one.delivery.trouble is None
+    assert len(server.asked) == 3
+    assert one.outcomes == {"delivered": 1, "refused": 0}
+
+
+async def test_what_will_not_pass_is_refused() -> None:
+    """With what the receiver said."""
+    async with way(Server([(422, {"detail": "bad span"})]), Phoenix()) as one:
+        with pytest.raises(RefusedError, match=r"HTTP 422.*bad span"):
+            await one.delivery.put(traced(1))
+    assert one.outcomes == {"refused": 1, "delivered": 0}
+
+
+@dataclass
+class Outbox:
+    letters: list[tuple[str, str]] = field(default_factory=list)
+
+    async def dead_letter(
+        self, _: Incoming, reason: str, detail: str, *, event_id: str | None = None
+    ) -> None:
+        del event_id
+        self.letters.append((reason, detail))
+
+
+@dataclass
+class FakeSink:
+    name: str
+    take: Callable[[Evaluation], Awaitable[None]]
+
+    async def put(self, one: Evaluation) -> None:
+        await self.take(one)
+
+
+@dataclass
+class Record:
+    value: bytes | None
+
+
+async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None:
+    """The dead letter names the sink; what is no result is one, too."""
+    taken: list[str] = []
+
+    async def take(one: Evaluation) -> None:
+        taken.append(one.result.event_id)
+
+    async def refuse(_: Evaluation) -> None:
+        raise RefusedError("HTTP 404: no such trace")
+
+    outbox: Any = Outbox()
+    agent = SinkAgent([FakeSink("a", take), FakeSink("b", refuse)], outbox)
+    record: Any = Record(scored(1, 4).model_dump_json().encode())
+    await agent.handle(record)
+    nonsense: Any = Record(b"nonsense")
+    await agent.handle(nonsense)
+    assert taken == ["e1"]
+    assert [reason for reason, _ in outbox.letters] == ["unroutable", "undecodable"]
+    assert (
+        "sinks.b: the receiver refuses the verdict of relevance, HTTP 404: no such trace"
+        in outbox.letters[0][1]
+    )
