@@ -16,6 +16,7 @@ BENCHMARKS = (
     "lying_judge",
     "memory",
     "outage",
+    "quotations",
     "rate_limit",
     "scaling",
     "scrape",

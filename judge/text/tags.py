@@ -166,7 +166,10 @@ def _read(answer: str, citing: Citing) -> _Reading:
     )
     tagged = tuple(claim for claim in segments if claim.pages)
     named = tuple(dict.fromkeys(page for claim in tagged for page in claim.pages))
-    unread = islice((text for _, line in lines for text in reader.unread(line)), MAX_UNREAD)
+    unread = islice(
+        (text for (_, line), taken in zip(lines, cited, strict=True) for text in reader.unread(line, taken)),
+        MAX_UNREAD,
+    )
     return _Reading(segments, tagged, named, tuple(places), tuple(dict.fromkeys(unread)))
 
 

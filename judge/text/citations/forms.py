@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from judge.text.index import safe_nfkc
 
@@ -161,9 +161,13 @@ class CitationReader:
                 found.append(Citation(match.start(), match.end(), pages))
         return _apart(found)
 
-    def unread(self, line: str) -> Iterator[str]:
-        """What looks like a citation in a line and is none that is understood."""
-        taken = _apart([*self.explicit(line), *self.bare(line)])
+    def unread(self, line: str, taken: Sequence[Citation]) -> Iterator[str]:
+        """What looks like a citation in a line and is none that is understood.
+
+        Args:
+            line: The line.
+            taken: What is understood there.
+        """
         ends = [one.end for one in taken]
         for pattern in (_BRACKETED, _ROUND):
             for match in pattern.finditer(line):
@@ -177,6 +181,7 @@ class CitationReader:
                     and 0 < len(inside) <= MAX_UNREAD_CHARS
                     and any(map(str.isdigit, inside))
                     and not line[match.end() : match.end() + 1].isalnum()
+                    and not _bare_pages(inside)
                 )
                 if numbered or _SOURCE_LEAD.match(inside):
                     yield match[0][:MAX_TAG_CHARS]
@@ -205,7 +210,7 @@ class CitationReader:
         for match in _UNBRACKETED.finditer(line):
             rest = match["rest"]
             text, ends = _folded_with_ends(rest)
-            pages, end = self._listed(text, _PAGE_ONLY)
+            pages, end = self._listed(text, pages_only=True)
             if pages:
                 yield Citation(match.start(), match.start("rest") + ends[end - 1], pages)
                 continue
@@ -245,7 +250,7 @@ class CitationReader:
             return named or (_number(dagger["number"]),)
         lead = _LEAD.match(text)
         begin = lead.end() if lead is not None and _FIRST.match(text, lead.end()) else 0
-        pages, _ = self._listed(text, _FIRST, begin)
+        pages, _ = self._listed(text, begin=begin)
         if not pages and lead is not None:
             pages = _bare_pages(text[lead.end() :])
         if not pages and anywhere:
@@ -261,7 +266,7 @@ class CitationReader:
         text = _folded(inside)
         lead = _LEAD.match(text)
         begin = lead.end() if lead is not None and _FIRST.match(text, lead.end()) else 0
-        pages, end = self._listed(text, _FIRST, begin)
+        pages, end = self._listed(text, begin=begin)
         if pages and (text[end:].strip() == "" or text[end:].lstrip()[0] in ",:;"):
             return pages
         if lead is not None and _SOURCE_LEAD.match(text):
@@ -282,25 +287,36 @@ class CitationReader:
             dict.fromkeys(self._citing.numbers[name] for name in names if name in self._citing.numbers)
         )
 
-    def _listed(self, text: str, first: re.Pattern[str], begin: int = 0) -> tuple[tuple[int, ...], int]:
+    def _listed(self, text: str, *, pages_only: bool = False, begin: int = 0) -> tuple[tuple[int, ...], int]:
         """The pages of a list that begins at a place, and where it ends."""
+        ranges, position = _ranges(text, pages_only, begin)
         pages: dict[int, None] = {}
-        position = begin
-        match = first.match(text, begin)
-        while match is not None:
-            low = high = _number(match["number"])
-            position = match.end()
-            end = _RANGE_END.match(text, position)
-            if end is not None:
-                low, high = sorted((low, _number(end["number"])))
-                position = end.end()
+        for low, high in ranges:
             width = max(1, min(high - low + 1, MAX_RANGE_PAGES, self._budget - len(pages)))
             pages.update(dict.fromkeys(range(low, min(low + width, MAX_PAGE + 1))))
-            match = _NEXT.match(text, position)
         self._budget -= max(len(pages) - 1, 0)
         return tuple(pages), position
 
 
+@lru_cache(maxsize=256)
+def _ranges(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int, int], ...], int]:  # noqa: FBT001 - a key
+    """The ranges of a list of pages; remembered, for an answer has the same few tags."""
+    found: list[tuple[int, int]] = []
+    position = begin
+    match = (_PAGE_ONLY if pages_only else _FIRST).match(text, begin)
+    while match is not None:
+        low = high = _number(match["number"])
+        position = match.end()
+        end = _RANGE_END.match(text, position)
+        if end is not None:
+            low, high = sorted((low, _number(end["number"])))
+            position = end.end()
+        found.append((low, high))
+        match = _NEXT.match(text, position)
+    return tuple(found), position
+
+
+@lru_cache(maxsize=256)
 def _bare_pages(inside: str) -> tuple[int, ...]:
     """The numbers of `1`, `^1`, `1, 2` or `1-3`; none where there is anything else."""
     text = _folded(inside).strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from judge.text.contradictions.polarity import answers_differ, polarity_differs
@@ -47,7 +48,7 @@ def contradiction(stated: str, source: str) -> Contradiction | None:
     """
     if answers_differ(stated, source):
         return Contradiction("answers_differ", stated, source)
-    number = number_that_differs(tokens(stated), tokens(source))
+    number = number_that_differs(stated, source)
     if number is not None:
         return Contradiction(number[0], stated, source)
     if polarity_differs(stated, source):
@@ -55,10 +56,16 @@ def contradiction(stated: str, source: str) -> Contradiction | None:
     return None
 
 
+@lru_cache(maxsize=64)
+def _sentence(text: str) -> _Sentence:
+    """Remembered, for each quotation is compared with several."""
+    return _Sentence(tokens(text))
+
+
 class _Sentence:
     def __init__(self, row: Sequence[Token]) -> None:
-        self.row = row
-        self.quantities = quantities(row)
+        numbers = sum(token.kind in {"number", "date"} for token in row)
+        self.quantities = quantities(row) if numbers <= MAX_QUANTITIES else []
         taken = {place for one in self.quantities for place in range(one.place, one.end)}
         self.words = [
             (place, token.text)
@@ -86,20 +93,20 @@ class _Sentence:
         return [*before, *after]
 
 
-def number_that_differs(stated: Sequence[Token], source: Sequence[Token]) -> tuple[Kind, Quantity] | None:
+def number_that_differs(stated: str, source: str) -> tuple[Kind, Quantity] | None:
     """What differs in the numbers of two sentences that say the same otherwise, and the source's number."""
-    mine, its = _Sentence(stated), _Sentence(source)
+    mine, its = _sentence(stated), _sentence(source)
     counts = len(mine.quantities), len(its.quantities)
-    if not 0 < min(counts) <= max(counts) <= MAX_QUANTITIES:
+    if not 0 < min(counts):
         return None
     if counts[0] == counts[1] and [word for _, word in mine.words] == [word for _, word in its.words]:
         return _in_same_words(list(zip(mine.quantities, its.quantities, strict=True)))
     return _in_like_words(mine, its) if mine.is_like(its) else None
 
 
-def has_number(row: Sequence[Token], number: Quantity) -> bool:
+def has_number(sentence: str, number: Quantity) -> bool:
     """Whether a sentence has a number, in whatever unit."""
-    return _has(_Sentence(row).quantities, number)
+    return _has(_sentence(sentence).quantities, number)
 
 
 def _in_same_words(pairs: Sequence[tuple[Quantity, Quantity]]) -> tuple[Kind, Quantity] | None:

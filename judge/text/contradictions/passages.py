@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from judge.text.contradictions.comparison import Contradiction, has_number, number_that_differs
 from judge.text.contradictions.polarity import answers_differ, negations, polarity_differs
-from judge.text.contradictions.reading import MAX_CHARS, tokens
+from judge.text.contradictions.reading import MAX_CHARS
 from judge.text.sentences import each_sentence
 
 MAX_SENTENCES = 8
@@ -54,26 +55,31 @@ def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | Non
 
 
 def _numbers(narrow: Passage, wide: Passage) -> Contradiction | None:
+    parts = wide.parts
     for one in narrow.own:
-        for other in wide.parts:
-            found = number_that_differs(tokens(other), tokens(one))
+        for other in parts:
+            found = number_that_differs(other, one)
             if found is None:
                 continue
             kind, number = found
-            if not any(has_number(tokens(part), number) for part in wide.parts if part != other):
+            if not any(has_number(part, number) for part in parts if part != other):
                 return Contradiction(kind, other, one)
     return None
 
 
 def _polarity(narrow: Passage, wide: Passage) -> Contradiction | None:
+    others = wide.polar
     for one in narrow.polar:
-        for other in wide.polar:
+        for other in others:
             if polarity_differs(one, other):
                 return Contradiction("polarity_differs", other, one)
     return None
 
 
 def _split(text: str) -> Sequence[str]:
-    if len(text) > MAX_SENTENCES * MAX_CHARS:
-        return ()
-    return [text[start:end] for start, end in islice(each_sentence(text), MAX_SENTENCES)]
+    return _remembered(text) if len(text) <= MAX_SENTENCES * MAX_CHARS else ()
+
+
+@lru_cache(maxsize=32)
+def _remembered(text: str) -> Sequence[str]:
+    return tuple(text[start:end] for start, end in islice(each_sentence(text), MAX_SENTENCES))

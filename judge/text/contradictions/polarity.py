@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from judge.text.contradictions.reading import Token, fold, tokens
 
 MAX_WORDS: Final = 200
 """Words of a sentence that is compared."""
+MAX_OPENING_CHARS: Final = 60
+"""Of a text, so much may say yes or no."""
+MAX_DIFFERENCE: Final = 4
+"""Words that one of two sentences may have more before forms of one word are told."""
 
 
 def _folded(words: str) -> frozenset[str]:
@@ -79,7 +84,7 @@ def answers_differ(one: str, other: str) -> bool:
 
 def _answer(text: str) -> bool | None:
     """What a text answers: true for yes, false for no, None where it begins with neither."""
-    row = tokens(text)
+    row = tokens(text[:MAX_OPENING_CHARS])
     while row and row[0].kind == "sign":
         row = row[1:]
     if not row or row[0].kind != "word":
@@ -103,10 +108,12 @@ def polarity_differs(one: str, other: str) -> bool:
     if one.rstrip().endswith(("?", "\u061f", "\uff1f")) or other.rstrip().endswith(("?", "\u061f", "\uff1f")):
         return False
     turkish = not _TURKISH.isdisjoint(one) or not _TURKISH.isdisjoint(other)
-    mine, its = _Said(tokens(one)), _Said(tokens(other))
+    mine, its = _said(one), _said(other)
     if mine.unclear or its.unclear or not mine.words or not its.words:
         return False
     flipped = mine.negations % 2 != its.negations % 2
+    if abs(len(mine.words) - len(its.words)) > MAX_DIFFERENCE:
+        return False
     left = list((Counter(mine.words) - Counter(its.words)).elements())
     right = list((Counter(its.words) - Counter(mine.words)).elements())
     left, right = _without_forms(left, right, turkish=turkish)
@@ -120,7 +127,13 @@ def polarity_differs(one: str, other: str) -> bool:
 
 def negations(text: str) -> int:
     """How many words of a text negate; nothing is read of a text that is longer than a sentence."""
-    return _Said(tokens(text)).negations
+    return _said(text).negations
+
+
+@lru_cache(maxsize=64)
+def _said(text: str) -> _Said:
+    """Remembered, for each sentence is compared with several."""
+    return _Said(tokens(text))
 
 
 class _Said:
@@ -154,7 +167,7 @@ def _parts(word: str) -> Sequence[str]:
 
 def _without_forms(left: list[str], right: list[str], *, turkish: bool) -> tuple[list[str], list[str]]:
     """The words that have no form of them among the others: "works" beside "work"."""
-    if max(len(left), len(right)) > 4:
+    if max(len(left), len(right)) > MAX_DIFFERENCE:
         return left, right
     rest = list(right)
     kept = []
