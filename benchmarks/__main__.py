@@ -11,6 +11,7 @@ BENCHMARKS = (
     "agreement",
     "alerts",
     "causes",
+    "honesty",
     "intake",
     "judging",
     "lying_judge",
@@ -24,6 +25,7 @@ BENCHMARKS = (
     "store",
     "tokens",
     "traces",
+    "verification",
 )
 """Modules of this package with a function `run() -> Iterator[dict[str, object]]`, in the order to run."""
 

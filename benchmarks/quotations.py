@@ -34,11 +34,13 @@ def run() -> Iterator[dict[str, object]]:
     claims = [_similarity(claim, text) for claim, text in _claims() if not Quotable(text).index.find(claim)]
     found, taken = (sum(one >= needed for one, needed in some) / len(some) for some in (slipped, claims))
     for name, some, share, aim, met in (
-        ("quotations with one to three slips", slipped, found, ">= 0.95", found >= 0.95),  # noqa: PLR2004 - as told beside it
-        ("claims in words of their own", claims, taken, "<= 0.03", taken <= 0.03),  # noqa: PLR2004
+        ("quotations with one to three slips", slipped, found, ">= 0.95", found >= 0.95),
+        ("claims in words of their own", claims, taken, "<= 0.03", taken <= 0.03),
     ):
         ranks = sorted(similarity for similarity, _ in some)
-        told = ", ".join(f"{percent}%: {ranks[percent * (len(ranks) - 1) // 100]:.2f}" for percent in (1, 5, 50, 95, 99))
+        told = ", ".join(
+            f"{percent}%: {ranks[percent * (len(ranks) - 1) // 100]:.2f}" for percent in (1, 5, 50, 95, 99)
+        )
         yield Line(
             f"taken for quotations: {name}", round(share, 4), "share", aim=aim, met=met,
             note=f"{len(some)} texts; similarity at {told}",
@@ -63,7 +65,10 @@ def _claims() -> Iterator[tuple[str, str]]:
     events, labels = data_file("expertqa_events.jsonl"), data_file("expertqa_labels.jsonl")
     if events is None or labels is None:
         return
-    contexts = {one["event_id"]: one.get("context") or {} for one in map(json.loads, events.read_text("utf-8").splitlines())}
+    contexts = {
+        one["event_id"]: one.get("context") or {}
+        for one in map(json.loads, events.read_text("utf-8").splitlines())
+    }
     for line in labels.read_text("utf-8").splitlines():
         label = json.loads(line)
         for claim in label["claims"]:

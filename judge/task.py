@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from judge.metric import Metric
+from judge.text.index import compared_chars
 from schemas import JudgeTask, QAEvent, Sampling, Source, result_id
+
+WEIGHT_BEYOND_ASCII = 10
+"""What is decomposed and traced to its place takes about ten times as long to read (`benchmarks/verification.py`)."""
 
 
 def build_task(
@@ -51,10 +55,18 @@ def build_task(
     )
 
 
-def text_bytes(texts: QAEvent | JudgeTask) -> int:
-    """Bytes of all texts in UTF-8."""
+def reading_size(texts: QAEvent | JudgeTask) -> int:
+    """How much there is to read in all texts: ASCII characters, others counted as often as they take longer to read."""
     pages = texts.context or {}
     return sum(
-        len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        size_of(text)
         for text in (texts.question, texts.answer, texts.reference or "", *pages, *pages.values())
     )
+
+
+def size_of(text: str) -> int:
+    """The same for one text."""
+    if text.isascii():
+        return len(text)
+    plain = len(text.encode("ascii", "ignore"))
+    return plain + WEIGHT_BEYOND_ASCII * (compared_chars(text) - plain)

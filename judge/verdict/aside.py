@@ -27,8 +27,8 @@ from typing import IO, Any, Final, ParamSpec, TypeVar
 
 from judge.errors import EventError, InvalidVerdictError
 
-INLINE_BYTES: Final = 30_000
-"""Texts that together take no more, in UTF-8, are read at once."""
+INLINE_BYTES: Final = 16_000
+"""Texts whose size together (`judge.task.reading_size`) is no more are read at once."""
 DEFAULT_SECONDS: Final = 10.0
 MAX_MEMORY_BYTES: Final = 160 * 1024 * 1024
 """Of data that the child may hold; a text that needs more fails alone."""
@@ -50,7 +50,7 @@ async def read(
     """Call a function that reads foreign texts: at once where they are short, else aside.
 
     Args:
-        size: Bytes of the texts in UTF-8.
+        size: How much there is to read (`judge.task.reading_size`).
         seconds: Bound on the time in the child; above 0.
         function: What reads; what it is, is given and gives must be fit to be pickled. Where it is not, a thread runs it, which the
             bound leaves behind and does not end.

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from judge.chat import ChatReply, ChatRequest
 from judge.errors import EventError, InvalidVerdictError
 from judge.metric import Metric, Outcome, ScoredOutcome
-from judge.task import text_bytes
+from judge.task import reading_size, size_of
 from judge.verdict import aside
 from judge.verdict.fitting import Fitted
 from judge.verdict.preparation import Preparation
@@ -124,7 +124,7 @@ class Dialogue:
         """
         if error.error_type != "reply_cut" or part.cuts:
             raise error
-        size = text_bytes(part.task)
+        size = reading_size(part.task)
         halves = await aside.read(size, self._verification_seconds, self._preparation, part.task, halve=True)
         if not isinstance(halves, tuple) or len(halves) == 1:
             raise error
@@ -181,7 +181,7 @@ class Dialogue:
             raise InvalidVerdictError(
                 f"the reply has {len(reply)} characters, at most {MAX_REPLY_CHARS} are read"
             )
-        size = text_bytes(task) + len(reply)
+        size = reading_size(task) + size_of(reply)
         return await aside.read(size, self._verification_seconds, self._metric.interpret, task, reply)
 
 

@@ -12,7 +12,7 @@ import orjson
 from judge.chat import ChatClient, ChatReply
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
-from judge.task import text_bytes
+from judge.task import reading_size
 from judge.verdict import aside
 from judge.verdict.cache import VerdictCache, cache_entry, cache_key, from_entry
 from judge.verdict.dialogue import Asking, Dialogue
@@ -103,7 +103,7 @@ class Judge:
         replies: list[ChatReply] = []
         asked = False
         try:
-            size = text_bytes(task)
+            size = reading_size(task)
             known = self._known(task)
             if known is not None:
                 return known

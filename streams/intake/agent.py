@@ -11,7 +11,7 @@ from typing import Final
 
 from judge.errors import EventError
 from judge.metric import Metric
-from judge.task import build_task, text_bytes
+from judge.task import build_task, reading_size
 from judge.verdict import aside
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from streams.errors import DecodeError, TooLargeError
@@ -116,7 +116,7 @@ class Intake:
     async def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
         now = self._now()
         recorded_at = moment(record.timestamp) or now
-        size = text_bytes(event)
+        size = reading_size(event)
         source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
         return [
             await aside.read(

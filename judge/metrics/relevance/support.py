@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from judge.text.index import TextIndex
 from judge.text.overlap import Surroundings, Vocabulary, cannot_be_compared, own_words, shortfall, significant
@@ -40,6 +40,8 @@ class Support:
         self._said = Vocabulary(word_texts(untagged))
         self._is_long = len({word.text for word in content_words(untagged)}) >= LONG_ANSWER
         self._pages: dict[int, Surroundings] = {}
+        self._owned: dict[str, Sequence[Word]] = {}
+        self._contents: dict[str, Sequence[Word]] = {}
         self._looks = 0
 
     def problem(
@@ -64,7 +66,7 @@ class Support:
         if cannot_be_compared(index.text, self._answer, question=self._question):
             return None
         said = around.said(place, neighbours=1)
-        if 2 * len(content_words(claim)) < len(content_words(part_of)):
+        if 2 * len(self._content(claim)) < len(self._content(part_of)):
             # A word of a sentence is not what it claims.
             claim = part_of
         own = whole = self._own(part_of)
@@ -129,12 +131,20 @@ class Support:
     def _missing(wanted: set[str], said: Vocabulary) -> set[str]:
         return {word for word in wanted if word not in said}
 
-    def _own(self, text: str) -> list[Word]:
-        return own_words(text, self._known)
+    def _own(self, text: str) -> Sequence[Word]:
+        """Its own words; remembered, for the claims of a line are part of the same text."""
+        if text not in self._owned:
+            self._owned[text] = own_words(text, self._known)
+        return self._owned[text]
+
+    def _content(self, text: str) -> Sequence[Word]:
+        if text not in self._contents:
+            self._contents[text] = content_words(text)
+        return self._contents[text]
 
     def _emptiness(self, claim: str) -> str | None:
         """What makes the claim none by itself."""
-        if not content_words(claim):
+        if not self._content(claim):
             return "the claim says nothing"
         if is_refusal(claim, self._known):
             return "the claim refuses an answer or announces one"

@@ -299,7 +299,7 @@ class CitationReader:
 
 
 @lru_cache(maxsize=256)
-def _ranges(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int, int], ...], int]:  # noqa: FBT001 - a key
+def _ranges(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int, int], ...], int]:
     """The ranges of a list of pages; remembered, for an answer has the same few tags."""
     found: list[tuple[int, int]] = []
     position = begin

@@ -97,7 +97,7 @@ def number_that_differs(stated: str, source: str) -> tuple[Kind, Quantity] | Non
     """What differs in the numbers of two sentences that say the same otherwise, and the source's number."""
     mine, its = _sentence(stated), _sentence(source)
     counts = len(mine.quantities), len(its.quantities)
-    if not 0 < min(counts):
+    if not min(counts) > 0:
         return None
     if counts[0] == counts[1] and [word for _, word in mine.words] == [word for _, word in its.words]:
         return _in_same_words(list(zip(mine.quantities, its.quantities, strict=True)))

@@ -1,0 +1,136 @@
+"""How long a verdict is verified in the event loop at most: hostile and ordinary texts of the largest size that is read there.
+
+What is larger is read by a child process (`judge/verdict/aside.py`), so that the loop goes on; the last line is the longest pause of the
+loop while 20 pages of 45,000 characters and 300 claims are verified there. Times are those of the processor, for machines are shared.
+
+    python -m benchmarks.verification
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from benchmarks.honesty import coverage_reply, relevance_claim, relevance_reply
+from benchmarks.report import Line
+from judge.errors import EventError, InvalidVerdictError
+from judge.metric import Metric, Mode, Verification
+from judge.metrics.coverage.metric import Coverage
+from judge.metrics.relevance.metric import Relevance
+from judge.task import reading_size, size_of
+from judge.verdict import aside
+from schemas import JudgeTask
+from tests.judge.tasks import make_task
+
+AIM_MILLISECONDS: Final = 50
+_LINES: Final = json.dumps({"score": 5, "justification": "Fine.", "rationale": [
+    "Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 1 of 1", "Organization: matched", "Score: 5"]})  # fmt: skip
+_PROSE: Final = "The council of Springfield approved the new bridge in 1987 after a long debate; it cost 4 million euros. "
+TEXTS: Final[Mapping[str, str]] = {
+    "prose": _PROSE, "one word": "a", "short words": "ab ", "numbers": "1 ", "dates": "1/1/", "times": "1:1 ", "clocks": "3:10pm ",
+    "dots": ".", "dots and blanks": "... ", "brackets": "[", "links": "](", "footnotes": "[1]", "cited words": "[1] a. ", "tags": "<a ",
+    "entities": "&amp;", "list items": "- a\n", "numbered items": "1. a\n", "bold marks": "**", "hyphens": "a-\n", "lead-ins": "Source: ",
+    "round brackets": "(p. 1) x ", "cited lines": "[Page 1] a.\n", "quotes": "a'", "names": "a-1", "spelled numbers": "three ",
+    "negations": "not ", "ligature of 18 letters": "\ufdfa", "accents": "\u0301", "Han": "\u6771\u4eac", "Hangul": "\uac01",
+    "Arabic": "\u0627\u0644\u062c\u0631\u0639\u0629 ", "German": "Stra\u00dfe f\u00fcr \u00c4rzte ",
+}  # fmt: skip
+"""What a text is made of, over and over."""
+
+
+def run() -> Iterator[dict[str, object]]:
+    """Measure; one line a metric and mode, and the longest pause of the loop."""
+    for name in ("coverage", "relevance"):
+        for mode in ("evidence", "verbatim"):
+            for verification in ("marks", "strict"):
+                times = {kind: _milliseconds(name, mode, verification, unit) for kind, unit in TEXTS.items()}
+                worst = max(times, key=lambda kind: times[kind])
+                yield Line(
+                    f"verification in the loop: {name}, {mode}, {verification}", round(times[worst], 1), "ms",
+                    aim=f"<= {AIM_MILLISECONDS}", met=times[worst] <= AIM_MILLISECONDS,
+                    note=f"the worst of {len(times)} texts: {worst}; prose takes {times['prose']:.1f} ms",
+                ).as_json()  # fmt: skip
+    pause, whole = asyncio.run(_pause())
+    yield Line(
+        "longest pause of the loop: 20 pages, 300 claims, verbatim and evidence", round(pause, 1), "ms",
+        aim=f"<= {AIM_MILLISECONDS}", met=pause <= AIM_MILLISECONDS, note=f"verified in {whole:.0f} ms",
+    ).as_json()  # fmt: skip
+
+
+def _metric(name: str, mode: Mode, verification: Verification) -> Metric:
+    build: Callable[..., Metric] = Coverage if name == "coverage" else Relevance
+    return build(mode=mode, verification=verification)
+
+
+def _milliseconds(name: str, mode: Mode, verification: Verification, unit: str) -> float:
+    metric = _metric(name, mode, verification)
+    task, reply = _case(name, unit, aside.INLINE_BYTES)
+    if mode == "verbatim":
+        reply = _LINES
+    times = []
+    for _ in range(3):
+        begin = time.process_time()
+        with contextlib.suppress(InvalidVerdictError, EventError):  # that took its time, too
+            metric.interpret(task, reply)
+        times.append(1000 * (time.process_time() - begin))
+    return min(times)
+
+
+def _case(name: str, unit: str, size: int) -> tuple[JudgeTask, str]:
+    """A task and a reply that quotes it inexactly, together of about this size."""
+    chars = size // 3
+    while True:
+        text = (unit * (chars // len(unit) + 1))[:chars]
+        answer, page = f"{text} [Page 1]", f"{text}."
+        step = max(chars // 15, 10)
+        places = range(0, chars, step)
+        if name == "coverage":
+            task = make_task("coverage", answer=answer, reference=page)
+            reply = coverage_reply([[text[at : at + step], f"{text[at + 1 : at + step]}q"] for at in places])
+        else:
+            task = make_task("relevance", answer=answer, context={"Page-1": page})
+            claims = [
+                relevance_claim(text[at : at + step], [1], 1, f"{text[at + 1 : at + step]}q") for at in places
+            ]
+            reply = relevance_reply(claims, 5)
+        written = json.dumps(reply, ensure_ascii=False)
+        if reading_size(task) + size_of(written) <= size:
+            return task, written
+        chars = chars * 9 // 10
+
+
+async def _pause() -> tuple[float, float]:
+    """The longest time between two turns of the loop while much is verified, and how long that takes."""
+    pages = {f"Page-{number}": _PROSE * 430 for number in range(1, 21)}
+    lines = [f"{_PROSE.strip()} Number {number}. [Page {number % 20 + 1}]" for number in range(300)]
+    task = make_task("relevance", answer="\n".join(lines), context=pages)
+    claims = [relevance_claim(line, [n % 20 + 1], n % 20 + 1, _PROSE) for n, line in enumerate(lines)]
+    reply = json.dumps(relevance_reply(claims, 5))
+    longest, last, running = 0.0, time.perf_counter(), True
+
+    async def watch() -> None:
+        nonlocal longest, last
+        while running:
+            await asyncio.sleep(0.001)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+
+    size = reading_size(task) + size_of(reply)
+    await aside.read(size, 60, len, "")  # the child has started
+    watching = asyncio.create_task(watch())
+    begin = last = time.perf_counter()
+    for mode in ("verbatim", "evidence"):
+        given = _LINES if mode == "verbatim" else reply
+        await aside.read(size, 60, _metric("relevance", mode, "marks").interpret, task, given)
+    whole = time.perf_counter() - begin
+    running = False
+    await watching
+    return 1000 * longest, 1000 * whole
+
+
+if __name__ == "__main__":
+    for result in run():
+        print(json.dumps(result))
