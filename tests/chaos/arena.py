@@ -8,17 +8,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
+from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses
 from tests.chaos.checker import Policy, Report, Written, check
 from tests.chaos.feed import POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
@@ -30,6 +31,8 @@ from tests.integration.stage import Stage
 from tests.integration.wire_client import create_topic
 
 PARTITIONS: Final = 6
+LOG_LINES: Final = 100
+"""No fault makes a worker write more."""
 SESSION_SECONDS: Final = 10
 """A worker that is silent for so long is taken for dead; longer than a busy machine keeps one from its heartbeat."""
 JUDGE_TIMEOUT_SECONDS: Final = 2
@@ -90,6 +93,8 @@ class Arena:
     proxy: Proxy | None = None
     policy: Policy = POLICY
     workers: list[Worker] = field(default_factory=list)
+    gone: list[Worker] = field(default_factory=list)
+    """Those that have ended by themselves, as the fault wants it."""
     report: Report | None = None
 
     def __post_init__(self) -> None:
@@ -102,6 +107,7 @@ class Arena:
             changes=dict(_SETTINGS),
         )
         self._feed: Feed | None = None
+        self._groups: set[tuple[AgentName, ...]] = set()
 
     @property
     def topics(self) -> dict[str, str]:
@@ -137,11 +143,21 @@ class Arena:
         self.start_feed(stretch=stretch)
         await self.judged(20)
 
-    async def start_workers(self, count: int, *, static: bool = False) -> None:
-        """Start so many workers more, and wait until each of them reads."""
+    async def start_workers(
+        self, count: int, *, static: bool = False, agents: Sequence[AgentName] = AGENTS
+    ) -> None:
+        """Start so many workers more, and wait until each of them reads.
+
+        Args:
+            count: How many.
+            static: Whether each keeps its place in the group over a restart.
+            agents: What each of them runs.
+        """
         settings = self.directory / "settings.yaml"
         settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
         command = [str(Path(sys.executable).with_name("judgestream")), "worker", "--config", str(settings)]
+        command += ["--agents", ",".join(agents)]
+        self._groups.add(tuple(agents))
         started = []
         for number in range(len(self.workers), len(self.workers) + count):
             name = f"worker-{number}"
@@ -157,7 +173,7 @@ class Arena:
         for worker in started:
             await worker.reads()
 
-    def start_feed(self, *, stretch: float = 1.0, poison_every: int = 1000) -> None:
+    def start_feed(self, *, stretch: float = 1.0, poison_every: int = 1000, **more: Any) -> None:
         """Produce the events, in the background; the last of them when the fault is over."""
         self._feed = Feed(
             self.kafka.bootstrap_servers,
@@ -165,6 +181,7 @@ class Arena:
             count=self.size.events,
             seconds=self.size.seconds * stretch,
             poison_every=poison_every,
+            **more,
         )
 
     async def fed(self) -> None:
@@ -206,7 +223,19 @@ class Arena:
             report.note("offsets not committed up to the end", [self.stage.settings.kafka.group_id])
         report.note(
             "worker with an exit code other than 0",
-            [f"{one.name}: {code}" for one, code in zip(self.workers, codes, strict=True) if code],
+            [
+                f"{one.name}: {code}"
+                for one, code in zip(self.workers, codes, strict=True)
+                if code and one not in self.gone
+            ],
+        )
+        report.note(
+            f"worker with more than {LOG_LINES} log lines a start",
+            [
+                f"{one.name}: {count}"
+                for one in self.workers
+                if (count := len(one.lines(""))) > LOG_LINES * (1 + one.restarts)
+            ],
         )
         logs = "\n".join(f"{worker.name}:\n{worker.tail()}" for worker in self.workers)
         assert not report.problems, f"{report}\n{logs}"
@@ -223,19 +252,24 @@ class Arena:
         )
 
     async def _committed(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether the group has committed the end of everything it reads."""
-        read = {self.topics["events"], self.topics["scores"]}
-        read |= {self.topics[f"tasks.{metric}"] for metric in self.policy.metrics}
+        """Whether each group has committed the end of everything it reads."""
+        settings = self.stage.settings
         try:
             async with self._admin() as admin:
-                offsets = await admin.list_consumer_group_offsets(self.stage.settings.kafka.group_id)
+                for agents in self._groups:
+                    group = group_of(settings.kafka.group_id, agents)
+                    offsets = await admin.list_consumer_group_offsets(group)
+                    uses = topic_uses(settings.topics, settings.metrics, agents)
+                    read = {use.name for use in uses if use.reads}
+                    if not all(
+                        end == 0 or (place in offsets and offsets[place].offset == end)
+                        for place, end in ends.items()
+                        if place.topic in read
+                    ):
+                        return False
         except KafkaError:
             return False
-        return all(
-            end == 0 or (place in offsets and offsets[place].offset == end)
-            for place, end in ends.items()
-            if place.topic in read
-        )
+        return True
 
     @contextlib.asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
@@ -255,6 +289,22 @@ class Arena:
             ):
                 for code, message, *_ in answer.resources:
                     assert code == 0, f"changing {topic}: {message}"
+
+    async def reset_offsets(self) -> None:
+        """Set the workers' group, which must be empty, back to the beginning of the events."""
+        events = self.topics["events"]
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.kafka.bootstrap_servers,
+            group_id=self.stage.settings.kafka.group_id,
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        try:
+            places = [TopicPartition(events, number) for number in range(PARTITIONS)]
+            consumer.assign(places)
+            await consumer.commit(dict.fromkeys(places, 0))
+        finally:
+            await consumer.stop()
 
     async def add_partitions(self, total: int) -> None:
         """Give every topic more partitions."""

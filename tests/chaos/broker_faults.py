@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
+import signal
 from collections.abc import Callable
 
 from tests.chaos.arena import PARTITIONS, Arena
@@ -13,6 +15,8 @@ from tests.chaos.proxy import Proxy
 from tests.integration.deadlines import until
 
 AWAY_SECONDS = 3
+READY_SECONDS = 15.0 + 5.0
+"""From the coordinator's last answer to the worker's saying so, and a busy machine's 5 s."""
 KAFKA_STORAGE_ERROR = 56
 TOPIC_AUTHORIZATION_FAILED = 29
 FULL_AT_BYTES = 16_384
@@ -154,4 +158,41 @@ async def partitions_added(arena: Arena) -> Report:
     """Every topic gets more partitions while workers run; those are read, too, from their first record."""
     await arena.begin(stretch=2)
     await arena.add_partitions(PARTITIONS + 3)
+    return await arena.verdict()
+
+
+@fault("transactions given up")
+async def transactions_given_up(arena: Arena) -> Report:
+    """Beside every event there is one in a transaction that is aborted: none of those is judged, and nothing waits behind them."""
+    await arena.start_workers(arena.crew)
+    arena.start_feed(abort=True)
+    report = await arena.verdict()
+    assert report.duplicates == 0
+    return report
+
+
+@fault("every codec, large headers")
+async def every_codec(arena: Arena) -> Report:
+    """Records in all codecs, each with 20 KB of headers in many scripts."""
+    await arena.start_workers(arena.crew)
+    codecs = (None, "gzip", "snappy", "lz4", "zstd")
+    arena.start_feed(codecs=codecs, headers=[("трасса", b"\xff" * 20_000), ("", b"")])
+    report = await arena.verdict()
+    assert report.duplicates == 0
+    return report
+
+
+@fault("broker paused beyond the session", access="alone")
+async def broker_paused(arena: Arena) -> Report:
+    """SIGSTOP of the broker for longer than a session: every worker says that it is not ready, and goes on afterwards."""
+    await arena.begin(stretch=2)
+    broker = arena.kafka.pid
+    assert broker is not None
+    os.kill(broker, signal.SIGSTOP)
+    try:
+        for worker in arena.workers:
+            await until(worker.not_ready, f"{worker.name} is not ready", deadline_seconds=READY_SECONDS)
+        await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+    finally:
+        os.kill(broker, signal.SIGCONT)
     return await arena.verdict()

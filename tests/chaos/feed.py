@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -67,16 +69,31 @@ class Feed:
         count: How many.
         seconds: Over how long.
         poison_every: One in so many is no event.
+        codecs: How its producers compress, in turn.
+        headers: Of every record.
+        abort: Have each burst followed by the same number of events in a transaction that is given up.
     """
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, *, count: int, seconds: float, poison_every: int
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        count: int,
+        seconds: float,
+        poison_every: int,
+        codecs: Sequence[str | None] = (None,),
+        headers: Sequence[tuple[str, bytes]] = (),
+        abort: bool = False,
     ) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._topic = topic
         self._count = count
         self._seconds = seconds
         self._poison_every = poison_every
+        self._codecs = codecs
+        self._headers = headers
+        self._abort = abort
         self._kept = asyncio.Event()
         self._release = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -105,14 +122,11 @@ class Feed:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap_servers,
-            enable_idempotence=True,
-            request_timeout_ms=_PRODUCER_TIMEOUT_MS,
-            metadata_max_age_ms=1_000,  # so that it takes to new partitions
-        )
-        await producer.start()
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            producers = [await stack.enter_async_context(self._producer(codec)) for codec in self._codecs]
+            aborting = None
+            if self._abort:
+                aborting = await stack.enter_async_context(self._producer(None, f"{self._topic}-aborted"))
             bursts = max(_KEPT_SHARE, round(self._seconds * _BURSTS_A_SECOND))
             kept = bursts - bursts // _KEPT_SHARE
             sent: list[asyncio.Future[Any]] = []
@@ -124,8 +138,30 @@ class Feed:
                 begin, end = (self._count * (burst + more) // bursts for more in (0, 1))
                 for number in range(begin, end):
                     value = event(number, self._poison_every)
-                    sent.append(await producer.send(self._topic, value, key=b"key-%d" % number))
+                    producer = producers[number % len(producers)]
+                    key, headers = b"key-%d" % number, list(self._headers)
+                    sent.append(await producer.send(self._topic, value, key=key, headers=headers))
+                if aborting is not None:
+                    await self._give_up(aborting, range(begin, end))
                 await asyncio.sleep(1 / _BURSTS_A_SECOND)  # the pace itself, not a wait for something
             await asyncio.gather(*sent)
-        finally:
-            await producer.stop()
+
+    def _producer(self, codec: str | None, transactional_id: str | None = None) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap_servers,
+            enable_idempotence=True,
+            transactional_id=transactional_id,
+            compression_type=codec,
+            request_timeout_ms=_PRODUCER_TIMEOUT_MS,
+            metadata_max_age_ms=1_000,  # so that it takes to new partitions
+            max_request_size=1_000_000,
+        )
+
+    async def _give_up(self, producer: AIOKafkaProducer, numbers: range) -> None:
+        """Write events that nobody must judge, for their transaction is given up."""
+        await producer.begin_transaction()
+        for number in numbers:
+            value = event(number + 1_000_000, self._poison_every)
+            await producer.send(self._topic, value, key=b"key-%d" % number)
+        await producer.flush()
+        await producer.abort_transaction()

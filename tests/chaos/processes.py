@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ class Worker:
     environment: dict[str, str]
     log: Path
     process: asyncio.subprocess.Process | None = None
+    restarts: int = -1
+    """How often it was started after the first time."""
     _starts: int = 0
 
     @property
@@ -45,6 +48,7 @@ class Worker:
     async def start(self) -> None:
         """Start it."""
         self._starts = len(self.lines(READS))
+        self.restarts += 1
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command, cwd=ROOT, env=self.environment, stdout=log, stderr=log
@@ -78,6 +82,12 @@ class Worker:
         if not self.log.exists():
             return []
         return [line for line in self.log.read_text(errors="replace").splitlines() if text in line]
+
+    async def not_ready(self) -> bool:
+        """Whether its port says that it cannot do its work."""
+        url = json.loads(self.lines(READS)[-1])["url"]
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as response:
+            return response.status == 503
 
     def tail(self) -> str:
         """The end of its log."""

@@ -25,7 +25,10 @@ class TopicReader:
 
     def __init__(self, bootstrap_servers: str, topics: Iterable[str]) -> None:
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest"
+            bootstrap_servers=bootstrap_servers,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
         )
         self._topics = tuple(topics)
         self._next: dict[TopicPartition, int] = {}
@@ -57,7 +60,9 @@ class TopicReader:
                 self._records[place.topic].extend(
                     Record(place.topic, place.partition, record.offset, record.value) for record in batch
                 )
-                self._next[place] = batch[-1].offset + 1
+            for place in ends:
+                # Behind markers of transactions, which are no records.
+                self._next[place] = await self._consumer.position(place)
             await asyncio.sleep(0)
         return dict(ends)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import random
 import signal
 import time
 
 from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
+from tests.chaos.processes import END_SECONDS
 from tests.integration.deadlines import until
 
 KILL_EVERY_SECONDS = 2.0
@@ -122,5 +124,59 @@ async def workers_join(arena: Arena) -> Report:
     await until(all_judge, "all workers judge", deadline_seconds=arena.size.settle_seconds)
     await arena.judge.change(latency_seconds=0.02)
     report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
+
+
+@fault("agents over processes, killed at random", workers=4)
+async def split_agents_killed(arena: Arena) -> Report:
+    """Intake, judging and monitoring in processes of their own, each killed in turn: each group goes on where it was."""
+    arena.stage.changes["kafka.session_timeout_seconds"] = SESSION_SECONDS
+    await arena.start_workers(1, agents=("intake",))
+    await arena.start_workers(2, agents=("judge",))
+    await arena.start_workers(1, agents=("monitor",))
+    arena.start_feed(stretch=4)
+    await arena.judged(20)
+    randomness = random.Random(arena.size.blows)
+    for _ in range(arena.size.blows):
+        worker = randomness.choice(arena.workers)
+        assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
+        await worker.start()
+        await asyncio.sleep(KILL_EVERY_SECONDS)  # the fault's own rhythm
+    for worker in arena.workers:
+        await worker.reads()
+    return await arena.verdict()
+
+
+@fault("two workers with one instance id")
+async def one_place_for_two(arena: Arena) -> Report:
+    """The second takes the place, the first ends with the cause: nothing is read twice for more than what was in hand."""
+    arena.stage.changes["kafka.group_instance_id"] = "the-same"
+    await arena.start_workers(1)
+    arena.start_feed(stretch=2)
+    await arena.judged(20)
+    await arena.start_workers(1)
+    first = arena.workers[0]
+    assert first.process is not None
+    assert await asyncio.wait_for(first.process.wait(), END_SECONDS) == 1
+    arena.gone.append(first)
+    assert first.lines("with the same kafka.group_instance_id (the-same)")
+    report = await arena.verdict()
+    assert report.duplicates <= report.results
+    return report
+
+
+@fault("offsets reset to the beginning", workers=1)
+async def offsets_reset(arena: Arena) -> Report:
+    """An operator sets the group back while its worker is away: everything comes again, under the same result ids."""
+    await arena.begin()
+    worker = arena.workers[0]
+    await arena.judged(100)
+    assert await worker.end(signal.SIGTERM) == 0, worker.tail()
+    await arena.reset_offsets()
+    await worker.start()
+    await worker.reads()
+    report = await arena.verdict()
+    assert report.duplicate_tasks > 0
     assert report.dead_letters == 0
     return report

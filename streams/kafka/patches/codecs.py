@@ -19,7 +19,7 @@ try:
 except ImportError:  # the extra `compression` is not installed: gzip alone can be read
     cramjam = None  # type: ignore[assignment]
 
-UNPACKED_BYTES: Final = 64 * 1024 * 1024
+UNPACKED_BYTES: Final = 48 * 1024 * 1024
 """The largest batch that is decompressed. Producers bound batches before they compress them, at 16 KB to 1 MB."""
 _GZIP_WINDOW: Final = zlib.MAX_WBITS | 16
 _XERIAL_HEAD: Final = b"\x82SNAPPY\x00"
