@@ -2,7 +2,8 @@
 
 JudgeError
 ├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
-│   └── EndpointDownError      it was not even asked, for it is taken for down
+│   ├── EndpointDownError      it was not asked, for it is down
+│   └── DrainingError          it was not asked, for the worker ends or rebalances: the task's next reader judges it
 ├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
 │   └── ResponseFormatError    the endpoint does not take the response format that was asked for
 ├── EventError                 this event only: becomes a Failed result with its `error_type`
@@ -64,6 +65,10 @@ class JudgeUnavailableError(JudgeError):
 
 class EndpointDownError(JudgeUnavailableError):
     """The endpoint was not asked at all, because it is taken for down."""
+
+
+class DrainingError(JudgeUnavailableError):
+    """The endpoint was not asked, because calls that wait are given up; nothing was decided and nothing paid."""
 
 
 class JudgeConfigurationError(JudgeError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
-from judge.errors import EndpointDownError, JudgeUnavailableError
+from judge.errors import DrainingError, EndpointDownError, JudgeUnavailableError
 from judge.pool.breaker import Breaker
 from judge.pool.concurrency import AdaptiveLimit, GentleStart
 from judge.pool.learned_quota import LearnedQuota
@@ -25,11 +25,17 @@ MANY_REFUSALS: Final = 6
 """So many pauses in a row without an answer are an outage."""
 ALONE_AFTER_REFUSALS: Final = 2
 """After so many pauses in a row without an answer one call at a time finds out whether there is one."""
+LATE_SHARE: Final = 0.1
+"""Of the calls at the same time, tasks that timed out before get this share (at least one call) while others want to be judged."""
+OVERLOAD_SHARE: Final = 0.2
+"""Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of single events."""
 _CHARS_A_TOKEN: Final = 4
 _NEVER: Final = float("inf")
 
 Marks: TypeAlias = tuple[float, float]
 """Where a call stands in the quotas of requests and of tokens."""
+Turn: TypeAlias = tuple[asyncio.Future[Marks], float, bool]
+"""A call that waits: its turn, its tokens, and whether its verdict has begun (an earlier call for it was answered)."""
 
 
 @dataclass(slots=True)
@@ -44,6 +50,9 @@ class Slots:
 
 class Admission:
     """Lets calls to an endpoint go when it is their turn.
+
+    Tasks that timed out before go behind the others: they have few slots of their own, and more only while others leave them free.
+    So events that the endpoint never answers cannot keep it from judging the rest.
 
     Args:
         endpoint: Its name.
@@ -86,13 +95,17 @@ class Admission:
         self._requests = self._learned or Quota(requests_per_minute)
         self._tokens = Quota(tokens_per_minute)
         self._in_flight = 0
+        self._late_in_flight = 0
+        self._answered = 0
+        self._timed_out = 0
         self._paused_until = 0.0
         self._pauses = 0
         self.trouble: str | None = None
         """Why the endpoint is down; None while it is not."""
         self.on_free: Callable[[], None] = _nothing
         """Called when a call has ended and one of the common slots is free again."""
-        self._waiting: deque[tuple[asyncio.Future[Marks], float]] = deque()
+        self._fresh: deque[Turn] = deque()
+        self._late: deque[Turn] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._output_tokens = 0.0
@@ -100,7 +113,7 @@ class Admission:
     @property
     def waiting(self) -> int:
         """Calls that wait for their turn."""
-        return len(self._waiting)
+        return len(self._fresh) + len(self._late)
 
     @property
     def pausing(self) -> bool:
@@ -116,36 +129,42 @@ class Admission:
         chars = sum(len(message.content) for message in request.messages)
         return chars / _CHARS_A_TOKEN + self._output_tokens
 
-    async def enter(self, tokens: float) -> Marks:
+    async def enter(self, tokens: float, *, late: bool = False, begun: bool = False) -> Marks:
         """Wait for the turn of a call of so many tokens, and count it; `leave` ends it.
+
+        Args:
+            tokens: What it is estimated to use.
+            late: Whether its task timed out before.
+            begun: Whether an earlier call for the same verdict was answered, so that giving it up would waste that one.
 
         Raises:
             EndpointDownError: The endpoint is down; nothing is sent there now.
+            DrainingError: Calls that wait were given up.
         """
-        if self._waiting or self.wait_seconds(tokens) > 0:
-            return await self._turn(tokens)
-        return self._enter_now(tokens)
+        if (self._late if late else self._fresh) or self.wait_seconds(tokens, late=late) > 0:
+            return await self._turn(tokens, late=late, begun=begun)
+        return self._enter_now(tokens, late=late)
 
     def enter_out_of_turn(self) -> None:
         """Count a call that waits for no turn and takes no slot; no `leave` ends it."""
-        now = self._clock()
-        self._breaker.started(now)
-        self._requests.take(now, 1)
+        self._requests.take(self._clock(), 1)
 
-    def wait_seconds(self, tokens: float) -> float:
+    def wait_seconds(self, tokens: float, *, late: bool = False) -> float:
         """Say how long the next call must wait; infinite until another one ends.
 
         Raises:
             EndpointDownError: Nothing is sent there now.
         """
-        now = self._clock()
-        if not self._breaker.may_try(now):
+        if self._breaker.is_open:
             raise EndpointDownError(self.trouble or f"judge endpoint {self._endpoint} is down")
+        now = self._clock()
         # One call at a time finds out whether there is an answer at all.
         most = 1 if self._pauses >= ALONE_AFTER_REFUSALS else self._limit.calls
         if self._in_flight >= most or self._slots.taken >= self._slots.most:
             if self._start is not None:
                 self._start.is_over = self._in_flight > 0
+            return _NEVER
+        if late and not self._leaves_room(most):
             return _NEVER
         waits = max(self._paused_until - now, self._requests.wait_seconds(now, 1))
         if self._start is not None and not (self._start.is_over or self._requests.known):
@@ -154,37 +173,60 @@ class Admission:
             waits = max(waits, self._tokens.wait_seconds(now, tokens))
         return waits
 
-    def leave(self) -> None:
+    def _leaves_room(self, most: int) -> bool:
+        """Whether one more late call leaves the others what they need."""
+        if self._late_in_flight < max(1, int(most * LATE_SHARE)):
+            return True
+        if self._fresh:
+            return False
+        # While others come at all, half of the slots stay theirs.
+        return self._in_flight < most // 2 or self._in_flight == self._late_in_flight
+
+    def leave(self, *, late: bool = False) -> None:
         """A call has ended: the next of those who wait for its slot goes."""
         if self._start is not None:
             self._start.ended(self._clock())
-        self._free_slot()
+        self._free_slot(late=late)
 
     def admit(self) -> None:
         """Let those who wait go, as far as limits allow."""
-        while self._waiting:
-            turn, tokens = self._waiting[0]
+        try:
+            # The few slots of late calls are theirs even while others wait, so that their tasks come to an end.
+            waits = min(self._admit(self._late, late=True), self._admit(self._fresh, late=False))
+        except EndpointDownError as error:
+            self.turn_away(str(error))
+            return
+        if waits != _NEVER:
+            self._admit_after(waits)
+
+    def _admit(self, queue: deque[Turn], *, late: bool) -> float:
+        """Let go those at the head of a queue; say how long the next one waits, infinite where only a free slot helps."""
+        while queue:
+            turn, tokens, _ = queue[0]
             if turn.done():  # cancelled
-                self._waiting.popleft()
+                queue.popleft()
                 continue
-            try:
-                waits = self.wait_seconds(tokens)
-            except EndpointDownError as error:
-                self.turn_away(str(error))
-                return
+            waits = self.wait_seconds(tokens, late=late)
             if waits > 0:
-                if waits != _NEVER:
-                    self._admit_after(waits)
-                return
-            self._waiting.popleft()
-            turn.set_result(self._enter_now(tokens))
+                return waits
+            queue.popleft()
+            turn.set_result(self._enter_now(tokens, late=late))
+        return _NEVER
 
     def turn_away(self, reason: str) -> None:
         """Send off all who wait, for the endpoint is down."""
-        waiting, self._waiting = self._waiting, deque()
-        for turn, _ in waiting:
-            if not turn.done():
-                turn.set_exception(EndpointDownError(reason))
+        for queue in (self._fresh, self._late):
+            while queue:
+                turn = queue.popleft()[0]
+                if not turn.done():
+                    turn.set_exception(EndpointDownError(reason))
+
+    def drain(self) -> None:
+        """Give up all calls that wait, but those for a verdict that has begun."""
+        for queue in (self._fresh, self._late):
+            for turn, _, begun in queue:
+                if not (begun or turn.done()):
+                    turn.set_exception(DrainingError("given up before it was sent"))
 
     def stop(self) -> None:
         """Let nobody in any more who waits for a turn."""
@@ -205,6 +247,7 @@ class Admission:
 
     def answered(self, *, sent_at: float) -> None:
         """A call that was sent then was answered, if only by a refusal."""
+        self._answered += 1
         self._pauses = 0
         if self._learned is not None:
             self._learned.answered(self._clock(), sent_at=sent_at)
@@ -216,8 +259,19 @@ class Admission:
         self.trouble = None
         self.admit()
 
+    def ended(self) -> tuple[int, int]:
+        """Calls so far that were answered, and those that timed out at their first try."""
+        return self._answered, self._timed_out
+
     def failed(
-        self, error: JudgeUnavailableError, marks: Marks, *, sent_at: float, cut_short: bool
+        self,
+        error: JudgeUnavailableError,
+        marks: Marks,
+        *,
+        sent_at: float,
+        ended: tuple[int, int],
+        late: bool,
+        cut_short: bool,
     ) -> float | None:
         """Learn from a call that was not answered.
 
@@ -225,6 +279,8 @@ class Admission:
             error: How it failed.
             marks: What `enter` gave for it.
             sent_at: When it was sent.
+            ended: What `ended` gave then.
+            late: Whether its task timed out before.
             cut_short: Whether it had too little time to say anything about the endpoint.
 
         Returns:
@@ -235,9 +291,17 @@ class Admission:
             return None
         if error.kind == "rate_limited":
             return self._refused(error, sent_at)
-        if error.kind in {"overloaded", "timeout"}:
+        if error.kind == "overloaded" or (
+            error.kind == "timeout" and not late and self._many_time_out(ended)
+        ):
             self._limit.overloaded(self._clock(), sent_at=sent_at)
         return self._pause(error.retry_after_seconds) if error.retry_after_seconds else None
+
+    def _many_time_out(self, ended: tuple[int, int]) -> bool:
+        """Count a time-out; say whether so many calls timed out in its time that the endpoint has too much to do."""
+        self._timed_out += 1
+        answered, timed_out = self._answered - ended[0], self._timed_out - ended[1]
+        return timed_out > OVERLOAD_SHARE * (answered + timed_out)
 
     def _told(self, limits: RateLimits | None, marks: Marks) -> None:
         if limits is not None:
@@ -276,36 +340,38 @@ class Admission:
 
     # Queue
 
-    def _enter_now(self, tokens: float) -> Marks:
+    def _enter_now(self, tokens: float, *, late: bool) -> Marks:
         """Count a call that goes without a wait, which `wait_seconds` allows."""
         now = self._clock()
         if self._start is not None and not self._start.is_over:
             self._start.sent(now, self._limit.calls)
-        self._breaker.started(now)
         self._slots.taken += 1
         self._in_flight += 1
+        self._late_in_flight += late
         self._observer.in_flight(self._endpoint, self._in_flight)
         return self._requests.take(now, 1), self._tokens.take(now, tokens)
 
-    def _free_slot(self) -> None:
+    def _free_slot(self, *, late: bool) -> None:
         self._slots.taken -= 1
         self._in_flight -= 1
+        self._late_in_flight -= late
         if not self._in_flight and self._start is not None:
             self._start.is_over = False
         self._observer.in_flight(self._endpoint, self._in_flight)
-        if self._waiting:
+        if self._fresh or self._late:
             self.admit()
         self.on_free()
 
-    async def _turn(self, tokens: float) -> Marks:
+    async def _turn(self, tokens: float, *, late: bool, begun: bool) -> Marks:
         turn: asyncio.Future[Marks] = asyncio.get_running_loop().create_future()
-        self._waiting.append((turn, tokens))
+        queue = self._late if late else self._fresh
+        queue.append((turn, tokens, begun))
         self.admit()
         try:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._free_slot()  # its turn had come in the same moment
+                self._free_slot(late=late)  # its turn had come in the same moment
             raise
 
     def _admit_after(self, seconds: float) -> None:

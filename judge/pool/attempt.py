@@ -21,14 +21,24 @@ class Attempt:
     """Time in the calls of the current round: one run of the evaluator at one endpoint."""
     spent_seconds: float = 0.0
     """Of the time budget."""
-    answers: int = 0
-    """Own calls of the current round that were answered; they do not count as others'."""
+    calls_before: int = 0
+    """Calls before the current round."""
     used: list[tuple[str, Usage]] = field(default_factory=list)
     """Tokens of its calls, with the endpoint of each, as far as endpoints told them."""
-    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By endpoint: calls answered and failed there when this task's evidence was last drawn."""
+    failed_mark: tuple[int, int] = (0, 0)
+    """Calls that its endpoint had answered, and that had failed, when the last call that failed was sent."""
     failures: int = 0
     """Rounds that ended without an answer."""
+    timed_out: bool = False
+    """Whether a call had its time and was not answered: from then on the task goes behind the others."""
+    unanswered: bool = False
+    """Whether a call of it failed."""
+    cut_short: bool = False
+    """Whether the last call that failed had too little time to say anything."""
+    counted: bool = False
+    """Whether the last failure is among those that its endpoint counts."""
+    refusals: int = 0
+    """Refusals that spoke of the configuration while neutral events were judged."""
     pauses: int = 0
     """Rests after a failure."""
     suspicion: Suspicion = field(default_factory=Suspicion)
@@ -39,10 +49,12 @@ class Attempt:
 
     def beside(self, seconds: float) -> Attempt:
         """Begin accounts for a call beside the first one, so much later; `join` adds them."""
-        return Attempt(spent_seconds=self.spent_seconds + seconds, marks=self.marks)
+        return Attempt(spent_seconds=self.spent_seconds + seconds, timed_out=self.timed_out)
 
     def join(self, beside: Attempt) -> None:
         """Add what a call beside the first one took; its time ran beside the first one's."""
         self.calls += beside.calls
-        self.answers += beside.answers
+        if beside.unanswered:
+            self.failed_mark, self.cut_short = beside.failed_mark, beside.cut_short
+            self.counted, self.timed_out = beside.counted, beside.timed_out
         self.used += beside.used

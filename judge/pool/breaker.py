@@ -1,4 +1,4 @@
-"""Takes an endpoint that only fails for down, and lets single calls through to find out when it is back.
+"""Decides when an endpoint is down, and when it is to be tried.
 
 Pure: the time is an argument, in seconds on any clock that never goes back, and so is chance.
 """
@@ -17,7 +17,7 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 class Breaker:
     """One endpoint's breaker.
 
-    Open, it lets one call through after each pause; any answer closes it, also one to a call that was sent before. A
+    Consecutive failures open it. Open, it lets one probe through after each pause, and any answer closes it. A
     probe that hangs does not keep the next one from being sent.
 
     Args:
@@ -35,14 +35,14 @@ class Breaker:
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self.is_open = False
         self.next_try_at = 0.0
-        """While it is open: when the next call may go."""
+        """While it is open: when the next probe may go."""
 
     def may_try(self, now: float) -> bool:
-        """Whether a call may go."""
+        """Whether a probe may go."""
         return not self.is_open or now >= self.next_try_at
 
     def started(self, now: float) -> None:
-        """A call goes; while it is open, no other does for a pause."""
+        """A probe goes; the next one does after a pause."""
         if self.is_open:
             self.next_try_at = now + self._jittered()
 
@@ -85,6 +85,14 @@ class Breaker:
         opened, self.is_open = not self.is_open, True
         self.next_try_at = max(self.next_try_at, now + pause_seconds)
         return opened
+
+    def open(self, now: float) -> bool:
+        """Open it whatever was counted, with the first pause.
+
+        Returns:
+            Whether it was closed before.
+        """
+        return self.trip(now, self._jittered())
 
     def _jittered(self) -> float:
         return self._pause_seconds * (0.5 + 0.5 * self._chance())

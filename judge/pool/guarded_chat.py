@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
-from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
+from judge.chat import ChatClient, ChatReply, ChatRequest
+from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.pool.admission import Admission, Marks
 from judge.pool.attempt import Attempt
 from judge.pool.breaker import Breaker
+from judge.pool.neutral_probe import NeutralProbe
 from judge.pool.observer import PoolObserver
+from judge.pool.streak import Streak
 from judge.pool.turns import Turns
+from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0
 """An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
+CONFIRMATIONS: Final = 2
+"""So many neutral events must be refused before an endpoint that never answered is taken for misconfigured."""
 CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
-CHECK_WEIGHT: Final = 9
-"""An answered check tells as much as so many answered calls for other events: it comes right after the failure."""
-_CHECK: Final = ChatRequest(
-    messages=(ChatMessage("user", "Answer with the single word: ready"),), max_output_tokens=64
-)
+PROBE_WEIGHT: Final = 9
+"""An answered probe tells as much as so many answered calls for other events: it comes right after the failure."""
+MOST_PROBES: Final = 8
+"""Probes that hang do not keep the next from being sent; beyond so many the oldest is given up."""
+_SOON_SECONDS: Final = 0.05
+_CONFIGURATION: Final = frozenset({"configuration"})
 
 
 @dataclass(slots=True)
 class Tally:
-    """Calls to one endpoint, by whether they were answered."""
+    """Calls to one endpoint, by whether they were answered; what timed out again is not counted, for it may be the event."""
 
     answered: int = 0
     failed: int = 0
 
 
 class GuardedChat:
-    """An endpoint that is asked no more than it bears, and not at all while it is down.
+    """An endpoint that is asked no more than it bears, and for no event while it is down.
+
+    While it is down, neutral events find out when it is back: what single events meet says nothing about the others.
 
     Args:
         chat: The endpoint.
@@ -44,6 +53,7 @@ class GuardedChat:
         turns: In which replies are handed on.
         call_seconds: Bound on one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
+        confirm_seconds: For so long an endpoint that never answered must refuse neutral events to be taken for misconfigured.
         observer: Hears of calls.
         clock: Gives seconds and never goes back.
     """
@@ -57,6 +67,7 @@ class GuardedChat:
         turns: Turns,
         call_seconds: float,
         budget_seconds: float,
+        confirm_seconds: float,
         observer: PoolObserver,
         clock: Callable[[], float],
     ) -> None:
@@ -68,24 +79,37 @@ class GuardedChat:
         self._turns = turns
         self._call_seconds = call_seconds
         self._budget_seconds = budget_seconds
+        self._confirm_seconds = confirm_seconds
         self._observer = observer
         self._clock = clock
-        self._checking = False
         self.tally = Tally()
+        self.probe = NeutralProbe(self._ask_neutral)
+        self._streak = Streak()
+        self._kinds: frozenset[str] = frozenset()
+        """How verdicts fail for which it is down; empty where it is down because it does not answer."""
+        self._metric = ""
+        """What is tried first while it is down."""
+        self._ever_answered = False
+        self._refused_since = 0.0
+        self._refusals = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._probes: deque[asyncio.Task[None]] = deque()
         self.misconfigured: str | None = None
-        """What is wrong with its configuration, as it says."""
+        """What is wrong with its configuration: it refuses everything, and has never answered."""
         self.on_change: Callable[[], None] = _nothing
         """Called when it goes down or comes back."""
 
     def may_be_asked(self) -> bool:
         """Whether a call would be sent, at once or after a wait for its turn."""
-        return self.breaker.may_try(self._clock())
+        return not self.breaker.is_open
 
     def is_free(self, request: ChatRequest) -> bool:
-        """Whether a call would be sent at once, and nobody waits."""
+        """Whether a call would be sent at once, and none waits."""
         if self.admission.waiting or not self.may_be_asked():
             return False
         return self.admission.wait_seconds(self.admission.estimate(request)) <= 0
+
+    # Calls
 
     async def ask(
         self, request: ChatRequest, attempt: Attempt, on_sent: Callable[[], None] | None = None
@@ -99,46 +123,58 @@ class GuardedChat:
 
         Raises:
             EndpointDownError: The endpoint is down; nothing was sent.
+            DrainingError: Calls that wait were given up; nothing was sent.
             JudgeUnavailableError: The endpoint cannot answer now.
-            JudgeConfigurationError: No call can succeed as configured.
+            JudgeConfigurationError: It refuses the call for a reason that lies in the configuration.
             EventError: The endpoint refuses this request, or its reply is cut or refused.
         """
+        late = attempt.timed_out
         tokens = self.admission.estimate(request)
-        marks = await self.admission.enter(tokens)
+        marks = await self.admission.enter(tokens, late=late, begun=attempt.calls > attempt.calls_before)
         attempt.calls += 1
-        attempt.marks.setdefault(self.endpoint, (self.tally.answered, self.tally.failed))
+        mark = (self.tally.answered, self.tally.failed)
         if on_sent is not None:
             on_sent()
         started = self._clock()
         try:
-            reply = await self._send(request, attempt, marks, started)
+            reply = await self._send(request, attempt, marks, started, mark)
             self.admission.replied(reply, marks, tokens, sent_at=started)
-            self._answered(started, attempt)
+            self._ever_answered = True
+            self._answered(started)
         finally:
             seconds = self._clock() - started
             attempt.call_seconds += seconds
             attempt.spent_seconds += seconds
-            self.admission.leave()
+            self.admission.leave(late=late)
         # A call that was waiting for this one's slot is sent first: checking a reply takes longer.
         await self._turns.mine()
         return reply
 
     async def _send(self, request: ChatRequest, attempt: Attempt, marks: Marks, started: float) -> ChatReply:
         bound = min(self._call_seconds, max(0.001, self._budget_seconds - attempt.spent_seconds))
+        ended = self.admission.ended()
         try:
             reply = await self._bounded(request, bound)
         except JudgeUnavailableError as error:
             self._used(error.reply, attempt)
-            cut_short = error.kind == "timeout" and bound < CUT_SHORT_SHARE * self._call_seconds
-            self._failed(error, marks, sent_at=started, cut_short=cut_short)
+            attempt.unanswered, attempt.failed_mark = True, mark
+            attempt.cut_short = error.kind == "timeout" and bound < CUT_SHORT_SHARE * self._call_seconds
+            down_seconds = self.admission.failed(
+                error,
+                marks,
+                sent_at=started,
+                ended=ended,
+                late=attempt.timed_out,
+                cut_short=attempt.cut_short,
+            )
+            self._failed(error, attempt, down_seconds)
             raise
         except JudgeConfigurationError as error:
             self._used(error.reply, attempt)
-            self.take_down(str(error), MISCONFIGURED_SECONDS, misconfigured=True)
             raise
         except EventError as error:
             self._used(error.reply, attempt)
-            self._answered(started, attempt)
+            self._answered(started)
             raise
         self._used(reply, attempt)
         return reply
@@ -152,35 +188,94 @@ class GuardedChat:
                 f"judge endpoint {self.endpoint} did not answer within {seconds:.3g} s", kind="timeout"
             ) from error
 
-    async def check(self) -> bool:
-        """Find out whether the endpoint answers anything at all, with a question that any judge can answer.
-
-        Returns:
-            Whether it answered. A failure is not counted, for one event's failures are what is being looked into.
-        """
-        if self._checking or self.admission.pausing or not self.may_be_asked():
-            return False
-        self._checking = True
+    async def _ask_neutral(self, request: ChatRequest) -> ChatReply:
+        """Ask for the neutral event, out of turn and in no slot."""
+        if self.admission.pausing and not self.breaker.is_open:
+            raise JudgeUnavailableError(
+                f"judge endpoint {self.endpoint} asked for a pause", kind="rate_limited"
+            )
         self.admission.enter_out_of_turn()
         started = self._clock()
         try:
-            self._used(await self._bounded(_CHECK, self._call_seconds), None)
-        except EventError as error:
-            self._used(error.reply, None)  # it answers, if only to refuse
-        except (JudgeUnavailableError, JudgeConfigurationError) as error:
+            reply = await self._bounded(request, self._call_seconds)
+        except JudgeUnavailableError as error:
             self._used(error.reply, None)
+            if not self.breaker.is_open and error.kind != "rate_limited":
+                self._opened(self.breaker.failed(self._clock()), str(error))
+            raise
+        except JudgeConfigurationError as error:
+            self._used(error.reply, None)
+            raise
+        except EventError as error:
+            self._used(error.reply, None)
+            self._probe_answered(started)
+            raise
+        self._used(reply, None)
+        self._probe_answered(started)
+        return reply
+
+    # What verdicts tell
+
+    def judged(self) -> None:
+        """A verdict was given here."""
+        self._streak.judged()
+
+    async def fails_all(self, metric: str, failed: Failed) -> bool:
+        """Say whether a failed verdict is not to be believed, because the endpoint fails all.
+
+        After several in a row, a neutral event is tried: where it fails alike, the endpoint is down until one is judged.
+        """
+        doubted = self._streak.failed(failed.error_type)
+        if self._kinds and self.breaker.is_open:
+            return True
+        if not doubted:
             return False
-        finally:
-            self._checking = False
-        self.tally.answered += CHECK_WEIGHT - 1
-        self._answered(started)
+        kinds = frozenset(self._streak.kinds)
+        trouble = await self.probe.trouble_for_all(metric, kinds)
+        if self._kinds and self.breaker.is_open:
+            return True  # found out meanwhile, for another verdict
+        if trouble is None:
+            self._streak.excused()
+            return False
+        if isinstance(trouble, JudgeUnavailableError):
+            return True  # its failure was counted
+        published = self._streak.limit - 1
+        why = f"it fails every verdict ({', '.join(sorted(kinds))}) and a neutral one, too"
+        self.take_down(f"{why}; {published} results were published before that: {trouble}", metric, kinds)
         return True
 
-    def take_down(self, reason: str, pause_seconds: float, *, misconfigured: bool = False) -> None:
-        """Open the breaker, whatever was counted; after the pause one call finds out."""
-        if misconfigured:
-            self.misconfigured = reason
-        self._opened(self.breaker.trip(self._clock(), pause_seconds), reason)
+    async def refuses_all(self, metric: str, error: JudgeConfigurationError) -> bool:
+        """Say whether a refusal that speaks of the configuration is everybody's: then the endpoint is down.
+
+        Where a neutral event is judged, it is this event that is refused, or it was a hiccup.
+        """
+        if self.breaker.is_open:
+            return True
+        trouble = await self.probe.trouble_for_all(metric, ())
+        if trouble is None:
+            return False
+        if isinstance(trouble, JudgeConfigurationError) and not self.breaker.is_open:
+            self.take_down(str(error), metric, _CONFIGURATION)
+            self._refused_since, self._refusals = self._clock(), 0
+            self._refused(trouble)
+        return True
+
+    def take_down(self, reason: str, metric: str, kinds: frozenset[str]) -> None:
+        """Ask for no event until a neutral one is judged."""
+        self._metric, self._kinds = metric, kinds
+        self._opened(self.breaker.open(self._clock()), reason)
+
+    def _refused(self, error: JudgeConfigurationError) -> None:
+        """A neutral event was refused for a reason that lies in the configuration."""
+        now = self._clock()
+        self._refusals += 1
+        confirmed = self._refusals >= CONFIRMATIONS and now - self._refused_since >= self._confirm_seconds
+        if confirmed and not self._ever_answered:
+            self.misconfigured = str(error)
+            self.breaker.trip(now, MISCONFIGURED_SECONDS)
+            self.on_change()
+
+    # Down and back
 
     def _used(self, reply: ChatReply | None, attempt: Attempt | None) -> None:
         """Book what a call has used."""
@@ -190,28 +285,33 @@ class GuardedChat:
             attempt.used.append((self.endpoint, reply.usage))
         self._observer.used(self.endpoint, self.model, reply.usage, for_verdict=attempt is not None)
 
-    def _answered(self, sent_at: float, attempt: Attempt | None = None) -> None:
+    def _answered(self, sent_at: float) -> None:
         self.tally.answered += 1
-        if attempt is not None:
-            attempt.answers += 1
         self.admission.answered(sent_at=sent_at)
+        if self._kinds:
+            return  # it did answer all the time; a verdict is what is missing
         if self.breaker.answered():
-            self.misconfigured = None
-            self._observer.down(self.endpoint, None)
-            self.admission.came_back()
-            self.on_change()
+            self._came_back()
 
-    def _failed(self, error: JudgeUnavailableError, marks: Marks, *, sent_at: float, cut_short: bool) -> None:
-        down_seconds = self.admission.failed(error, marks, sent_at=sent_at, cut_short=cut_short)
-        if cut_short:
+    def _probe_answered(self, sent_at: float) -> None:
+        self.tally.answered += PROBE_WEIGHT
+        self.admission.answered(sent_at=sent_at)
+        if not self.breaker.is_open:
+            self.breaker.answered()
+
+    def _failed(self, error: JudgeUnavailableError, attempt: Attempt, down_seconds: float | None) -> None:
+        if attempt.cut_short:
             return
         now = self._clock()
         opened = False
-        if error.kind != "rate_limited":
+        # What timed out before may do so for ever, whatever the endpoint does for others.
+        attempt.counted = error.kind != "rate_limited" and not (attempt.timed_out and error.kind == "timeout")
+        if attempt.counted:
             self.tally.failed += 1
             opened = self.breaker.failed(now)
         if down_seconds is not None:
             opened = self.breaker.trip(now, down_seconds) or opened
+        attempt.timed_out = attempt.timed_out or error.kind == "timeout"
         self._opened(opened, str(error))
 
     def _opened(self, opened: bool, reason: str) -> None:
@@ -221,6 +321,65 @@ class GuardedChat:
             self._observer.down(self.endpoint, reason)
             self.admission.turn_away(reason)
             self.on_change()
+            self._arm()
+
+    def _came_back(self) -> None:
+        self._kinds = frozenset()
+        self._streak.judged()
+        self.misconfigured = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._observer.down(self.endpoint, None)
+        self.admission.came_back()
+        self.on_change()
+
+    def _arm(self) -> None:
+        """Try it when its pause is over."""
+        if not self.probe.judges:
+            return
+        seconds = max(self.breaker.next_try_at - self._clock(), _SOON_SECONDS)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._try_again)
+
+    def _try_again(self) -> None:
+        if not self.breaker.is_open:
+            return
+        now = self._clock()
+        if self.breaker.may_try(now):
+            self.breaker.started(now)
+            while self._probes and (self._probes[0].done() or len(self._probes) >= MOST_PROBES):
+                self._probes.popleft().cancel()
+            self._probes.append(asyncio.create_task(self._find_out()))
+        self._arm()
+
+    async def _find_out(self) -> None:
+        """Have a neutral event judged while the endpoint is down."""
+        first = self._metric or next(iter(self.probe.judges))
+        trouble: JudgeError | None = await self.probe.trouble_for_all(first, self._kinds, shared=False)
+        if not self.breaker.is_open:
+            return
+        if trouble is None:
+            self.breaker.answered()
+            self._came_back()
+            return
+        self.breaker.failed(self._clock())
+        if not self._kinds:
+            self.admission.trouble = str(trouble)
+        if isinstance(trouble, JudgeConfigurationError):
+            if not self._refusals:
+                self._refused_since = self._clock()
+            self._refused(trouble)
+        self._arm()
+
+    def stop(self) -> None:
+        """Start no more calls of its own accord."""
+        self.admission.stop()
+        self.probe.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        for probing in self._probes:
+            probing.cancel()
 
 
 def _nothing() -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from judge.chat import ChatClient
-from judge.errors import JudgeConfigurationError
+from judge.errors import DrainingError, JudgeConfigurationError
 from judge.pool.admission import Admission, Slots
 from judge.pool.breaker import Breaker
-from judge.pool.guarded_chat import MISCONFIGURED_SECONDS, GuardedChat
+from judge.pool.guarded_chat import GuardedChat
 from judge.pool.observer import PoolObserver, Unobserved
-
-_SOON_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,9 @@ class Patience:
         first_wait_seconds: The first pause after a failure is at most this long; each further one twice as long.
         longest_wait_seconds: Up to this.
         breaker_failures: So many failures in a row, and an endpoint is taken for down.
-        longest_breaker_seconds: Longest pause between two calls that try whether it is back.
+        longest_breaker_seconds: Longest pause between two probes that try whether it is back.
+        confirm_seconds: For so long an endpoint that never answered must refuse neutral events for a reason that lies in the
+            configuration, before it is given up.
     """
 
     timeout_seconds: float = 30.0
@@ -63,6 +62,7 @@ class Patience:
     longest_wait_seconds: float = 30.0
     breaker_failures: int = 10
     longest_breaker_seconds: float = 5.0
+    confirm_seconds: float = 10.0
 
 
 class EndpointPool:
@@ -96,8 +96,7 @@ class EndpointPool:
         self.clock = clock
         slots = Slots(max_in_flight)
         self.chats: tuple[GuardedChat, ...] = tuple(self._guarded(one, slots) for one in endpoints)
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._drains = 0
         self._change = asyncio.Event()
         for chat in self.chats:
             chat.on_change = self._changed
@@ -131,6 +130,7 @@ class EndpointPool:
             turns=slots.turns,
             call_seconds=min(patience.timeout_seconds, endpoint.call_seconds or patience.timeout_seconds),
             budget_seconds=patience.timeout_seconds,
+            confirm_seconds=patience.confirm_seconds,
             observer=self.observer,
             clock=self.clock,
         )
@@ -162,74 +162,60 @@ class EndpointPool:
                 second_choice = second_choice or chat
         return second_choice
 
-    def take_out(self, chat: GuardedChat, error: JudgeConfigurationError) -> None:
-        """Do without an endpoint whose configuration cannot work.
+    async def someone(self) -> None:
+        """Wait until an endpoint may be asked.
 
         Raises:
-            JudgeConfigurationError: No endpoint is left, with what is wrong with each.
+            JudgeConfigurationError: None ever will, as configured; with what is wrong with each.
+            DrainingError: `drain` was called meanwhile.
         """
-        chat.take_down(str(error), MISCONFIGURED_SECONDS, misconfigured=True)
-        wrong = [one.misconfigured for one in self.chats]
-        if all(wrong):
-            raise JudgeConfigurationError("; ".join(filter(None, wrong))) from error
-
-    async def someone(self) -> None:
-        """Wait until an endpoint may be asked. Where one is to be tried, one waiter at a time comes through."""
-        if self.choose() is not None:
-            await asyncio.sleep(0)
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._arm()
-        await turn
+        drains = self._drains
+        while self.choose() is None:
+            wrong = [chat.misconfigured for chat in self.chats]
+            if all(wrong):
+                raise JudgeConfigurationError("; ".join(filter(None, wrong)))
+            await self._next_change(drains)
+        await asyncio.sleep(0)
 
     async def rest(self, seconds: float) -> None:
-        """Wait so long, or until an endpoint comes back."""
+        """Wait so long, or until an endpoint comes back.
+
+        Raises:
+            DrainingError: `drain` was called meanwhile.
+        """
+        drains = self._drains
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    await self._change.wait()
+                    await self._next_change(drains)
                     if self.trouble is None:
                         return
         except TimeoutError:
             return
 
+    def drain(self) -> None:
+        """Give up all that waits, in favour of what was already paid for; what comes later waits as ever.
+
+        For the end of a worker, or of its partitions: a call that is sent now would be paid for and thrown away.
+        """
+        self._drains += 1
+        for chat in self.chats:
+            chat.admission.drain()
+        self._changed()
+
     def stop(self) -> None:
         """Start no more calls of its own accord; the endpoints stay the caller's to close."""
-        if self._timer is not None:
-            self._timer.cancel()
         for chat in self.chats:
-            chat.admission.stop()
+            chat.stop()
+
+    async def _next_change(self, drains: int) -> None:
+        await self._change.wait()
+        if self._drains != drains:
+            raise DrainingError("given up while it waited for an endpoint")
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()
         change.set()
-        if self.trouble is None:
-            waiting, self._waiting = self._waiting, deque()
-            for turn in waiting:
-                if not turn.done():
-                    turn.set_result(None)
-        else:
-            self._arm()
-
-    def _arm(self) -> None:
-        """Look again when the first endpoint may be tried."""
-        if not self._waiting:
-            return
-        seconds = min(chat.breaker.next_try_at for chat in self.chats) - self.clock()
-        if self._timer is not None:
-            self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(max(seconds, _SOON_SECONDS), self._try_one)
-
-    def _try_one(self) -> None:
-        while self._waiting and self.choose() is not None:
-            turn = self._waiting.popleft()
-            if turn.done():  # cancelled
-                continue
-            turn.set_result(None)
-            break
-        self._arm()
 
     def _freed(self) -> None:
         for chat in self.chats:

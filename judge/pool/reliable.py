@@ -13,7 +13,8 @@ The way of a verdict, from the task to the POST and back:
 endpoint's limits lives in its `Admission`; whether it is down, in its `Breaker`.
 
 Transient failures are tried again, at the same endpoint and then at the next; an outage of all is waited for, however
-long it takes. A verdict comes whole from one endpoint, so its evaluator names the model that gave it.
+long it takes. Whether an event or its endpoint is to blame is decided by what becomes of other events and of a neutral one
+(judge/pool/neutral_probe). A verdict comes whole from one endpoint, so its evaluator names the model that gave it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeAlias
 
-from judge.errors import EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
+from judge.errors import DrainingError, EndpointDownError, JudgeConfigurationError, JudgeUnavailableError
 from judge.pool.attempt import Attempt
 from judge.pool.guarded_chat import GuardedChat
 from judge.pool.hedging import ask_twice
@@ -37,7 +38,13 @@ Result: TypeAlias = Scored | Unscored | Failed
 TRIES_BEFORE_NEXT: Final = 2
 """Failures at an endpoint before the next one is asked: a single hiccup is not worth a number of another model."""
 ALONE_FAILURES: Final = 2
-"""After so many failures without an answer to anybody else, the endpoint is asked whether it answers at all."""
+"""From so many failures on without an answer to another event meanwhile, a neutral event is tried."""
+REFUSALS_OF_ONE: Final = 2
+"""So many refusals that speak of the configuration, while neutral events are judged, are about the event."""
+_BY_ENDPOINT: Final = frozenset(
+    {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
+)
+"""Failures that come from an endpoint's replies, so that an endpoint that is wrong for all causes them, too."""
 LEAST_REST_SHARE: Final = 0.1
 """With less than this left of the time budget, the verdict starts again."""
 
@@ -57,6 +64,9 @@ class ReliableJudge:
         self._judges = {chat.endpoint: judges[chat.endpoint] for chat in pool.chats}
         self._pool = pool
         self._first = pool.chats[0]
+        self._metric = judges[self._first.endpoint].metric.name
+        for chat in pool.chats:
+            chat.probe.judges[self._metric] = judges[chat.endpoint]
         self._hedge_after_seconds = hedge_after_seconds
 
     async def judge(self, task: JudgeTask) -> Result:
@@ -70,37 +80,68 @@ class ReliableJudge:
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
+            DrainingError: The task was given up before it was sent, by `EndpointPool.drain`.
             ValueError: The task is another metric's.
         """
         attempt = Attempt()
         while True:
-            # With all of them down the first is "asked" too: what needs no call is decided all the same.
-            chat = self._pool.choose(attempt.avoided) or self._first
-            judge = self._judges[chat.endpoint]
-            calls = attempt.calls
-            attempt.call_seconds = 0.0
             try:
-                result = await judge.judge(task, self._asking(chat, attempt))
+                result = await self._round(task, attempt)
             except EndpointDownError:
                 await self._pool.someone()
-            except JudgeConfigurationError as error:
-                self._observe(chat, "configuration", attempt)
-                self._pool.take_out(chat, error)
-            except JudgeUnavailableError as error:
-                if attempt.calls == calls:
-                    # No call failed: somebody before it asks for patience.
-                    await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt))
-                    continue
-                self._observe(chat, error.kind, attempt)
-                detail = await self._after(error, chat, attempt)
-                if detail is not None:
-                    given_up = judge.failed(task, "no_answer", detail, tries=attempt.calls)
-                    return self._with_accounts(given_up, chat, attempt)
-            else:
-                if attempt.calls > calls:
-                    outcome = result.error_type if isinstance(result, Failed) else result.status
-                    self._observe(chat, outcome, attempt)
-                return self._with_accounts(result, chat, attempt)
+                continue
+            if result is not None:
+                return result
+
+    async def _round(self, task: JudgeTask, attempt: Attempt) -> Result | None:
+        """Ask one endpoint; give the result, or None where nothing is decided yet."""
+        # With all of them down the first is "asked" too: what needs no call is decided all the same.
+        chat = self._pool.choose(attempt.avoided) or self._first
+        judge = self._judges[chat.endpoint]
+        attempt.calls_before, attempt.call_seconds = attempt.calls, 0.0
+        result: Result | None
+        try:
+            result = await judge.judge(task, self._asking(chat, attempt))
+        except (EndpointDownError, DrainingError):
+            raise
+        except JudgeConfigurationError as error:
+            self._observe(chat, "configuration", attempt)
+            result = await self._after_refusal(error, chat, judge, task, attempt)
+        except JudgeUnavailableError as error:
+            detail = await self._after_failure(error, chat, attempt)
+            if detail is None:
+                return None
+            result = judge.failed(task, "no_answer", detail, tries=attempt.calls)
+        else:
+            if attempt.calls == attempt.calls_before:
+                return result  # it needed no call
+            self._observe(chat, result.error_type if isinstance(result, Failed) else result.status, attempt)
+            if not await self._holds(result, chat):
+                return None
+        return None if result is None else self._with_accounts(result, chat, attempt)
+
+    async def _holds(self, result: Result, chat: GuardedChat) -> bool:
+        """Say whether a result is this event's own; not so where its endpoint fails all of them."""
+        if not isinstance(result, Failed):
+            chat.judged()
+            return True
+        return result.error_type not in _BY_ENDPOINT or not await chat.fails_all(self._metric, result)
+
+    async def _after_refusal(
+        self,
+        error: JudgeConfigurationError,
+        chat: GuardedChat,
+        judge: Judge,
+        task: JudgeTask,
+        attempt: Attempt,
+    ) -> Failed | None:
+        """Find out whether a refusal that speaks of the configuration is about this event alone."""
+        if await chat.refuses_all(self._metric, error):
+            return None
+        attempt.refusals += 1
+        if attempt.refusals < REFUSALS_OF_ONE:
+            return None
+        return judge.failed(task, "content_refused", str(error), tries=attempt.calls)
 
     def _asking(self, chat: GuardedChat, attempt: Attempt) -> Asking:
         """How the evaluator asks this endpoint for this task; parts of it have the time budget at the same time."""
@@ -121,14 +162,22 @@ class ReliableJudge:
             return partial(chat.ask, attempt=attempt)
         return partial(ask_twice, chat, attempt=attempt, after_seconds=self._hedge_after_seconds)
 
-    async def _after(self, error: JudgeUnavailableError, chat: GuardedChat, attempt: Attempt) -> str | None:
+    async def _after_failure(
+        self, error: JudgeUnavailableError, chat: GuardedChat, attempt: Attempt
+    ) -> str | None:
         """Draw the lesson of a failure, and wait; say why where the task is to be given up."""
+        if attempt.calls == attempt.calls_before:
+            # No call failed: an endpoint asks for patience.
+            await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt))
+            return None
+        self._observe(chat, error.kind, attempt)
         if error.kind == "rate_limited":
             # Nothing to do with the event: it was not its turn yet, and waiting for that takes nothing of its time.
             attempt.spent_seconds -= attempt.call_seconds
             return None
         attempt.failures += 1
-        await self._suspect(chat, attempt)
+        if not attempt.cut_short:
+            await self._suspect(chat, attempt)
         if attempt.suspicion.proven:
             return f"{attempt.failures} calls failed while others were answered; the last: {error}"
         here = attempt.failed_at[chat.endpoint] = attempt.failed_at.get(chat.endpoint, 0) + 1
@@ -147,18 +196,15 @@ class ReliableJudge:
         return None
 
     async def _suspect(self, chat: GuardedChat, attempt: Attempt) -> None:
-        """Hold the failure against the event, as far as others were answered meanwhile."""
-        answered, failed = attempt.marks[chat.endpoint]
-        tally = chat.tally
-        if tally.answered - attempt.answers == answered and attempt.failures >= ALONE_FAILURES:
-            await chat.check()
-        # This failure is among those counted, unless the call was cut short or refused for its rate.
+        """Hold the failure against the event, as far as others were answered while it was tried."""
+        answered, failed = attempt.failed_mark
+        counted = attempt.counted
+        if chat.tally.answered == answered and attempt.failures >= ALONE_FAILURES and chat.may_be_asked():
+            await chat.probe.trouble(self._metric)
         attempt.suspicion.failed(
-            others_answered=max(0, tally.answered - attempt.answers - answered),
-            others_failed=max(0, tally.failed - failed - 1),
+            others_answered=chat.tally.answered - answered,
+            others_failed=max(0, chat.tally.failed - failed - counted),
         )
-        attempt.answers = 0
-        attempt.marks[chat.endpoint] = (tally.answered, tally.failed)
 
     async def _pause(self, attempt: Attempt) -> None:
         seconds = self._wait_seconds(attempt)

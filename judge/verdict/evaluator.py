@@ -5,21 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-from judge.chat import ChatClient, ChatReply
+from judge.chat import ChatClient, ChatMessage, ChatReply, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metric import Metric, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.task import reading_size
 from judge.verdict import aside
 from judge.verdict.cache import VerdictCache, cache_entry, cache_key, from_entry
-from judge.verdict.dialogue import Asking, Dialogue
+from judge.verdict.dialogue import Ask, Asking, Dialogue
+from judge.verdict.neutral import neutral_task
 from judge.verdict.preparation import Preparation
 from judge.verdict.pricing import PriceTable
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
+
+_READY: Final = ChatRequest(
+    messages=(ChatMessage("user", "Answer with the single word: ready"),), max_output_tokens=64
+)
 
 MAX_DETAIL_CHARS = 2000
 """Of what went wrong, this much is kept."""
@@ -123,6 +128,26 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
             error_type, detail = failure_of(error)
             return Failed(error_type=error_type, detail=detail, **self._common(task, replies, asked=asked))
+
+    async def try_neutral(self, ask: Ask) -> None:
+        """Have the neutral event judged, with one call, to find out whether this metric can be judged here at all.
+
+        Args:
+            ask: How the call is made.
+
+        Raises:
+            JudgeUnavailableError: The endpoint cannot answer now.
+            JudgeConfigurationError: The endpoint refuses the call for a reason that lies in the configuration.
+            EventError: It refuses the neutral event, or its reply is no verdict.
+        """
+        task = neutral_task(self._metric, now=self._clock())
+        prepared = self._preparation(task)
+        if isinstance(prepared, tuple):
+            whole = prepared[0]  # it is too short for parts
+            reply = await ask(whole.request)
+            self._metric.interpret(whole.task, reply.text)
+        else:
+            await ask(_READY)  # nothing in the event is the metric's business
 
     def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
         """Give a task up, for a reason that lies outside a single call.

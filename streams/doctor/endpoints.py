@@ -21,9 +21,9 @@ from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.metric import Metric
 from judge.pool.stack import JudgingStack
-from judge.task import build_task
 from judge.verdict.evaluator import Judge
-from schemas import Failed, JudgeTask, QAEvent, Sampling, Scored, Source, Unscored, Usage
+from judge.verdict.neutral import neutral_task
+from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.judging.metrics import build_metrics
@@ -34,18 +34,6 @@ from streams.text import printable
 
 CLOCK_WARNING_SECONDS: Final = 5.0
 MAX_NAMES: Final = 10
-
-SAMPLE: Final = QAEvent(
-    event_id="judgestream-doctor",
-    question="Where is the Eiffel Tower, and since when?",
-    answer="The Eiffel Tower stands in Paris. Evidence: [Page 1]\nIt was completed in 1889. Evidence: [Page 2]",
-    reference="The Eiffel Tower is in Paris. It was completed in 1889.",
-    context={
-        "Page-1": "The Eiffel Tower stands on the Champ de Mars in Paris.",
-        "Page-2": "The Eiffel Tower was completed in March 1889.",
-    },
-)
-"""Has every text that a metric may use."""
 
 
 @dataclass(slots=True)
@@ -162,15 +150,7 @@ class EndpointExaminer:
     async def _verdict(self, endpoint: EndpointSettings, metric: Metric, stack: JudgingStack) -> Finding:
         judge, chat = stack.evaluator(metric), stack.endpoints[0].chat
         name = metric.name
-        at = datetime.now(UTC)
-        task = build_task(
-            SAMPLE,
-            judge.metric,
-            source=Source(topic="judgestream-doctor", partition=0, offset=0),
-            sampling=Sampling(probability=1.0, stratum="default", policy="doctor"),
-            recorded_at=at,
-            sampled_at=at,
-        )
+        task = neutral_task(judge.metric, now=datetime.now(UTC))
         subject = f"{endpoint.name}, {name}"
         try:
             result = await judge.judge(task)

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from judge.errors import JudgeConfigurationError
+from judge.errors import DrainingError, JudgeConfigurationError
 from streams.errors import DeadLetterLimitError, SettingsError
 from streams.telemetry.traces import where
 
@@ -72,6 +72,8 @@ class Pipeline:
         record = event.message
         try:
             await (self._handle if record.unreadable is None else self._on_unreadable)(record)
+        except DrainingError:
+            return  # not acknowledged: the partition's next reader gets it again
         except (JudgeConfigurationError, SettingsError) as error:
             _log.critical("stopping: nothing can succeed as configured", agent=self.name, error=str(error))
             await self._crash(error)

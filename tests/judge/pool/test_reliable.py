@@ -18,6 +18,7 @@ from judge.pool.observer import Unobserved
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge, Result
 from judge.verdict.evaluator import Judge
+from judge.verdict.neutral import NEUTRAL_EVENT
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import Failed, JudgeTask, Scored, Usage
 from tests.judge.tasks import make_task
@@ -28,6 +29,8 @@ METRIC = PackMetric(
     parse_pack(b'[{role: user, content: "{answer}"}]', dialect="yaml", origin="p"),
     score_range=(1, 5),
 )
+NEUTRAL = NEUTRAL_EVENT.answer
+"""What the metric's prompt is for the event that tries an endpoint."""
 DOWN = JudgeUnavailableError("connection refused")
 HANG = object()
 
@@ -362,7 +365,8 @@ def test_refusals_do_not_use_up_the_time_of_the_call_that_is_granted() -> None:
         result = await judge.judge(task())
         assert result.judge is not None
         assert notes.outcomes["primary", "scored"] == 1
-        assert notes.outcomes["primary", "rate_limited"] == 10
+        # After six it is down, and four neutral events are refused before one is judged.
+        assert notes.outcomes["primary", "rate_limited"] == 6
 
     run_virtually(scenario())
 
@@ -488,19 +492,23 @@ def test_an_endpoint_that_times_out_is_passed_over_at_once() -> None:
 
 
 def test_a_wrong_key_takes_one_endpoint_out_and_all_of_them_stop_the_judge() -> None:
-    """Where a spare is left it judges; where none is, the error names each."""
-    wrong = JudgeConfigurationError("401 from primary")
+    """Where a spare is left it judges; where none ever answered, the error names each."""
 
     async def scenario() -> None:
-        first, spare = Server(lambda *_: wrong), Server(lambda *_: 0.1, endpoint="spare")
-        judge, _, notes = pooled(first, spare)
+        first = Server(lambda *_: JudgeConfigurationError("401 from primary"))
+        spare = Server(lambda *_: 0.1, endpoint="spare")
+        judge, pool, notes = pooled(first, spare)
         results = await judge_all(judge, ["a"] * 10)
         assert {result.judge.endpoint for result in results if result.judge} == {"spare"}
-        assert len(first.calls) <= 4
+        # Those that were sent before a neutral event was refused, too.
+        assert len([text for _, text in first.calls if text == "a"]) <= 6
         assert ("primary", True) in notes.downs
-        spare.behaviour = lambda *_: JudgeConfigurationError("404 from spare")
+        pool.stop()
+        spare = Server(lambda *_: JudgeConfigurationError("404 from spare"), endpoint="spare")
+        judge, pool, _ = pooled(first, spare)
         with pytest.raises(JudgeConfigurationError, match=r"401 from primary; 404 from spare"):
             await judge.judge(task())
+        pool.stop()
 
     run_virtually(scenario())
 
@@ -509,11 +517,12 @@ def test_a_refusal_of_one_event_is_its_result_and_no_failure_of_the_endpoint() -
     """100 refusals in a row: each is a Failed after one call, and the endpoint is up."""
 
     async def scenario() -> None:
-        server = Server(lambda *_: EventError("content_refused", "no"))
+        refused = EventError("content_refused", "no")
+        server = Server(lambda _, text: 0.1 if text == NEUTRAL else refused)
         judge, pool, _ = pooled(server)
         results = await judge_all(judge, ["a"] * 100)
         assert {result.status for result in results} == {"failed"}
-        assert len(server.calls) == 100
+        assert len([text for _, text in server.calls if text == "a"]) == 100
         assert pool.trouble is None
 
     run_virtually(scenario())
@@ -584,8 +593,8 @@ class Paid:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         await asyncio.sleep(0.1)
-        checked = request.messages[-1].content.startswith("Answer with")
-        line = "ready" if checked else self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
+        checked = request.messages[-1].content == NEUTRAL
+        line = '{"score": 4}' if checked else self.lines.pop(0) if len(self.lines) > 1 else self.lines[0]
         if isinstance(line, Exception):
             raise line
         return ChatReply(line, self.model, Usage(input_tokens=7 if checked else 100), 0.1)

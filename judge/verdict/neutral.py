@@ -1,0 +1,34 @@
+"""An event that any judge can judge: what becomes of it tells an endpoint's trouble from an event's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from judge.metric import Metric
+from judge.task import build_task
+from schemas import JudgeTask, QAEvent, Sampling, Source
+
+NEUTRAL_EVENT: Final = QAEvent(
+    event_id="judgestream-neutral",
+    question="Where is the Eiffel Tower, and since when?",
+    answer="The Eiffel Tower stands in Paris. Evidence: [Page 1]\nIt was completed in 1889. Evidence: [Page 2]",
+    reference="The Eiffel Tower is in Paris. It was completed in 1889.",
+    context={
+        "Page-1": "The Eiffel Tower stands on the Champ de Mars in Paris.",
+        "Page-2": "The Eiffel Tower was completed in March 1889.",
+    },
+)
+"""Short, harmless, and with every text that a metric may use."""
+
+
+def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
+    """Make a metric's task of the neutral event; its result is published nowhere."""
+    return build_task(
+        NEUTRAL_EVENT,
+        metric,
+        source=Source(topic="judgestream-neutral", partition=0, offset=0),
+        sampling=Sampling(probability=1.0, stratum="default", policy="neutral"),
+        recorded_at=now.astimezone(UTC),
+        sampled_at=now.astimezone(UTC),
+    )
