@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from judge.chat import ChatClient
 from judge.errors import DrainingError, JudgeConfigurationError
@@ -15,6 +15,9 @@ from judge.pool.admission import Admission, Slots
 from judge.pool.breaker import Breaker
 from judge.pool.guarded_chat import GuardedChat
 from judge.pool.observer import PoolObserver, Unobserved
+
+CONFIRM_SECONDS: Final = 10.0
+"""A gateway that refuses everything while what stands behind it starts must not end a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Patience:
     longest_wait_seconds: float = 30.0
     breaker_failures: int = 10
     longest_breaker_seconds: float = 5.0
-    confirm_seconds: float = 10.0
+    confirm_seconds: float = CONFIRM_SECONDS
 
 
 class EndpointPool:

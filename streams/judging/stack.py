@@ -9,7 +9,7 @@ import structlog
 from judge.chat import ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.pool.observer import PoolObserver
-from judge.pool.pool import Endpoint, Patience
+from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache, VerdictCache
 from judge.verdict.cache_file import FileCache
@@ -55,6 +55,7 @@ def open_stack(
     prices: PriceTable | None = None,
     observer: PoolObserver | None = None,
     cached: bool = True,
+    confirm_seconds: float = CONFIRM_SECONDS,
 ) -> JudgingStack:
     """Open what judges; an asynchronous context manager that closes it, to be used in this event loop.
 
@@ -65,6 +66,7 @@ def open_stack(
         prices: What tokens cost there.
         observer: Hears of calls and outages.
         cached: Whether verdicts that were given before may be used.
+        confirm_seconds: For so long an endpoint that never answered must refuse neutral events before it is given up.
 
     Raises:
         SettingsError: A key is not where the settings say.
@@ -76,7 +78,9 @@ def open_stack(
         else [Endpoint(chat, borrowed=True)]
     )
     cache = open_cache(judge.cache) if cached else None
-    return JudgingStack(asked, _options(judge), prices=prices, cache=cache, observer=observer)
+    return JudgingStack(
+        asked, _options(judge, confirm_seconds), prices=prices, cache=cache, observer=observer
+    )
 
 
 def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint:
@@ -91,7 +95,7 @@ def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint
     )
 
 
-def _options(judge: JudgeSettings) -> JudgingOptions:
+def _options(judge: JudgeSettings, confirm_seconds: float) -> JudgingOptions:
     return JudgingOptions(
         max_in_flight=judge.max_in_flight,
         patience=Patience(
@@ -100,6 +104,7 @@ def _options(judge: JudgeSettings) -> JudgingOptions:
             longest_wait_seconds=judge.retry.longest_wait_seconds,
             breaker_failures=judge.breaker.failures,
             longest_breaker_seconds=judge.breaker.longest_pause_seconds,
+            confirm_seconds=confirm_seconds,
         ),
         hedge_after_seconds=judge.hedge_after_seconds,
         max_output_tokens=judge.max_output_tokens,

@@ -69,6 +69,8 @@ from streams.worker.port.totals import totals_of
 HOPELESS_SECONDS: Final = 0.5
 """What waits for a judge that is down gets so long: it would not end in time."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
+TASK_RECORDS: Final = 512
+"""Tasks in flight, a topic: room for those that timed out beside those that go on. What waits has cost nothing yet."""
 _WHOLE: Final = Fraction(1)
 INTAKE_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 MONITOR_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
@@ -112,7 +114,7 @@ class Wiring:
         self._judged_by: Mapping[str, Metric] = build_metrics(settings)
         self._plan = Plan(
             rooms={settings.topics.events: INTAKE_ROOM, settings.topics.scores: MONITOR_ROOM},
-            default_room=Room(records=2 * settings.judge.max_in_flight, bytes=ROOM_BYTES),
+            default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
             finish=self.finish,
             # A judge call may end before its partition is given away; the group waits for at most the rebalance timeout.
             finish_seconds=min(
@@ -210,6 +212,9 @@ class Wiring:
         waits = self._spending.deferring is not None or self._judge_trouble() is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         self._release()
+        if self._judging is not None:
+            # What was not sent would not end in time, or be paid for and thrown away.
+            self._judging.pool.drain()
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
 
     async def close(self) -> None:

@@ -42,6 +42,8 @@ from streams.text import printable
 
 OUTAGE_SECONDS = 5.0
 """With all endpoints down for so long, the file is given up."""
+CONFIRM_SECONDS = 2.0
+"""For so long a wrong key or model is confirmed: less than an outage takes, and a person is waiting."""
 _LOOK_SECONDS = 0.1
 
 _SAMPLING = Sampling(probability=1.0, stratum="default", policy="every line")
@@ -108,7 +110,9 @@ async def open_file_judge(
     """
     prices = build_prices(endpoints)
     checks = Checks(prices)
-    async with open_stack(judge, endpoints, prices=prices, observer=checks) as stack:
+    async with open_stack(
+        judge, endpoints, prices=prices, observer=checks, confirm_seconds=CONFIRM_SECONDS
+    ) as stack:
         yield FileJudge({metric: stack.judge(metric) for metric in metrics}, stack.pool, checks)
 
 

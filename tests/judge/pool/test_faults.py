@@ -17,6 +17,7 @@ from judge.metrics.packs.pack import parse_pack
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge, Result
 from judge.verdict.evaluator import Judge
+from judge.verdict.neutral import NEUTRAL_EVENT
 from schemas import RESULT, Failed
 from tests.judge.fake_openai import Answer, FakeOpenAI, completion, fake_openai
 from tests.judge.tasks import make_task
@@ -57,7 +58,12 @@ async def judging(
         )
         for number, server in enumerate(servers)
     ]
-    patience = Patience(timeout_seconds=5 * call_seconds, first_wait_seconds=0.02, longest_wait_seconds=0.5)
+    patience = Patience(
+        timeout_seconds=5 * call_seconds,
+        first_wait_seconds=0.02,
+        longest_wait_seconds=0.5,
+        confirm_seconds=0.1,
+    )
     pool = EndpointPool([Endpoint(chat, call_seconds=call_seconds) for chat in chats], patience=patience)
     try:
         yield ReliableJudge({chat.endpoint: Judge(METRIC, chat) for chat in chats}, pool), pool
@@ -65,6 +71,11 @@ async def judging(
         pool.stop()
         for chat in chats:
             await chat.close()
+
+
+def probes(server: FakeOpenAI) -> int:
+    """Calls that were for no event, to find out whether the endpoint judges at all."""
+    return sum(one["messages"][-1]["content"] == NEUTRAL_EVENT.answer for one in server.requests)
 
 
 async def judged(judge: ReliableJudge, *texts: str) -> list[Result]:
@@ -146,8 +157,7 @@ async def test_what_stays_costs_few_calls_and_no_event() -> None:
                 results = await asyncio.gather(*tasks)
             assert {result.status for result in results} == {"scored"}, name
             tries = sum(result.judge.tries for result in results if result.judge)
-            checks = sum("ready" in one["messages"][-1]["content"] for one in server.requests)
-            assert tries == len(server.requests) - checks, name
+            assert tries == len(server.requests) - probes(server), name
 
     await asyncio.gather(*(stays(name, fault) for name, fault in PASSING.items()))
 
@@ -210,12 +220,12 @@ async def test_a_model_that_calls_itself_otherwise_is_recorded() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_configuration_that_cannot_work_stops_it(status: int) -> None:
-    """After one call; nothing is decided about the event."""
+    """After one call for the event and two for a neutral one; nothing is decided about the event."""
     answer = Answer(status=status, body=b'{"error": {"message": "no such model"}}')
     async with fake_openai(answer) as server, judging(server) as (judge, _):
         with pytest.raises(JudgeConfigurationError, match=f"primary answered {status}"):
             await judged(judge, "a")
-        assert len(server.requests) == 1
+        assert (len(server.requests), probes(server)) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -250,10 +260,9 @@ async def test_the_spare_judges_while_the_first_is_broken() -> None:
             assert result.judge.fallback == (result.judge.endpoint == "spare-1")
             assert result.evaluator.model == result.judge.model_asked
         tries = sum(result.judge.tries for result in results if result.judge)
-        checks = sum("ready" in one["messages"][-1]["content"] for one in [*first.requests, *second.requests])
         # Each call that was made is on the result that it was made for.
-        assert tries == len(first.requests) + len(second.requests) - checks
-        assert checks <= len(faults)
+        assert tries == len(first.requests) + len(second.requests) - probes(first) - probes(second)
+        assert probes(first) + probes(second) <= len(faults)
 
 
 async def test_every_fault_in_turn_loses_nothing() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from judge.errors import JudgeConfigurationError
+from judge.errors import DrainingError, JudgeConfigurationError
 from streams.worker.pipeline import Pipeline
 
 
@@ -113,6 +113,22 @@ async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
     assert sorted(stream.acked) == [0, 1, 2]
     assert log.surprises == [(1, "odd")]
     assert log.crashes == []
+    task.cancel()
+
+
+async def test_a_task_that_was_given_up_before_it_was_sent_is_left_to_the_next_reader(log: _Log) -> None:
+    """Not acknowledged, not set aside, and the worker goes on."""
+
+    async def handle(record: _Record) -> None:
+        if record.offset == 0:
+            raise DrainingError("given up")
+
+    stream = _Stream(2)
+    task = await _run(
+        Pipeline("p", handle, on_unreadable=log.on_unreadable, on_surprise=log.on_surprise, crash=log.crash),
+        stream,
+    )
+    assert (stream.acked, log.surprises, log.crashes) == ([1], [], [])
     task.cancel()
 
 
