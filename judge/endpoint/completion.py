@@ -11,6 +11,10 @@ import msgspec
 from judge.text.surrogates import without_lone_surrogates
 from schemas import Usage
 
+MAX_TOKENS = 1_000_000_000
+"""More tokens than any window holds: what an endpoint says beyond this is a mistake or an attack, and counts as this."""
+MAX_MODEL_CHARS = 200
+_MAX_DIGITS = 18
 _SHOWN_BYTES = 200
 
 
@@ -91,7 +95,7 @@ def read_completion(raw: bytes) -> Completion:
         text=_said(choice.message),
         refusal=_text(choice.message.refusal),
         finish_reason=choice.finish_reason,
-        model=body.model,
+        model=None if body.model is None else without_lone_surrogates(body.model)[:MAX_MODEL_CHARS],
         usage=_usage(body.usage),
     )
 
@@ -99,7 +103,7 @@ def read_completion(raw: bytes) -> Completion:
 def _read_otherwise(raw: bytes) -> _Body:
     """What the fast reader does not take: lone surrogates in a text, and errors in the place of a completion."""
     try:
-        loaded = json.loads(raw)
+        loaded = json.loads(raw, parse_int=_whole_number)
     except (ValueError, RecursionError):
         raise NoCompletionError(_start(raw)) from None
     if isinstance(loaded, dict) and loaded.get("error"):
@@ -160,5 +164,11 @@ def _usage(usage: Any) -> Usage:
     )
 
 
+def _whole_number(digits: str) -> int:
+    """Read a number, however long it is written."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else MAX_TOKENS
+
+
 def _count(value: Any) -> int:
-    return max(0, value) if isinstance(value, int) else 0
+    """A number of tokens, within what a call can take: a sum of larger ones fits no counter and no reader."""
+    return min(max(0, value), MAX_TOKENS) if isinstance(value, int) else 0

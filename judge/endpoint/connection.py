@@ -7,13 +7,14 @@ than sending the request and reading the reply together.
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 
 import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 MAX_ENCODED_REPLY_BYTES = 64 * 1024
-"""The bound on a reply that comes compressed although none was asked for: deflate unpacks to a thousandfold."""
+"""The bound on a reply that comes compressed although none was asked for, before it is unpacked."""
 
 _CONNECT_SECONDS = 10.0
 # Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request sent into
@@ -32,6 +33,10 @@ class TooLargeReplyError(Exception):
     def __init__(self, limit: int, *, is_success: bool) -> None:
         super().__init__(f"the reply is larger than {limit} bytes, which no verdict is")
         self.is_success = is_success
+
+
+class UnreadableReplyError(OSError):
+    """A body is packed in a way that nobody asked for, or damaged: as good as a connection that broke off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class Connection:
         Raises:
             TooLargeReplyError: The reply is larger than its bound.
             httpx2.HTTPError: Connection or reply broke off.
-            OSError: Likewise.
+            OSError: Likewise, or the body cannot be unpacked.
         """
         request = httpx2.Request("POST", self._url, headers=self._headers, stream=httpx2.ByteStream(content))
         # Given as a stream and read at once, a body leaves its headers to the transport, which writes them anyway.
@@ -112,7 +117,8 @@ class Connection:
 
     async def _content(self, response: httpx2.Response) -> bytes:
         """The body, unpacked; read from the stream itself, for nothing else needs to hear of its parts."""
-        encoded = response.headers.get("content-encoding", "identity").lower() != "identity"
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        encoded = encoding != "identity"
         limit = min(self._max_reply_bytes, MAX_ENCODED_REPLY_BYTES) if encoded else self._max_reply_bytes
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
@@ -127,13 +133,38 @@ class Connection:
         content = b"".join(parts)
         if not encoded:
             return content
-        return httpx2.Response(
-            response.status_code, headers=response.headers, content=content, request=response.request
-        ).content
+        return unpacked(content, encoding, limit=self._max_reply_bytes, is_success=response.is_success)
 
     async def close(self) -> None:
         """Release the connections."""
         await self._client.close()
+
+
+def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> bytes:
+    """Unpack a reply that came compressed although none was asked for.
+
+    Args:
+        content: The body.
+        encoding: Its `Content-Encoding`, in lower case; one layer of gzip or deflate is taken, more layers are an attack.
+        limit: Bound on what comes out, in bytes. No more than this is ever unpacked.
+        is_success: Whether the status says that all is well.
+
+    Raises:
+        TooLargeReplyError: More than the limit comes out.
+        UnreadableReplyError: It is packed in another way, or damaged.
+    """
+    if encoding not in {"gzip", "x-gzip", "deflate"}:
+        raise UnreadableReplyError(f"the reply is packed by {encoding[:40]!r}, and none was asked for")
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # by its header, gzip or zlib
+    try:
+        text = unpacker.decompress(content, limit + 1)
+    except zlib.error as error:
+        raise UnreadableReplyError(f"the reply cannot be unpacked: {error}") from error
+    if len(text) > limit:
+        raise TooLargeReplyError(limit, is_success=is_success)
+    if not unpacker.eof:
+        raise UnreadableReplyError("the packed reply breaks off")
+    return text
 
 
 def _completions_url(base_url: httpx2.URL) -> httpx2.URL:

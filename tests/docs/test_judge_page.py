@@ -7,9 +7,11 @@ import re
 import yaml
 
 from judge.endpoint.openai_chat import MAX_REPLY_BYTES
-from judge.pool.admission import FIRST_PAUSE_SECONDS, MANY_REFUSALS
+from judge.pool.admission import FIRST_PAUSE_SECONDS, LATE_SHARE, MANY_REFUSALS
 from judge.pool.guarded_chat import MISCONFIGURED_SECONDS
+from judge.pool.pool import CONFIRM_SECONDS
 from judge.pool.reliable import TRIES_BEFORE_NEXT
+from judge.pool.streak import FIRST_DOUBT, MOST_DOUBT
 from judge.pool.suspicion import ODDS
 from judge.verdict.fitting import CUT_KIND
 from streams.settings import JudgeSettings
@@ -32,7 +34,10 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"`retry.first_wait_seconds` ({defaults.retry.first_wait_seconds:g})" in TEXT
     assert f"`retry.longest_wait_seconds` ({defaults.retry.longest_wait_seconds:g})" in TEXT
     assert (defaults.breaker.failures, MANY_REFUSALS) == (10, 6)  # "ten failures in a row, or six pauses"
-    assert f"one call each {defaults.breaker.longest_pause_seconds:g} s" in TEXT
+    assert f"each {defaults.breaker.longest_pause_seconds:g} s at most" in TEXT
+    assert f"confirmed for {CONFIRM_SECONDS:g} s" in TEXT
+    assert (FIRST_DOUBT, MOST_DOUBT) == (6, 48)  # "six failed verdicts in a row", "each 48 further ones"
+    assert LATE_SHARE == 0.1  # "a tenth of the slots"
     assert f"pauses of {FIRST_PAUSE_SECONDS:g}, 1, 2" in TEXT
     assert f"left out for {MISCONFIGURED_SECONDS / 60:g} minutes" in TEXT
     assert f"a body beyond {MAX_REPLY_BYTES // 2**20} MiB" in TEXT

@@ -1,36 +1,50 @@
+"""Reading what endpoints answer, hostile answers included."""
+
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from judge.endpoint.completion import read_completion
+from judge.endpoint.completion import MAX_TOKENS, NoCompletionError, read_completion
 
 
-def read(**message: Any) -> str:
-    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
-    return read_completion(json.dumps({"choices": [choice], "model": "m"}).encode()).text
-
-
-def call(arguments: object) -> dict[str, object]:
-    return {"id": "1", "type": "function", "function": {"name": "verdict", "arguments": arguments}}
+def body(tokens: str = "3", model: str = '"m"') -> bytes:
+    return (
+        f'{{"model": {model}, "choices": [{{"message": {{"content": "x"}}}}], '
+        f'"usage": {{"prompt_tokens": {tokens}, "completion_tokens": 2}}}}'
+    ).encode()
 
 
 @pytest.mark.parametrize(
-    ("message", "text"),
+    ("said", "counted"),
     [
-        ({"content": "said", "reasoning_content": "thought"}, "said"),
-        ({"content": None, "reasoning_content": "thought"}, "thought"),
-        ({"content": " ", "reasoning": "thought"}, "thought"),
-        ({"content": None, "tool_calls": [call('{"score": 4}')]}, '{"score": 4}'),
-        ({"content": "", "tool_calls": [call({"score": 4})], "reasoning_content": "2?"}, '{"score": 4}'),
-        # Which of two calls is the verdict is not known.
-        ({"content": "", "tool_calls": [call('{"score": 4}'), call('{"score": 1}')]}, ""),
-        ({"content": "", "tool_calls": ["x"], "reasoning_content": 5}, ""),
-        ({"content": None, "tool_calls": [{"function": None}]}, ""),
+        ("3", 3),
+        ("-3", 0),
+        ("1e400", 0),
+        ('"many"', 0),
+        (str(2**70), MAX_TOKENS),
+        ("1" + 400 * "0", MAX_TOKENS),
+        ("1" + 9_000 * "0", MAX_TOKENS),
     ],
+    ids=["3", "-3", "1e400", "text", "2^70", "10^400", "10^9000"],
 )
-def test_a_reply_in_another_place_is_found(message: dict[str, Any], text: str) -> None:
-    """Only where the content is empty."""
-    assert read(**message) == text
+def test_tokens_are_counted_within_what_a_call_can_take(said: str, counted: int) -> None:
+    """No verdict is lost over it, and no counter or reader meets a number that it cannot hold."""
+    completion = read_completion(body(said))
+    assert completion.text == "x"
+    assert completion.usage.input_tokens == counted
+    assert completion.usage.output_tokens == 2
+
+
+def test_a_model_that_nobody_could_write_down_is_replaced_and_cut() -> None:
+    """A lone surrogate stands in no UTF-8, and no name has thousands of characters."""
+    assert read_completion(body(model='"a\\ud800b"')).model == "a\ufffdb"
+    assert len(read_completion(body(model=json.dumps("m" * 5_000))).model or "") == 200
+
+
+@pytest.mark.parametrize("start", [b"[", b'{"a":', b'{"choices":[{"message":{"content":'])
+def test_deep_nesting_is_no_completion(start: bytes) -> None:
+    """1.6 MB of it are given up at once, however deep they go."""
+    with pytest.raises(NoCompletionError):
+        read_completion(start * (1_600_000 // len(start)))

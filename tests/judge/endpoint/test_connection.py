@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
-from judge.endpoint.connection import Connection
+from judge.endpoint.connection import Connection, TooLargeReplyError, UnreadableReplyError, unpacked
 from tests.loopback import on_loopback
 
 
@@ -84,6 +86,36 @@ async def test_who_asks_is_told_as_the_sdk_tells_it() -> None:
     assert headers["Content-Type"] == headers["Accept"] == "application/json"
     assert headers["Accept-Encoding"] == "identity"
     assert headers["User-Agent"].startswith("AsyncOpenAI/")
+
+
+def layers(content: bytes, count: int) -> bytes:
+    for _ in range(count):
+        content = gzip.compress(content)
+    return content
+
+
+def test_a_packed_reply_is_unpacked_up_to_its_bound() -> None:
+    """As gzip or zlib; one byte more than the bound is refused, and no more than that is unpacked."""
+    for packed in (gzip.compress(b"x" * 100), zlib.compress(b"x" * 100)):
+        assert unpacked(packed, "gzip", limit=100, is_success=True) == b"x" * 100
+        with pytest.raises(TooLargeReplyError) as caught:
+            unpacked(packed, "gzip", limit=99, is_success=True)
+        assert caught.value.is_success
+
+
+def test_many_layers_are_not_unpacked() -> None:
+    """1 KB that would become gigabytes: refused by its header, and what one layer holds is no completion."""
+    bomb = layers(b" " * 10_000_000, 3)
+    with pytest.raises(UnreadableReplyError, match="gzip, gzip, gzip"):
+        unpacked(bomb, "gzip, gzip, gzip", limit=1_000_000, is_success=True)
+    assert len(unpacked(bomb, "gzip", limit=1_000_000, is_success=True)) < 100_000
+
+
+@pytest.mark.parametrize("packed", [b"", b"{}", gzip.compress(b"x" * 1_000)[:20]])
+def test_a_damaged_packed_reply_is_as_good_as_none(packed: bytes) -> None:
+    """Cut, empty, or not packed at all."""
+    with pytest.raises(UnreadableReplyError):
+        unpacked(packed, "gzip", limit=10_000, is_success=True)
 
 
 async def test_a_closed_connection_sends_nothing() -> None:
