@@ -132,12 +132,11 @@ class GuardedChat:
         tokens = self.admission.estimate(request)
         marks = await self.admission.enter(tokens, late=late, begun=attempt.calls > attempt.calls_before)
         attempt.calls += 1
-        mark = (self.tally.answered, self.tally.failed)
         if on_sent is not None:
             on_sent()
         started = self._clock()
         try:
-            reply = await self._send(request, attempt, marks, started, mark)
+            reply = await self._send(request, attempt, marks, started)
             self.admission.replied(reply, marks, tokens, sent_at=started)
             self._ever_answered = True
             self._answered(started)
@@ -152,7 +151,7 @@ class GuardedChat:
 
     async def _send(self, request: ChatRequest, attempt: Attempt, marks: Marks, started: float) -> ChatReply:
         bound = min(self._call_seconds, max(0.001, self._budget_seconds - attempt.spent_seconds))
-        ended = self.admission.ended()
+        ended, mark = self.admission.ended(), (self.tally.answered, self.tally.failed)
         try:
             reply = await self._bounded(request, bound)
         except JudgeUnavailableError as error:

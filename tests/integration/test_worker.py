@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import aiohttp
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from judge.chat import ChatReply, ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from schemas import Usage
 from streams.embedded.threaded import ThreadedBroker
 from streams.errors import TopicsError
+from streams.judging.stack import open_stack
+from streams.worker import wiring
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
 
@@ -205,16 +209,18 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
 
 
 async def test_a_judge_that_can_never_answer_stops_the_worker(
-    stage: Stage, caplog: pytest.LogCaptureFixture
+    stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong key is nobody's outage: the worker ends with the error, tells it without stack traces, and commits no task."""
+    """A wrong key is no outage: once confirmed the worker ends with the error, tells it without stack traces, and commits no task."""
+    monkeypatch.setattr(wiring, "open_stack", partial(open_stack, confirm_seconds=0.1))
     chat = Chat()
     chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
 
     async def run() -> None:
         async with stage.worker(chat):
             await stage.produce([event(number) for number in range(20)])
-            await until(lambda: chat.asked > 0, "a call")
+            with capture_logs() as lines:
+                await until(lambda: any(one["log_level"] == "critical" for one in lines), "the end")
 
     with pytest.raises(JudgeConfigurationError, match="401"):
         await run()
