@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Collection
 
 from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
-from judge.verdict.evaluator import Ask, Judge
+from judge.verdict.dialogue import Ask
+from judge.verdict.evaluator import Judge
 
 
 class NeutralProbe:
