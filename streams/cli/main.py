@@ -21,6 +21,7 @@ from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
+from streams.cli.commands.review import labels_app, review
 from streams.cli.commands.tail import tail
 from streams.cli.commands.topics import topics_app
 from streams.cli.commands.worker import worker
@@ -48,9 +49,11 @@ app.command()(produce)
 app.command()(tail)
 app.command()(explore)
 app.command()(incident)
+app.command()(review)
 app.command()(broker)
 app.command("offline-judge")(offline_judge)
 app.add_typer(topics_app, name="topics")
+app.add_typer(labels_app, name="labels")
 app.add_typer(config_app, name="config")
 
 

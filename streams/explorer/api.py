@@ -36,6 +36,7 @@ _FILES: Final = {
         "explorer.css",
         "dom.js",
         "charts.js",
+        "evidence.js",
         "explore.js",
         "verdict.js",
         "incidents.js",

@@ -34,6 +34,7 @@ from streams.settings.kafka import (
 )
 from streams.settings.load import load_settings
 from streams.settings.monitor import MonitorSettings
+from streams.settings.review import ReviewSettings
 from streams.settings.security import OAuthSettings, SecuritySettings
 from streams.settings.show import mask, settings_schema
 from streams.settings.sinks import SinkSettings
@@ -58,6 +59,7 @@ __all__ = [
     "OtlpSettings",
     "PriceSettings",
     "RetentionSettings",
+    "ReviewSettings",
     "SamplingRule",
     "SamplingSettings",
     "SecuritySettings",

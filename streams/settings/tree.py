@@ -13,6 +13,7 @@ from streams.settings.intake import IngestSettings, MetricSettings, SamplingSett
 from streams.settings.judge import JudgeSettings
 from streams.settings.kafka import DeadLetterSettings, KafkaSettings, TopicSettings
 from streams.settings.monitor import MonitorSettings
+from streams.settings.review import ReviewSettings
 from streams.settings.sinks import SinkName, SinkSettings
 from streams.settings.store import StoreSettings
 from streams.settings.telemetry import TelemetrySettings
@@ -32,6 +33,7 @@ class Settings(Section):
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     monitor: MonitorSettings = Field(default_factory=MonitorSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
+    review: ReviewSettings = Field(default_factory=ReviewSettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
     sinks: Annotated[dict[SinkName, SinkSettings], Field(max_length=20)] = Field(default_factory=dict)
 

@@ -20,9 +20,11 @@ COMMANDS = (
     "tail",
     "explore",
     "incident",
+    "review",
     "broker",
     "offline-judge",
     "topics",
+    "labels",
     "config",
 )
 

@@ -1,0 +1,1 @@
+"""Files of the review page; no code."""

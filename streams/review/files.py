@@ -1,0 +1,136 @@
+"""Labels from files and to files: CSV with a heading, or a JSON object a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from schemas import Label, Selection, label_id
+from streams.errors import BadFilterError
+from streams.store import verdicts
+from streams.store.packing import unpacked
+from streams.store.reader import Asking
+
+COLUMNS: Final = (
+    "label_id", "result_id", "event_id", "metric", "score", "judge_score", "note", "who", "labelled_at", "selection",
+    "probability", "fingerprint",
+)  # fmt: skip
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def read_labels(data: bytes, asking: Asking, *, who: str) -> list[Label]:
+    """Read labels; each must be of a verdict that the store knows.
+
+    Args:
+        data: The file.
+        asking: The store.
+        who: Whose they are, where a line does not say.
+
+    Raises:
+        BadFilterError: A line cannot be used; with its number and what is wrong.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadFilterError(f"it must be UTF-8 text ({error})") from error
+    return [_label(number, row, asking, who) for number, row in _rows(text)]
+
+
+def _rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    if not text.lstrip().startswith("{"):
+        yield from enumerate(csv.DictReader(io.StringIO(text)), start=2)
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise BadFilterError(f"line {number} is not JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise BadFilterError(f"line {number} must be a JSON object")
+        yield number, row
+
+
+def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str) -> Label:
+    found = _verdict(number, row, asking)
+    named = str(row.get("who") or who)
+    # Without a time of its own the line is taken to be from when the verdict was made, so that importing twice adds nothing.
+    moment = str(row.get("labelled_at") or found["result"]["times"]["judged_at"])
+    try:
+        at = datetime.fromisoformat(moment)
+        return Label(
+            label_id=label_id(result_id=found["result_id"], who=named, labelled_at=moment),
+            result_id=found["result_id"],
+            event_id=found["event_id"],
+            metric=found["metric"],
+            score=_score(row.get("score")),
+            judge_score=found["score"],
+            fingerprint=found["result"]["evaluator"]["fingerprint"],
+            note=str(row.get("note") or ""),
+            who=named,
+            labelled_at=at if at.tzinfo is not None else at.replace(tzinfo=UTC),
+            selection=Selection(kind="import"),
+        )
+    except (ValueError, ValidationError) as error:
+        raise BadFilterError(f"line {number} cannot be used: {str(error).splitlines()[0]}") from error
+
+
+def _score(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    number = float(value)
+    if not number.is_integer():
+        raise ValueError(f"score must be a whole number, or empty, got {value}")
+    return int(number)
+
+
+def _verdict(number: int, row: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    given = row.get("result_id")
+    if given:
+        found = verdicts.one(asking, str(given))
+    else:
+        known = verdicts.of_event(asking, str(row.get("event_id") or ""))
+        fitting = [
+            one for one in known if one["metric"] == row.get("metric") and one["result"]["replay_id"] is None
+        ]
+        found = fitting[0] if fitting else None
+    if found is None:
+        raise BadFilterError(
+            f"line {number}: the store has no verdict with this result_id, or event_id and metric; is it older than store.keep_days?"
+        )
+    return found
+
+
+def label_lines(asking: Asking, form: str) -> Iterator[str]:
+    """Write all labels, oldest first, each with its line end.
+
+    Args:
+        asking: The store.
+        form: "csv" or "jsonl".
+    """
+    if form == "csv":
+        yield ",".join(COLUMNS) + "\r\n"
+    for row in asking.each("SELECT body FROM labels ORDER BY at"):
+        label = unpacked(row[0])
+        values = label | {
+            "selection": label["selection"]["kind"],
+            "probability": label["selection"]["probability"],
+        }
+        if form == "jsonl":
+            yield json.dumps({name: values[name] for name in COLUMNS}, ensure_ascii=False) + "\n"
+            continue
+        line = io.StringIO()
+        csv.writer(line).writerow([_cell(values[name]) for name in COLUMNS])
+        yield line.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
