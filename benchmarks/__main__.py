@@ -16,6 +16,7 @@ BENCHMARKS = (
     "judging",
     "lying_judge",
     "memory",
+    "monitor",
     "outage",
     "quotations",
     "rate_limit",

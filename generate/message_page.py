@@ -26,15 +26,19 @@ examples in `schemas/examples/`. A field that a reader does not know is to be ig
 """
 
 
+def _message(name: str | None) -> str:
+    if name is None:
+        return ""
+    return f"[{name}](#{name})" if name in MESSAGES else "[OTLP log events](sinks.md)"
+
+
 def page() -> str:
     """Write the whole page."""
     names = TopicSettings()
     rows = [
         (
             f"`{(kind.names(names, ['<metric>']))[0]}`",
-            f"[{kind.message}](#{kind.message})"
-            if kind.message in MESSAGES
-            else "[OTLP log events](sinks.md)",
+            _message(kind.message),
             ", ".join(kind.writers) or ("producers" if kind.field == "events" else ""),
             ", ".join(kind.readers),
             kind.cleanup,

@@ -60,7 +60,7 @@ def check_topic(
     settings = shown or {}
     found = [
         *_leaders(topic),
-        *_lost(topic, settings, expected.settings.kafka),
+        *_lost(topic, settings, expected.settings.kafka, need),
         *_copies(topic, settings, need),
         *_retention(topic, settings, need),
         *_partitions(topic, need, expected.workers, expected.settings.kafka),
@@ -119,9 +119,12 @@ def _leaders(topic: TopicView) -> list[Finding]:
     ]
 
 
-def _lost(topic: TopicView, settings: Mapping[str, str], kafka: KafkaSettings) -> list[Finding]:
+def _lost(
+    topic: TopicView, settings: Mapping[str, str], kafka: KafkaSettings, need: TopicUse
+) -> list[Finding]:
     """What a worker refuses to start with."""
-    facts = TopicFacts(_fewest_replicas(topic), settings)
+    compacted = need.kind.cleanup == "compact"
+    facts = TopicFacts(_fewest_replicas(topic), settings, compacted=compacted)
     problems = problems_of(kafka, {}, {topic.name: facts})
     return [failed("topics", topic.name, *split_problem(one, topic.name)) for one in problems]
 

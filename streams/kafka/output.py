@@ -28,7 +28,7 @@ from streams.kafka.letters import (
     Incoming,
     letter_forms,
 )
-from streams.settings import DeadLetterSettings
+from streams.settings import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -113,8 +113,7 @@ class Output:
     Args:
         sender: What sends.
         metrics: Counts what was written.
-        scores, dead_letters, alerts: Names of the topics.
-        task_topic: Names the task topic of a metric.
+        topics: Names of the topics.
         policy: What becomes of dead letters that fit in no form, and how many there may be.
     """
 
@@ -122,19 +121,13 @@ class Output:
         self,
         sender: Callable[[], Sender],
         metrics: Metrics,
+        topics: TopicSettings,
         *,
-        scores: str,
-        dead_letters: str,
-        alerts: str,
-        task_topic: Callable[[str], str],
         policy: DeadLetterSettings | None = None,
     ) -> None:
         self._sender = sender
         self._metrics = metrics
-        self._scores = scores
-        self._dead_letters = dead_letters
-        self._alerts = alerts
-        self._task_topic = task_topic
+        self._topics = topics
         self._policy = DeadLetterSettings() if policy is None else policy
         self._limit = DeadLetterLimit(self._policy.limit)
         self._counted = CountedResults()
@@ -145,7 +138,9 @@ class Output:
         """The write failure that has lasted longest; None where all is well."""
         return min(self._failing.values(), key=lambda trouble: trouble.since, default=None)
 
-    async def write(self, topic: str, *, key: bytes | None, value: bytes, headers: Headers = ()) -> None:
+    async def write(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> None:
         """Write one record and wait until the broker has confirmed it.
 
         Raises:
@@ -161,16 +156,16 @@ class Output:
                 await self._send_again(topic, key, value, headers)
         except (ProducerSendError, MessageSizeTooLargeError, RecordTooLargeError) as error:
             raise TooLargeError(
-                f"record of {len(value)} bytes is too large for topic {topic} ({_cause(error)!r}); "
+                f"record of {len(value or b'')} bytes is too large for topic {topic} ({_cause(error)!r}); "
                 "raise its max.message.bytes or lower ingest.max_event_bytes"
             ) from error
         if self._failing.pop(topic, None) is not None:
             _log.info("writing works again", topic=topic)
 
-    async def _send(self, topic: str, key: bytes | None, value: bytes, headers: Headers) -> None:
+    async def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         await (await self._sender().send(topic, key, value, None, None, list(headers)))
 
-    async def _send_again(self, topic: str, key: bytes | None, value: bytes, headers: Headers) -> None:
+    async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Go on until it works. The first try is made without all this, which costs more than the try itself."""
         waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
         retrying = AsyncRetrying(
@@ -198,7 +193,7 @@ class Output:
             TooLargeError: It is too large for the task topic.
         """
         await self.write(
-            self._task_topic(task.metric),
+            self._topics.task_topic(task.metric),
             key=task.event_id.encode(),
             value=_TASK.dump_json(task),
             headers=[("result_id", task.result_id.encode())],
@@ -221,7 +216,7 @@ class Output:
         for form in result_forms(result):
             try:
                 await self.write(
-                    self._scores, key=key, value=form.model_dump_json().encode(), headers=headers
+                    self._topics.scores, key=key, value=form.model_dump_json().encode(), headers=headers
                 )
             except TooLargeError as error:
                 problem = error
@@ -230,14 +225,32 @@ class Output:
                 self._metrics.observe_result(result)
             else:
                 self._metrics.count_repeated(result.metric)
-            self._limit.finished(self._task_topic(result.metric))
+            self._limit.finished(self._topics.task_topic(result.metric))
             return
         assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself
         raise problem
 
     async def alert(self, alert: Alert) -> None:
         """Publish an alert."""
-        await self.write(self._alerts, key=alert.metric.encode(), value=alert.model_dump_json().encode())
+        await self.write(
+            self._topics.alerts, key=alert.metric.encode(), value=alert.model_dump_json().encode()
+        )
+
+    async def observation(self, result: Scored | Unscored | Failed) -> None:
+        """Hand a result to the monitor of its metric, without what only readers of results need."""
+        await self.write(
+            self._topics.observations,
+            key=result.metric.encode(),
+            value=bare(result).model_dump_json().encode(),
+        )
+
+    async def monitor_state(self, key: bytes, value: bytes | None) -> None:
+        """Keep a record of the monitor's state; None removes it.
+
+        Raises:
+            TooLargeError: It is too large for the topic.
+        """
+        await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
         """Note that a record was read and nothing follows from it: for the limit of dead letters it is a good one."""
@@ -263,10 +276,10 @@ class Output:
                 self._metrics.count_skipped_letter(reason)
                 return
             self._note_failure(
-                self._dead_letters,
+                self._topics.dead_letters,
                 TooLargeError(
                     f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; raise "
-                    f"max.message.bytes of {self._dead_letters}, or set dead_letters.when_refused to skip"
+                    f"max.message.bytes of {self._topics.dead_letters}, or set dead_letters.when_refused to skip"
                 ),
             )
             await asyncio.sleep(TELL_AGAIN_SECONDS)
@@ -277,7 +290,9 @@ class Output:
         kept_key = None if key is not None and len(key) > KEPT_KEY_BYTES else key
         for letter in forms:
             try:
-                await self.write(self._dead_letters, key=kept_key, value=letter.model_dump_json().encode())
+                await self.write(
+                    self._topics.dead_letters, key=kept_key, value=letter.model_dump_json().encode()
+                )
             except TooLargeError:
                 continue
             return True
@@ -322,3 +337,10 @@ def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
     )
     changes = {"evidence": {"truncated": True}, "corrections": corrections, "suspicions": suspicions}
     return result.model_copy(update=changes)
+
+
+def bare(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
+    """Take from a result what says nothing about quality over time."""
+    if isinstance(result, Failed):
+        return result.model_copy(update={"detail": ""})
+    return result.model_copy(update={"evidence": None, "corrections": (), "suspicions": ()})

@@ -1,50 +1,44 @@
-"""Monitor: results in, alerts out."""
+"""Forwarding: every live result becomes an observation of its metric, in the order of one partition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
 from pydantic import ValidationError
 
-from schemas import RESULT, Alert, Failed, Scored, Unscored
+from schemas import RESULT, Failed, Scored, Unscored
 from streams.kafka.letters import Incoming
-from streams.kafka.output import Output
 
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class Watcher(Protocol):
-    """What calls drops: `streams.monitoring.monitor.Monitor`."""
+class Observations(Protocol):
+    """Where observations go: `streams.kafka.output.Output`."""
 
-    def observe(self, result: Scored | Unscored | Failed, now: datetime) -> Iterable[Alert]:
-        """Take one result into account; give the alerts that follow from it."""
+    async def observation(self, result: Scored | Unscored | Failed) -> None:
+        """Write one observation."""
 
 
-class MonitorAgent:
-    """Shows every result to the monitor and publishes what it calls.
+class Forwarder:
+    """Turns results into observations.
+
+    Results are keyed by event, so those of a metric lie in all partitions and each worker sees a share. A monitor has
+    to see all of them: observations are keyed by metric.
 
     Args:
-        monitor: The monitor.
-        output: Where alerts go.
-        now: Tells the time, with its offset from UTC.
+        out: Where they go.
     """
 
-    def __init__(
-        self, monitor: Watcher, output: Output, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
-        self._monitor = monitor
-        self._output = output
-        self._now = now
+    def __init__(self, out: Observations) -> None:
+        self._out = out
 
     async def handle(self, record: Incoming) -> None:
-        """Take one record of the scores topic into account."""
+        """Forward one record of the scores topic."""
         try:
             result = RESULT.validate_json(record.value or b"")
         except ValidationError:
-            # Not written by a worker of this version; a monitor has nothing to set aside, the record stays on its topic.
+            # Not written by a worker of this version; there is nothing to set aside, the record stays on its topic.
             _log.warning(
                 "record on the scores topic is not a result, passed over",
                 topic=record.topic,
@@ -52,9 +46,8 @@ class MonitorAgent:
                 offset=record.offset,
             )
             return
-        for alert in self._monitor.observe(result, self._now()):
-            _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
-            await self._output.alert(alert)
+        if result.replay_id is None:  # a judgement of the past says nothing about now
+            await self._out.observation(result)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Pass a result over that the monitor could not cope with; the pipeline has logged it."""
+        """Pass a result over that could not be forwarded; the pipeline has logged it."""

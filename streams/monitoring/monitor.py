@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -47,6 +47,8 @@ class _Entry:
     model: str
     heard_at: datetime
     statuses: Counter[str] = field(default_factory=Counter)
+    until: int = 0
+    """Observations before this offset are in it already."""
 
 
 class Monitor:
@@ -68,12 +70,15 @@ class Monitor:
         self._ignored: Counter[IgnoredReason] = Counter()
         self._changed: set[SeriesKey] = set()
 
-    def observe(self, result: Scored | Unscored | Failed, now: datetime) -> list[Alert]:
+    def observe(
+        self, result: Scored | Unscored | Failed, now: datetime, *, offset: int | None = None
+    ) -> list[Alert]:
         """Take one result.
 
         Args:
             result: The result; what is not to be counted is ignored, and that is counted.
             now: The current time, with its offset from UTC.
+            offset: Where it lies among the observations; series that hold it already pass it over.
 
         Returns:
             What it made certain: mostly nothing, at most one alert a series.
@@ -94,6 +99,8 @@ class Monitor:
             entry = self._entry(key, result.evaluator.model, now)
             if entry is None:
                 self._ignored["series_limit"] += 1
+                continue
+            if offset is not None and offset < entry.until:
                 continue
             entry.statuses[result.status] += 1
             self._changed.add(key)
@@ -119,8 +126,17 @@ class Monitor:
             "series": entry.series.dump(),
         }
 
-    def load(self, key: SeriesKey, state: Mapping[str, Any]) -> None:
+    def put_back(self, keys: Iterable[SeriesKey]) -> None:
+        """Say that these changes were not kept after all."""
+        self._changed.update(keys)
+
+    def load(self, key: SeriesKey, state: Mapping[str, Any], *, until: int = 0) -> None:
         """Continue a series from what `take_changes` gave; of a metric that is no longer judged it is dropped.
+
+        Args:
+            key: Which series.
+            state: Its state.
+            until: The offset of the first observation that is not in it.
 
         Raises:
             ValueError, KeyError, TypeError, IndexError: The state is not of that form.
@@ -130,6 +146,7 @@ class Monitor:
         entry = self._new_entry(key, state["model"], datetime.fromisoformat(state["heard_at"]))
         entry.statuses.update(state["statuses"])
         entry.series.load(state["series"])
+        entry.until = until
         self._entries[key] = entry
 
     def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:

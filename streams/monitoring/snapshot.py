@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, Self
 
 from schemas import Alert, Estimate
 from streams.monitoring.watch import SeriesState
@@ -121,3 +123,20 @@ class MonitorSnapshot:
     last_verdicts: tuple[LastVerdict, ...]
     last_alerts: tuple[Alert, ...]
     ignored: Mapping[IgnoredReason, int]
+
+    @classmethod
+    def merged(cls, parts: Sequence[MonitorSnapshot], taken_at: datetime) -> Self:
+        """Put the snapshots of several monitors, each of metrics of its own, together."""
+        ignored: Counter[IgnoredReason] = Counter()
+        for part in parts:
+            ignored.update(part.ignored)
+        series = [one for part in parts for one in part.series]
+        verdicts = [one for part in parts for one in part.last_verdicts]
+        alerts = [one for part in parts for one in part.last_alerts]
+        return cls(
+            taken_at=taken_at,
+            series=tuple(sorted(series, key=lambda one: (one.metric, one.fingerprint, one.labels))),
+            last_verdicts=tuple(sorted(verdicts, key=lambda one: one.judged_at, reverse=True)),
+            last_alerts=tuple(sorted(alerts, key=lambda one: one.raised_at, reverse=True)),
+            ignored=MappingProxyType(dict(ignored)),
+        )

@@ -104,6 +104,9 @@ class RetentionSettings(Section):
     scores: Hours = Field(default=720, description="Results; the furthest that a reader may come back.")
     dead_letters: Hours = Field(default=720, description="What somebody has yet to look at.")
     alerts: Hours = Field(default=2160, description="Drops; there are few.")
+    observations: Hours = Field(
+        default=168, description="What the monitor has seen; read again from where its state was kept last."
+    )
     labels: Hours = Field(
         default=87_600, description="What people say of verdicts; it is work that nobody repeats."
     )
@@ -125,6 +128,12 @@ class TopicSettings(Section):
     labels: TopicName = Field(default="qa.labels", description="What people say of verdicts.")
     evaluations: TopicName = Field(
         default="judge.evaluations", description="Verdicts as OTLP log events, of a sink of kind otlp_topic."
+    )
+    observations: TopicName = Field(
+        default="qa.observations", description="Results by metric, for the monitor alone."
+    )
+    monitor_state: TopicName = Field(
+        default="qa.monitor-state", description="What the monitor knows (compacted)."
     )
     create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
     create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")

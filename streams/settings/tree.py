@@ -105,7 +105,16 @@ def _topic_problems(settings: Settings) -> list[tuple[str, str]]:
     topics = settings.topics
     names = {
         f"topics.{name}": getattr(topics, name)
-        for name in ("events", "scores", "dead_letters", "alerts", "labels", "evaluations")
+        for name in (
+            "events",
+            "scores",
+            "dead_letters",
+            "alerts",
+            "labels",
+            "evaluations",
+            "observations",
+            "monitor_state",
+        )
     }
     names |= {f"topics.tasks_prefix ({metric})": topics.task_topic(metric) for metric in settings.metrics}
     owners: dict[str, str] = {}

@@ -121,6 +121,8 @@ class _Worker:
             if not await _ended_before(stop, topics_ready):
                 return
             beside = [asyncio.create_task(self._wiring.remember())]
+            if self._wiring.keeper is not None:
+                beside.append(asyncio.create_task(self._wiring.keeper.attend()))
             if self._wiring.store is not None:
                 beside.append(asyncio.create_task(self._wiring.store.run()))
             if "judge" in self._wiring.agents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -41,11 +42,13 @@ from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
+from streams.kafka.stretch import StretchReader
 from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
 from streams.kafka.transport.ranges import Move
-from streams.monitoring.agent import MonitorAgent
-from streams.monitoring.monitor import Monitor, MonitorConfig
+from streams.monitoring.agent import Forwarder
+from streams.monitoring.from_settings import monitor_config
+from streams.monitoring.keeper import Keeper
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
 from streams.sinks.agent import SinkAgent
@@ -68,6 +71,8 @@ from streams.worker.port.totals import totals_of
 
 HOPELESS_SECONDS: Final = 0.5
 """What waits for a judge that is down gets so long: it would not end in time."""
+KEEP_SECONDS: Final = 5.0
+"""Keeping the monitor's state gets so long when partitions are given away."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
 """Tasks in flight, a topic: room for those that timed out beside those that go on. What waits has cost nothing yet."""
@@ -113,7 +118,11 @@ class Wiring:
         )
         self._judged_by: Mapping[str, Metric] = build_metrics(settings)
         self._plan = Plan(
-            rooms={settings.topics.events: INTAKE_ROOM, settings.topics.scores: MONITOR_ROOM},
+            rooms={
+                settings.topics.events: INTAKE_ROOM,
+                settings.topics.scores: MONITOR_ROOM,
+                settings.topics.observations: MONITOR_ROOM,
+            },
             default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
             finish=self.finish,
             # A judge call may end before its partition is given away; the group waits for at most the rebalance timeout.
@@ -129,17 +138,15 @@ class Wiring:
         self._output = Output(
             lambda: self.app.producer,
             self.metrics,
-            scores=settings.topics.scores,
-            dead_letters=settings.topics.dead_letters,
-            alerts=settings.topics.alerts,
-            task_topic=settings.topics.task_topic,
+            settings.topics,
             policy=settings.dead_letters,
         )
         self.pipelines: list[Pipeline] = []
         self._sinks: list[Delivery | TopicSink] = []
         self._release: Callable[[], None] = lambda: None
         self._judging: JudgingStack | None = None
-        self._monitor: Monitor | None = None
+        self.keeper: Keeper | None = None
+        """Keeps the monitors of the partitions owned here, where the monitor runs."""
         self.store: StoreAgent | None = None
         """Keeps the verdict store, where it runs here."""
         self._started_at = time.monotonic()
@@ -216,6 +223,10 @@ class Wiring:
             # What was not sent would not end in time, or be paid for and thrown away.
             self._judging.pool.drain()
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
+        if self.keeper is not None:
+            # What is not kept in time is read again by the partition's next owner.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.keeper.save(), min(timeout_seconds, KEEP_SECONDS))
 
     async def close(self) -> None:
         """Give back what judging has opened."""
@@ -329,26 +340,23 @@ class Wiring:
             self._add(settings.topics.task_topic(metric), f"judge-{metric}", agent, handle)
 
     def _add_monitor(self) -> None:
-        settings = self._settings
-        watched = settings.monitor
-        try:
-            config = MonitorConfig(
-                labels=watched.labels,
-                max_series=watched.max_series,
-                baseline_samples=watched.baseline_samples,
-                min_drop=watched.min_drop,
-                min_share_rise=watched.min_share_rise,
-                shares=watched.shares,
-                targets=watched.targets,
-                expected_samples_per_false_alarm=watched.samples_per_false_alarm,
-                window_seconds=watched.window_seconds,
-                score_ranges={name: metric.score_range for name, metric in self._judged_by.items()},
-            )
-        except ValueError as error:  # a target outside the scale of a metric, which its prompt pack may name
-            raise SettingsError([f"monitor.{error}"]) from error
-        self._monitor = Monitor(config)
-        agent = MonitorAgent(self._monitor, self._output)
-        self._add(settings.topics.scores, "monitor", agent, agent.handle)
+        settings, topics = self._settings, self._settings.topics
+        forwarder = Forwarder(self._output)
+        self._add(topics.scores, "observe", forwarder, forwarder.handle)
+        keeper = self.keeper = Keeper(
+            monitor_config(
+                settings.monitor, {name: metric.score_range for name, metric in self._judged_by.items()}
+            ),
+            self._output,
+            StretchReader(settings.kafka, self._env),
+            observations=topics.observations,
+            states=topics.monitor_state,
+            scores=topics.scores,
+            assigned=lambda: [
+                state.partition for state in self.partitions() if state.topic == topics.observations
+            ],
+        )
+        self._add(topics.observations, "monitor", keeper, keeper.handle)
 
     def explorer(self) -> Explorer | None:
         """Make what shows the store; None where none runs here."""
@@ -389,7 +397,7 @@ class Wiring:
         )
 
     def _snapshot(self) -> MonitorSnapshot | None:
-        return None if self._monitor is None else self._monitor.snapshot(datetime.now(UTC))
+        return None if self.keeper is None else self.keeper.snapshot(datetime.now(UTC))
 
     async def remember(self) -> None:
         """Note every few seconds how things stand, for the page."""

@@ -75,6 +75,7 @@ def test_topics_are_kept_as_long_as_the_table_says() -> None:
         topics.scores: keep.scores,
         topics.dead_letters: keep.dead_letters,
         topics.alerts: keep.alerts,
+        topics.observations: keep.observations,
     }
 
 

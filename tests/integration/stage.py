@@ -71,6 +71,8 @@ class Stage:
                 "scores": f"{self.name}.scores",
                 "dead_letters": f"{self.name}.dead",
                 "alerts": f"{self.name}.alerts",
+                "observations": f"{self.name}.observations",
+                "monitor_state": f"{self.name}.monitor-state",
                 "create": True,
                 "create_partitions": self.partitions,
             },

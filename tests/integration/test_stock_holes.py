@@ -31,7 +31,7 @@ from streams.errors import TooLargeError
 from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.output import Output
 from streams.kafka.transport import Plan, Room
-from streams.settings import KafkaSettings
+from streams.settings import KafkaSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 from streams.worker.pipeline import Pipeline
 from tests.integration.conftest import RunningBroker
@@ -252,10 +252,7 @@ def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
     output = Output(
         lambda: app.producer,
         Metrics(CollectorRegistry(), labels=(), max_label_values=1),
-        scores=rig.target,
-        dead_letters=rig.target,
-        alerts=rig.target,
-        task_topic=lambda _: rig.target,
+        TopicSettings(),
     )
 
     async def handle(_: Any) -> None:

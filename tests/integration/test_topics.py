@@ -23,7 +23,8 @@ from tests.integration.conftest import RunningBroker
 
 def _document(broker: RunningBroker, topic_name: Callable[[str], str], **topics: Any) -> dict[str, Any]:
     stem = topic_name("topics")
-    names = {name: f"{stem}.{name}" for name in ("events", "scores", "dead_letters", "alerts", "labels")}
+    fields = ("events", "scores", "dead_letters", "alerts", "labels", "observations", "monitor_state")
+    names = {name: f"{stem}.{name}" for name in fields}
     return {
         "kafka": {"bootstrap_servers": broker.bootstrap_servers},
         "topics": {**names, "tasks_prefix": f"{stem}.tasks.", "create_partitions": 3, **topics},
@@ -49,21 +50,21 @@ async def test_missing_topics_are_made_once_and_as_planned(
     retention = {"tasks": 48}
     settings = Settings.model_validate(_document(broker, topic_name, create_retention_hours=retention))
     report = await make_topics(settings)
-    assert [one.created for one in report.topics] == [True] * 6
+    assert [one.created for one in report.topics] == [True] * 8
     assert report.problems == []
     partitions, config = await _look(broker, settings.topics.task_topic("coverage"))
     assert partitions == 3
     assert config["retention.ms"] == "172800000"  # 48 hours
     assert config["cleanup.policy"] == "delete"
     again = await make_topics(settings)
-    assert [(one.created, list(one.differences)) for one in again.topics] == [(False, [])] * 6
+    assert [(one.created, list(one.differences)) for one in again.topics] == [(False, [])] * 8
 
 
 async def test_a_dry_run_makes_nothing(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
     settings = Settings.model_validate(_document(broker, topic_name))
     for _ in range(2):
         report = await make_topics(settings, dry_run=True)
-        assert [one.created for one in report.topics] == [True] * 6
+        assert [one.created for one in report.topics] == [True] * 8
 
 
 async def test_what_is_there_is_left_as_it_is(

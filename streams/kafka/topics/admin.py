@@ -60,7 +60,6 @@ async def ensure_topics(
             the broker break the promise that nothing is lost.
         SettingsError: A secret or certificate is not where the settings say.
     """
-    names = [topic.name for topic in wanted]
     async with admin_client(kafka, connect_seconds) as admin:
         await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client cannot ask this itself
         missing = await missing_topics(admin, wanted)
@@ -68,7 +67,7 @@ async def ensure_topics(
             raise TopicsError(_how_to_create(kafka, missing))
         if missing:
             await create_topics(admin, kafka, missing)
-        problems = await find_problems(admin, kafka, names)
+        problems = await find_problems(admin, kafka, wanted)
         if problems:
             raise TopicsError(would_lose(problems))
 

@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
+from streams.kafka.topics.plan import CLEANUP, WantedTopic
 from streams.settings import KafkaSettings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -31,10 +32,12 @@ class TopicFacts:
     Args:
         replicas: Copies of its records; the fewest of its partitions.
         settings: As the broker shows them; what it does not show is not judged.
+        compacted: Whether only the latest record of each key matters.
     """
 
     replicas: int
     settings: Mapping[str, str]
+    compacted: bool = False
 
 
 def problems_of(
@@ -50,7 +53,7 @@ def problems_of(
     found = _session_problems(kafka, broker)
     for name, topic in topics.items():
         policy = topic.settings.get("cleanup.policy", "")
-        if "compact" in policy:
+        if "compact" in policy and not topic.compacted:
             found.append(
                 f"topic {name}: cleanup.policy must be delete (got {policy}): compaction removes records that share a "
                 "key before they are read; set it, with a retention that outlasts an outage of the judge"
@@ -89,7 +92,9 @@ def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[s
     return []
 
 
-async def find_problems(admin: AIOKafkaAdminClient, kafka: KafkaSettings, names: Sequence[str]) -> list[str]:
+async def find_problems(
+    admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: Sequence[WantedTopic]
+) -> list[str]:
     """Ask the broker for its settings and give those that break the promise.
 
     Who may not see them is told so in the log, and nothing is held against the broker.
@@ -97,8 +102,10 @@ async def find_problems(admin: AIOKafkaAdminClient, kafka: KafkaSettings, names:
     Args:
         admin: A client that is started.
         kafka: The worker's own settings.
-        names: The topics that are read and written; they must exist.
+        wanted: The topics that are read and written; they must exist.
     """
+    names = [topic.name for topic in wanted]
+    compacted = {topic.name for topic in wanted if topic.config[CLEANUP] == "compact"}
     try:
         broker_id = (await admin.describe_cluster())["brokers"][0]["node_id"]
         resources = [ConfigResource(ConfigResourceType.BROKER, str(broker_id), _wanted(_BROKER_NAMES))]
@@ -122,7 +129,7 @@ async def find_problems(admin: AIOKafkaAdminClient, kafka: KafkaSettings, names:
         (settings for (kind, _), settings in shown.items() if kind is ConfigResourceType.BROKER), {}
     )
     topics = {
-        name: TopicFacts(replicas.get(name, 0), settings)
+        name: TopicFacts(replicas.get(name, 0), settings, compacted=name in compacted)
         for (kind, name), settings in shown.items()
         if kind is ConfigResourceType.TOPIC
     }

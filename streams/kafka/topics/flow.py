@@ -26,15 +26,16 @@ class TopicKind:
     """One row of the table.
 
     Args:
-        field: The topic's name in `TopicSettings` and in `RetentionSettings`; `tasks` stands for one topic a metric.
-        message: What its records are, by the name of the message's schema.
+        field: The topic's name in `TopicSettings` and, unless it is compacted, in `RetentionSettings`; `tasks` stands for
+            one topic a metric.
+        message: What its records are, by the name of the message's schema; None for what only this release reads.
         readers: Agents that read it.
         writers: Agents that write to it.
         cleanup: Kafka's `cleanup.policy`. Results and tasks of one event share a key, so compaction would lose some.
     """
 
     field: str
-    message: str
+    message: str | None
     readers: tuple[AgentName, ...] = ()
     writers: tuple[AgentName, ...] = ()
     cleanup: Literal["delete", "compact"] = "delete"
@@ -55,6 +56,8 @@ TOPICS: Final = (
     TopicKind("alerts", "alert", readers=("store",), writers=("monitor",)),
     TopicKind("labels", "label", readers=("store",)),
     TopicKind("evaluations", OTLP_LOGS, writers=("sink",)),
+    TopicKind("observations", "result", readers=("monitor",), writers=("monitor",)),
+    TopicKind("monitor_state", None, readers=("monitor",), writers=("monitor",), cleanup="compact"),
 )
 
 

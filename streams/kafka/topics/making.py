@@ -64,8 +64,7 @@ async def make_topics(
         found = {topic.name: topic for topic in await _look_at(admin, [topic.name for topic in there])}
         if missing and not dry_run:
             await create_topics(admin, settings.kafka, missing)
-        names = [topic.name for topic in (there if dry_run else wanted)]
-        problems = await find_problems(admin, settings.kafka, names)
+        problems = await find_problems(admin, settings.kafka, there if dry_run else wanted)
     return TopicsReport(
         [
             TopicOutcome(topic, created=True)

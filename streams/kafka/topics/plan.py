@@ -85,15 +85,17 @@ def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None)
             use.name,
             topics.create_partitions,
             topics.create_replication_factor,
-            {CLEANUP: use.kind.cleanup, RETENTION: str(_retention_ms(topics, use.kind)), **safe},
+            {CLEANUP: use.kind.cleanup, **_retention(topics, use.kind), **safe},
         )
         for use in topic_uses(topics, settings.metrics, agents)
     ]
 
 
-def _retention_ms(topics: TopicSettings, kind: TopicKind) -> int:
+def _retention(topics: TopicSettings, kind: TopicKind) -> Mapping[str, str]:
+    if kind.cleanup == "compact":
+        return {}  # the latest record of each key stays
     hours: int = getattr(topics.create_retention_hours, kind.field)
-    return hours * _MILLISECONDS_AN_HOUR
+    return {RETENTION: str(hours * _MILLISECONDS_AN_HOUR)}
 
 
 def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:

@@ -21,7 +21,7 @@ from streams.errors import TooLargeError
 from streams.kafka import output as module
 from streams.kafka.letters import CUT_VALUE_BYTES, moment
 from streams.kafka.output import Output
-from streams.settings import DeadLetterSettings
+from streams.settings import DeadLetterSettings, TopicSettings
 from streams.telemetry.instruments import Metrics
 from tests.integration.deadlines import until
 from tests.streams.results import scored as a_result
@@ -76,10 +76,13 @@ class _Silent(_Sender):
         return await super().send(*record) if self.failures else asyncio.get_running_loop().create_future()
 
 
+TOPICS = TopicSettings(scores="s", dead_letters="d", alerts="a", tasks_prefix="t.")
+
+
 def _output(sender: _Sender) -> tuple[Output, Metrics]:
     metrics = Metrics(CollectorRegistry())
     return (
-        Output(lambda: sender, metrics, scores="s", dead_letters="d", alerts="a", task_topic="t.{}".format),
+        Output(lambda: sender, metrics, TOPICS),
         metrics,
     )
 
@@ -194,10 +197,7 @@ async def test_a_record_whose_letter_fits_in_no_form_is_skipped_where_the_settin
     output = Output(
         lambda: _Sender(limit=10),
         metrics,
-        scores="s",
-        dead_letters="d",
-        alerts="a",
-        task_topic="t.{}".format,
+        TOPICS,
         policy=policy,
     )
     await output.dead_letter(_Record(), "undecodable", "not JSON")

@@ -15,7 +15,7 @@ def _plan(**topics: Any) -> dict[str, WantedTopic]:
 
 def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
     """Hours of the settings in milliseconds: 168 h are 604,800,000 ms, 720 h are 2,592,000,000, 87,600 h 315,360,000,000."""
-    assert {name: topic.config["retention.ms"] for name, topic in _plan().items()} == {
+    assert {name: topic.config.get("retention.ms") for name, topic in _plan().items()} == {
         "qa.events": "604800000",
         "judge.tasks.coverage": "604800000",
         "judge.tasks.relevance": "604800000",
@@ -23,6 +23,8 @@ def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
         "qa.scores": "2592000000",
         "qa.alerts": "7776000000",
         "qa.labels": "315360000000",
+        "qa.observations": "604800000",
+        "qa.monitor-state": None,
     }
 
 
@@ -49,13 +51,19 @@ def test_few_copies_demand_no_second_one_in_sync(copies: int) -> None:
     assert "min.insync.replicas" not in _plan(create_replication_factor=copies)["qa.scores"].config
 
 
-def test_no_topic_is_compacted() -> None:
+def test_no_topic_but_the_monitors_state_is_compacted() -> None:
     """Results of several metrics share the event's id as their key."""
-    assert {topic.config["cleanup.policy"] for topic in _plan().values()} == {"delete"}
+    compacted = {name for name, topic in _plan().items() if topic.config["cleanup.policy"] == "compact"}
+    assert compacted == {"qa.monitor-state"}
 
 
 def test_the_topics_of_some_agents_are_planned_alone() -> None:
-    assert [topic.name for topic in plan_topics(Settings(), ["monitor"])] == ["qa.scores", "qa.alerts"]
+    assert [topic.name for topic in plan_topics(Settings(), ["monitor"])] == [
+        "qa.scores",
+        "qa.alerts",
+        "qa.observations",
+        "qa.monitor-state",
+    ]
 
 
 def test_the_command_creates_the_same() -> None:

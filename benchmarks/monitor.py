@@ -1,0 +1,375 @@
+"""Whether the alarm can be believed: intervals, delays, false alarms, restarts, season and mix, over simulated answers.
+
+`python -m benchmarks monitor` prints one line a number, with fixed seeds; `python -m benchmarks.monitor --fresh` draws new
+ones and says which; `--short` takes a tenth of the runs. Laws and seeds are others than those the constants were tuned with.
+The baselines are the same simulations of release 0.1, whose monitor learned from 60 answers once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from math import cos, pi
+from random import Random
+from secrets import randbits
+from statistics import median
+from typing import Final
+
+from benchmarks.report import Line
+from streams.monitoring.measures import Measure, mean_of, share_at_most
+from streams.monitoring.series import Series, SeriesRules
+from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.monitoring.watch import Sample, Watch
+
+FIXED_SEED: Final = 2_026_11
+START: Final = datetime(2026, 5, 4, tzinfo=UTC)
+THRESHOLD: Final = 60_000.0
+"""20,000 judged answers for each false alarm, over the whole traffic and two label names."""
+LONGEST: Final = 20_000
+SCORES: Final = (0, 1, 2, 3, 4, 5)
+GOOD: Final = (0.02, 0.03, 0.05, 0.12, 0.28, 0.50)
+BAD: Final = (0.10, 0.20, 0.30, 0.25, 0.10, 0.05)
+CALM: Final = 2_000
+
+DESIGNS: Final = {  # rates of strata, and their shares of the traffic
+    "all judged": ((1.0,), (1.0,)),
+    "1, 0.1, 0.01": ((1.0, 0.1, 0.01), (0.2, 0.4, 0.4)),
+    "gold 1, rest 0.1": ((1.0, 0.1), (0.05, 0.95)),
+    "0.4, 0.05": ((0.4, 0.05), (0.4, 0.6)),
+    "1, 0.25, 0.05": ((1.0, 0.25, 0.05), (0.3, 0.4, 0.3)),
+}
+LAWS: Final = {  # values on the scale [0, 1], and their shares
+    "mostly good": ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), GOOD),
+    "97% fives": ((0.0, 1.0), (0.03, 0.97)),
+    "95% fives, some twos": ((0.25, 1.0), (0.05, 0.95)),
+    "two humps": ((0.0, 0.25, 0.75, 1.0), (0.3, 0.1, 0.1, 0.5)),
+    "flat": ((0.0, 0.25, 0.5, 0.75, 1.0), (0.2, 0.2, 0.2, 0.2, 0.2)),
+    "middle": ((0.25, 0.5, 0.75), (0.2, 0.6, 0.2)),
+    "mostly bad": ((0.0, 0.25, 0.5, 1.0), (0.8, 0.1, 0.05, 0.05)),
+    "yes or no, 80%": ((0.0, 1.0), (0.2, 0.8)),
+}
+SIZES: Final = (5, 10, 20, 30, 50, 75, 100, 200, 300, 500, 1000)
+
+
+def run(seed: int = FIXED_SEED, *, part: float = 1.0) -> Iterator[dict[str, object]]:
+    """Measure; one record a number.
+
+    Args:
+        seed: Where chance begins.
+        part: Share of the runs.
+    """
+
+    def runs(count: int) -> int:
+        return max(round(count * part), 2)
+
+    yield from _drops(seed, runs(100))
+    yield from _lasting(seed, runs(10))
+    yield from _mixed_rates(seed, runs(40))
+    yield _restarts(seed, runs(12))
+    yield from _seasons(seed, runs(12))
+    yield from _intervals(seed, runs(300))
+
+
+def _random(seed: int, number: int) -> Random:
+    return Random(seed * 1_000_003 + number)  # noqa: S311 - a simulation
+
+
+def _mixture(shift: float) -> tuple[float, ...]:
+    good, bad = (sum(s * w for s, w in zip(SCORES, law, strict=True)) for law in (GOOD, BAD))
+    share = shift / (good - bad)
+    return tuple((1 - share) * a + share * b for a, b in zip(GOOD, BAD, strict=True))
+
+
+def _until_called(
+    measure: Measure, calm: Sequence[float], fallen: Sequence[float], random: Random, *, a_day: float | None
+) -> tuple[int, int]:
+    """Judged answers from the fall to the alarm (LONGEST without one), and alarms before it."""
+    watch, early = Watch(measure, first=60, threshold=THRESHOLD), 0
+    scores = random.choices(SCORES, calm, k=CALM * (1 if a_day is None else 5))
+    scores, before = [*scores, *random.choices(SCORES, fallen, k=LONGEST)], len(scores)
+    for number, score in enumerate(scores):
+        moment = START if a_day is None else START + timedelta(days=number / a_day)
+        sample = Sample("e", score, 1.0, moment)
+        if watch.add(sample, 1.0, [sample]) is not None:
+            if number >= before:
+                return number - before + 1, early
+            early += 1
+    return LONGEST, early
+
+
+def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
+    zeros = (0.10, *(0.9 / 0.98 * share for share in GOOD[1:]))
+    mean, share = mean_of(0, 5, min_drop=0.1), share_at_most(0, min_rise=0.02)
+    cases: tuple[tuple[str, Measure, Sequence[float], float | None, float | None, float | None], ...] = (
+        ("drop of 0.44 of 5", mean, _mixture(0.44), None, 1029, 200),
+        ("drop of 0.44 of 5, 1,000 answers a day for 10 days", mean, _mixture(0.44), 1000, None, 400),
+        ("share of zeros from 2% to 10%", share, zeros, None, 1531, 300),
+    )
+    for what, measure, fallen, a_day, today, aim in cases:
+        found = [
+            _until_called(measure, GOOD, fallen, _random(seed, number), a_day=a_day) for number in range(runs)
+        ]
+        delays = sorted(delay for delay, _ in found)
+        missed = sum(delay >= LONGEST for delay in delays) / runs
+        early = sum(count for _, count in found)
+        late = delays[min(runs * 9 // 10, runs - 1)]
+        yield Line(
+            f"monitor: judged answers until a {what} is called, median",
+            median(delays),
+            "judged answers",
+            baseline=today,
+            aim=None if aim is None else f"at most {aim:g}, none missed",
+            met=None if aim is None else median(delays) <= aim and not missed,
+            note=f"nine in ten within {late}; missed in {LONGEST}: {missed:.0%}; alarms before: {early}",
+        ).as_json()
+    known = []
+    good = sum(s * w for s, w in zip(SCORES, GOOD, strict=True))
+    for number in range(runs):
+        random, detector = _random(seed, number), ShiryaevRobertsEDetector(threshold=THRESHOLD)
+        for count, score in enumerate(random.choices(SCORES, _mixture(0.44), k=LONGEST), start=1):
+            if detector.update(score / 5, tolerated_mean=(good - 0.1) / 5):
+                known.append(count)
+                break
+    yield Line(
+        "monitor: the same drop, by a test that knows what is normal, median", median(known), "judged answers"
+    ).as_json()
+    calls = 0
+    rules = SeriesRules(
+        measures=(mean_of(1, 5, min_drop=0.08), share_at_most(2, min_rise=0.02)),
+        baseline_samples=60,
+        threshold=THRESHOLD,
+        window_seconds=3600,
+    )
+    for number in range(runs):
+        random, series = _random(seed, number), Series(rules)
+        scores = random.choices((4, 5), k=1500) + random.choices((5, 1), (7, 1), k=1000)
+        changes = [change for score in scores for change in series.add(Sample("e", score, 1.0, START), START)]
+        calls += any(change.measure.name == "share_at_most_2" for change in changes)
+    yield Line(
+        "monitor: the shape changes and the mean stays: called by a share within 1,000",
+        calls / runs,
+        "of the runs",
+        baseline=0.0,
+        aim="all",
+        met=calls == runs,
+    ).as_json()
+
+
+def _lasting(seed: int, runs: int) -> Iterator[dict[str, object]]:
+    """The mean lies just below its target for 100,000 answers."""
+    drops = recoveries = 0
+    for number in range(runs):
+        random, watch = (
+            _random(seed, number),
+            Watch(mean_of(1, 5, min_drop=0.08, target=4.0), first=60, threshold=THRESHOLD),
+        )
+        for score in random.choices((3, 5), (0.515, 0.485), k=100_000):
+            sample = Sample("e", score, 1.0, START)
+            change = watch.add(sample, 1.0, [sample])
+            if change is not None:
+                drops += change.kind == "drop"
+                recoveries += change.kind == "recovered"
+    for what, count, today, aim in (("drops", drops, 36, 2), ("recoveries", recoveries, 35, 1)):
+        yield Line(
+            f"monitor: mean 0.03 below its target for 100,000 answers: {what}",
+            round(count / runs, 2),
+            what,
+            baseline=today,
+            aim=f"at most {aim}",
+            met=count / runs <= aim,
+        ).as_json()
+
+
+def _mixed_rates(seed: int, runs: int) -> Iterator[dict[str, object]]:
+    """Half of the traffic is judged wholly, half at 1 in 100: nearly all judged answers count next to nothing."""
+    blind, delays = 0, []
+    rules = SeriesRules(
+        measures=(mean_of(0, 5, min_drop=0.1),),
+        baseline_samples=60,
+        threshold=THRESHOLD,
+        window_seconds=3600,
+    )
+    for number in range(runs):
+        random, series = _random(seed, number), Series(rules)
+        delay = LONGEST
+        for count in range(4 * CALM + LONGEST):
+            rate = random.choices((1.0, 0.01), (1.0, 0.01))[0]
+            law = GOOD if count < 4 * CALM else BAD
+            sample = Sample("e", random.choices(SCORES, law)[0], rate, START, policy="p")
+            if count == 4 * CALM:
+                blind += series.state == "learning"
+            if series.add(sample, START) and count >= 4 * CALM:
+                delay = count - 4 * CALM + 1
+                break
+        delays.append(delay)
+    yield Line(
+        "monitor: rates 1 and 0.01 mixed, 8,000 answers: series without a detector that say so",
+        blind / runs,
+        "of the series",
+        note="release 0.1: 12 to 59% had none and said that they were watching",
+    ).as_json()
+    yield Line(
+        "monitor: the same, judged answers until a fall from 4.1 to 2.2 is called, median",
+        median(delays),
+        "judged answers",
+        aim="none missed",
+        met=max(delays) < LONGEST,
+    ).as_json()
+
+
+def _restarts(seed: int, runs: int) -> dict[str, object]:
+    """A decline of 0.1 a day, 200 answers a day, with a restart each night."""
+    called = 0
+    rules = SeriesRules(
+        measures=(mean_of(0, 5, min_drop=0.1),),
+        baseline_samples=60,
+        threshold=THRESHOLD,
+        window_seconds=3600,
+    )
+    for number in range(runs):
+        random, series = _random(seed, number), Series(rules)
+        for day in range(30):
+            law = _mixture(0.1 * max(day - 10, 0))
+            for count, score in enumerate(random.choices(SCORES, law, k=200)):
+                moment = START + timedelta(days=day + count / 200)
+                series.add(Sample("e", score, 1.0, moment), moment)
+            kept = json.loads(json.dumps(series.dump()))
+            series = Series(rules)
+            series.load(kept)
+        called += series.state == "dropped"
+    return Line(
+        "monitor: a decline of 0.1 a day with daily restarts: months in which it is called",
+        called / runs,
+        "of the months",
+        baseline=round(1 / 12, 3),
+        aim="all",
+        met=called == runs,
+    ).as_json()
+
+
+def _seasons(seed: int, months: int) -> Iterator[dict[str, object]]:
+    for a_day, swing, weekend in product((200, 1000), (0.1, 0.2), (0.0, -0.1)):
+        drops = sum(
+            _calm_month(_random(seed, number), a_day, swing, weekend, number) for number in range(months)
+        )
+        allowed = 30 * a_day / THRESHOLD
+        yield Line(
+            f"monitor: drops called in a calm month, {a_day} answers a day, daily swing of ±{swing}, weekends {weekend}",
+            round(drops / months, 3),
+            "drops",
+            baseline=9 if (swing, a_day) == (0.2, 1000) else None,
+            aim=f"at most {allowed:g}, the stated rate (and chance)",
+            met=drops <= allowed * months + 3 * (allowed * months) ** 0.5,
+        ).as_json()
+
+
+def _calm_month(random: Random, a_day: int, swing: float, weekend: float, phase: int) -> int:
+    watch, drops = Watch(mean_of(1, 5, min_drop=0.08), first=60, threshold=THRESHOLD), 0
+    for number in range(30 * a_day):
+        day = (number + random.random()) / a_day
+        shift = swing * cos(2 * pi * (day + 0.31 * phase)) + (weekend if int(day) % 7 >= 5 else 0.0)
+        # Good answers have 4.6 and bad ones 2: 12% of bad ones, moved by the shift.
+        bad = random.random() < 0.12 - shift / 2.6
+        score = random.choice((1, 2, 2, 3) if bad else (4, 4, 5, 5, 5))
+        sample = Sample("e", score, 1.0, START + timedelta(days=day))
+        change = watch.add(sample, 1.0, [sample])
+        drops += change is not None and change.kind == "drop"
+    return drops
+
+
+def _intervals(seed: int, runs: int) -> Iterator[dict[str, object]]:
+    cells = []
+    for number, ((design, (rates, shares)), (law, (values, weights)), size) in enumerate(
+        product(DESIGNS.items(), LAWS.items(), SIZES)
+    ):
+        random = _random(seed, number)
+        chances = [rate * share for rate, share in zip(rates, shares, strict=True)]
+        fewest = size * min(chances) / sum(chances)
+        held = _held(random, rates, chances, values, weights, size, runs)
+        cells.append((held, fewest >= 5, f"{design}; {law}; {size}"))
+    low = sum(held < 0.93 for held, _, _ in cells) / len(cells)
+    worst = min((held, name) for held, enough, name in cells if enough)
+    yield Line(
+        f"monitor: 95% intervals, {len(cells)} cells of {runs} runs: share that hold the mean in less than 93%",
+        round(low, 4),
+        "of the cells",
+        aim="at most 5%",
+        met=low <= 0.05,
+    ).as_json()
+    yield Line(
+        "monitor: 95% intervals, the worst cell with 5 answers of every stratum: share that hold the mean",
+        round(worst[0], 4),
+        "of the runs",
+        aim="at least 87%",
+        met=worst[0] >= 0.87,
+        note=worst[1],
+    ).as_json()
+    for what, design, size, today in (
+        ("97% fives, 100 answers", "all judged", 100, 0.867),
+        ("97% fives, rates 1, 0.1 and 0.01, 500 answers", "1, 0.1, 0.01", 500, 0.732),
+    ):
+        rates, shares = DESIGNS[design]
+        chances = [rate * share for rate, share in zip(rates, shares, strict=True)]
+        values, weights = LAWS["97% fives"]
+        held = _held(_random(seed, size), rates, chances, values, weights, size, 5 * runs)
+        yield Line(
+            f"monitor: 95% intervals of {what}: share that hold the mean",
+            round(held, 4),
+            "of the runs",
+            baseline=today,
+            aim="at least 93%",
+            met=held >= 0.93,
+        ).as_json()
+
+
+def _held(
+    random: Random,
+    rates: Sequence[float],
+    chances: Sequence[float],
+    values: Sequence[float],
+    weights: Sequence[float],
+    size: int,
+    runs: int,
+) -> float:
+    truth = sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+    held = 0
+    for _ in range(runs):
+        drawn = zip(
+            random.choices(values, weights, k=size), random.choices(rates, chances, k=size), strict=True
+        )
+        ends = _sums(drawn).interval(lowest=0, highest=1)
+        held += ends is not None and ends[0] <= truth + 1e-12 and truth <= ends[1] + 1e-12
+    return held / runs
+
+
+def _sums(drawn: Iterator[tuple[float, float]]) -> WeightedSums:
+    """As `WeightedSums.of`, without an object a sample."""
+    count, sums = 0, [0.0] * 6
+    for value, rate in drawn:
+        w = 1 / rate
+        wx, ww = w * value, w * w
+        count += 1
+        for place, amount in enumerate((w, wx, wx * value, ww, ww * value, wx * wx)):
+            sums[place] += amount
+    return WeightedSums.from_numbers([count, *sums])
+
+
+def main(arguments: Sequence[str], show: Callable[[str], None] = print) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.monitor", description="Simulate the monitor.")
+    parser.add_argument("--fresh", action="store_true", help="draw a new seed, and say which")
+    parser.add_argument("--short", action="store_true", help="a tenth of the runs")
+    options = parser.parse_args(arguments)
+    seed = randbits(32) if options.fresh else FIXED_SEED
+    show(json.dumps({"seed": seed}))
+    for record in run(seed, part=0.1 if options.short else 1.0):
+        show(json.dumps(record))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,128 @@
+"""Reads a stretch of a topic to its end, without a consumer group: nobody's offsets move."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streams.errors import StreamsError
+from streams.kafka.access.access import client_options
+from streams.settings import KafkaSettings
+
+FETCH_BYTES: Final = 8 * 1024 * 1024
+_WAIT_MS: Final = 1_000
+_SILENT_WAITS: Final = 60
+"""Looks without a record after which the broker is taken not to give any: a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRecord:
+    """A record that was read again.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its partition.
+        offset: Its offset.
+        timestamp: Seconds since the epoch; None where it has none.
+        key: Its key.
+        value: Its value; None for a tombstone.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: float | None
+    key: bytes | None
+    value: bytes | None
+
+
+class StretchReader:
+    """Reads what lies in topics now. Each reading opens a connection of its own; used at starts, not all the time.
+
+    Args:
+        kafka: Where the broker is.
+        env: Environment variables; those of the process by default.
+    """
+
+    def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
+        self._kafka = kafka
+        self._env = env
+
+    async def read(
+        self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[PastRecord]:
+        """Read the records of a topic that are there now, each partition in order.
+
+        Args:
+            topic: The topic.
+            partition: One partition; None for all.
+            start: The first offset; what was deleted before is passed over.
+            end: The offset to end before; None for the end as it is now.
+
+        Raises:
+            StreamsError: The broker gives no records for a minute.
+            KafkaError: It refuses to.
+        """
+        consumer = AIOKafkaConsumer(
+            topic,  # without a group: all its partitions are assigned at the start
+            **client_options(self._kafka, self._env),
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            max_partition_fetch_bytes=FETCH_BYTES,
+        )
+        await consumer.start()
+        try:
+            numbers = {tp.partition for tp in consumer.assignment() if partition in {None, tp.partition}}
+            consumer.unsubscribe()
+            ends = await self._seek(consumer, topic, sorted(numbers), start, end)
+            silent = 0
+            while ends:
+                found = await consumer.getmany(*ends, timeout_ms=_WAIT_MS)
+                silent = 0 if found else silent + 1
+                if silent > _SILENT_WAITS:
+                    raise StreamsError(
+                        f"the broker has given no records of {topic} for a minute; is it well?"
+                    )
+                for tp, records in found.items():
+                    for record in records:
+                        if record.offset < ends[tp]:
+                            yield _past(record)
+                for tp in list(ends):
+                    if await consumer.position(tp) >= ends[tp]:
+                        del ends[tp]
+        finally:
+            await consumer.stop()
+
+    async def _seek(
+        self, consumer: Any, topic: str, numbers: list[int], start: int, end: int | None
+    ) -> dict[Any, int]:
+        tps = [TopicPartition(topic, number) for number in numbers]
+        if not tps:
+            return {}
+        consumer.assign(tps)
+        first, last = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
+        ends = {}
+        for tp in tps:
+            begin = max(start, first[tp])
+            stop = last[tp] if end is None else min(end, last[tp])
+            if begin < stop:
+                consumer.seek(tp, begin)
+                ends[tp] = stop
+        return ends
+
+
+def _past(record: Any) -> PastRecord:
+    milliseconds = record.timestamp
+    return PastRecord(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=None if milliseconds is None or milliseconds < 0 else milliseconds / 1000,
+        key=record.key,
+        value=record.value,
+    )

@@ -1,0 +1,38 @@
+"""From settings to what the monitor watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streams.errors import SettingsError
+from streams.monitoring.config import MonitorConfig
+from streams.settings import MonitorSettings
+
+
+def monitor_config(
+    settings: MonitorSettings, score_ranges: Mapping[str, tuple[float, float]]
+) -> MonitorConfig:
+    """Say what is watched.
+
+    Args:
+        settings: The section `monitor`.
+        score_ranges: Lowest and highest score of each metric, which its prompt pack may name.
+
+    Raises:
+        SettingsError: A target or a level lies outside the scale of its metric.
+    """
+    try:
+        return MonitorConfig(
+            labels=settings.labels,
+            max_series=settings.max_series,
+            baseline_samples=settings.baseline_samples,
+            min_drop=settings.min_drop,
+            min_share_rise=settings.min_share_rise,
+            shares=settings.shares,
+            targets=settings.targets,
+            expected_samples_per_false_alarm=settings.samples_per_false_alarm,
+            window_seconds=settings.window_seconds,
+            score_ranges=score_ranges,
+        )
+    except ValueError as error:
+        raise SettingsError([f"monitor.{error}"]) from error

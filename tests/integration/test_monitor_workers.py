@@ -1,0 +1,116 @@
+"""Any number of monitors, with restarts between: their alerts are those of one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from schemas import RESULT, Alert, Scored
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage
+from tests.streams.results import scored
+
+CALM, FALLEN = 240, 60
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    return Stage(bootstrap_servers, tmp_path, changes={"monitor": {"labels": [], "baseline_samples": 20}})
+
+
+def results(numbers: range) -> list[bytes]:
+    """Fives and fours, then ones and twos, then fives again."""
+    out = []
+    for number in numbers:
+        fallen = CALM <= number < CALM + FALLEN
+        score = 1 + number % 2 if fallen else 5 - number % 3 % 2
+        out.append(scored(number, score, metric="tone").model_dump_json().encode())
+    return out
+
+
+async def of_one_monitor(stage: Stage) -> dict[str, Alert]:
+    """What one monitor calls that reads the observations in their order."""
+    monitor = Monitor(MonitorConfig(labels=(), baseline_samples=20, score_ranges={"tone": (1, 5)}))
+    alerts: dict[str, Alert] = {}
+    for record in await stage.read("observations"):
+        result = RESULT.validate_json(record.value)
+        for alert in monitor.observe(result, result.times.occurred_at):
+            alerts[alert.alert_id] = alert
+    return alerts
+
+
+async def observed(stage: Stage, count: int, groups: Sequence[str]) -> bool:
+    """Whether so many results were observed, and all of that was committed."""
+    ends = [0] * stage.partitions
+    for record in await stage.read("observations"):
+        ends[record.partition] = record.offset + 1
+    for group in groups:
+        committed = await stage.committed("observations", group)
+        if [offset or 0 for offset in committed] == ends:
+            return sum(ends) >= count
+    return False
+
+
+async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
+    """Two workers share the results; both end during the drop, and one goes on: one drop, one recovery."""
+    group = [f"{stage.settings.kafka.group_id}.monitor"]
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
+        await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
+        await stage.produce(results(range(270)), topic="scores")
+
+        async def begun() -> bool:
+            return await observed(stage, 270, group)
+
+        await until(begun, "270 results observed", deadline_seconds=60)
+    # A drop was called, and the workers are gone. Whoever comes next knows of it.
+    before = await stage.alerts()
+    assert {alert.kind for alert in before} == {"drop"}
+    async with stage.worker(None, agents=["monitor"]):
+        await stage.produce(results(range(270, 700)), topic="scores")
+
+        async def done() -> bool:
+            return await observed(stage, 700, group)
+
+        await until(done, "700 results observed", deadline_seconds=60)
+    found = await stage.alerts()
+    wanted = await of_one_monitor(stage)
+    assert {alert.alert_id for alert in found} == set(wanted)
+    # The order in which results of several partitions are observed is chance: a further fall may be among them.
+    by_kind = [alert.kind for alert in wanted.values() if alert.measure == "mean" and not alert.further]
+    assert by_kind == ["drop", "recovered"]
+
+
+async def test_results_of_a_release_without_observations_are_learned_from(stage: Stage) -> None:
+    """The group has read the calm results and knows nothing of observations: the fall that follows is called at once."""
+    group = [f"{stage.settings.kafka.group_id}.monitor"]
+    async with stage.worker(None, agents=["monitor"]):
+        await stage.produce(results(range(CALM)), topic="scores")
+
+        async def begun() -> bool:
+            return await observed(stage, CALM, group)
+
+        await until(begun, "the calm results observed", deadline_seconds=60)
+    stage.changes |= {
+        "topics.observations": f"{stage.name}.observations2",
+        "topics.monitor_state": f"{stage.name}.monitor-state2",
+    }
+    async with stage.worker(None, agents=["monitor"]):
+        await stage.produce(results(range(CALM, CALM + 40)), topic="scores")
+
+        async def called() -> bool:
+            return any(alert.measure == "mean" for alert in await stage.alerts())
+
+        await until(called, "an alert", deadline_seconds=60)
+    alert = next(alert for alert in await stage.alerts() if alert.measure == "mean")
+    # Learned from 160 of the 240 calm results: 20 * 2^3.
+    assert (alert.kind, alert.baseline.count) == ("drop", 160)
+
+
+def test_the_scores_are_as_the_tests_say() -> None:
+    assert [Scored.model_validate_json(one).score for one in results(range(238, 243))] == [4, 5, 1, 2, 1]

@@ -1,0 +1,264 @@
+"""Keepers come and go, and the alerts are those of one monitor that saw everything in one order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from schemas import Alert, Scored
+from streams.errors import TooLargeError
+from streams.monitoring import keeper as module
+from streams.monitoring.agent import Forwarder
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.keeper import Keeper
+from streams.monitoring.monitor import Monitor
+from tests.streams.randomness import seeded
+from tests.streams.results import START, at, scored
+
+CONFIG = MonitorConfig(labels=("app",), baseline_samples=20)
+OBSERVATIONS, STATES, SCORES = "observations", "states", "scores"
+
+
+@dataclass(frozen=True)
+class Record:
+    topic: str
+    partition: int
+    offset: int
+    timestamp: float | None
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass
+class Broker:
+    """Topics in memory; what is written can be made to fail, or to end in a kill."""
+
+    logs: dict[str, list[Record]] = field(default_factory=dict)
+    alerts: list[Alert] = field(default_factory=list)
+    kill_after: int | None = None
+    """Writes until the writer is killed."""
+
+    def add(self, topic: str, key: bytes | None, value: bytes | None, timestamp: float) -> Record:
+        log = self.logs.setdefault(topic, [])
+        log.append(Record(topic, 0, len(log), timestamp, key, value))
+        return log[-1]
+
+    def _killed(self) -> None:
+        if self.kill_after is not None:
+            self.kill_after -= 1
+            if self.kill_after < 0:
+                raise KeyboardInterrupt
+
+    async def alert(self, alert: Alert) -> None:
+        self._killed()
+        self.alerts.append(alert)
+
+    async def monitor_state(self, key: bytes, value: bytes | None) -> None:
+        self._killed()
+        self.add(STATES, key, value, 0.0)
+
+    async def observation(self, result: Scored) -> None:
+        self.add(
+            OBSERVATIONS,
+            result.metric.encode(),
+            result.model_dump_json().encode(),
+            result.times.judged_at.timestamp(),
+        )
+
+    async def read(
+        self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[Record]:
+        assert partition in {None, 0}
+        for record in self.logs.get(topic, [])[start:end]:
+            yield record
+
+
+def keeper(broker: Broker, owned: tuple[int, ...] = (0,)) -> Keeper:
+    return Keeper(
+        CONFIG,
+        broker,
+        broker,
+        observations=OBSERVATIONS,
+        states=STATES,
+        scores=SCORES,
+        assigned=lambda: owned,
+    )
+
+
+def results(random: Random) -> list[Scored]:
+    """Calm, a fall of one app, calm again."""
+    out = []
+    for number in range(900):
+        app = "ab"[number % 2]
+        bad = 300 <= number < 500 and app == "a"
+        out.append(scored(number, random.choice([1, 2] if bad else [4, 5, 5]), labels={"app": app}))
+    return out
+
+
+def undisturbed(broker: Broker) -> list[Alert]:
+    """What one monitor calls that reads the observations from their beginning to their end."""
+    alone = Monitor(CONFIG)
+    records = broker.logs[OBSERVATIONS]
+    return [
+        alert
+        for record in records
+        for alert in alone.observe(Scored.model_validate_json(record.value or b""), _moment(record))
+    ]
+
+
+def _moment(record: Record):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    return at(round((record.timestamp or 0) - START.timestamp()))
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker dies between any two writes; another goes on from the committed offset, some way back."""
+    monkeypatch.setattr(module, "SAVE_OBSERVATIONS", 100)
+    random = seeded(seed)
+    broker = Broker()
+    for result in results(random):
+        await broker.observation(result)
+    # Results come twice, as they do when a judge is killed: far apart, and one after the other.
+    for result in results(seeded(seed))[800:]:
+        await broker.observation(result)
+    log = broker.logs[OBSERVATIONS]
+    committed = 0
+    while committed < len(log):
+        worker = keeper(broker)
+        broker.kill_after = random.randint(0, 40)
+        offset = committed
+        try:
+            while offset < len(log):
+                await worker.handle(log[offset])
+                offset += 1
+                if offset % 50 == 0:
+                    await worker._look()
+        except KeyboardInterrupt:
+            pass
+        # What was finished last may not have been committed.
+        committed = max(committed, offset - random.randint(0, 30))
+        if offset == len(log):
+            break
+    broker.kill_after = None
+    wanted = undisturbed(broker)
+    assert {alert.kind for alert in wanted} == {"drop", "recovered"}
+    assert {alert.alert_id: alert for alert in broker.alerts} == {alert.alert_id: alert for alert in wanted}
+
+
+async def test_without_any_state_the_observations_are_read_again() -> None:
+    """The topic of state was lost: the partition's next owner sees the same."""
+    broker = Broker()
+    for result in results(seeded(1)):
+        await broker.observation(result)
+    log = broker.logs[OBSERVATIONS]
+    first, second = keeper(broker), keeper(broker)
+    for record in log[:400]:
+        await first.handle(record)
+    for record in log[400:]:
+        await second.handle(record)
+    assert broker.alerts == undisturbed(broker)
+
+
+async def test_a_partition_that_comes_back_is_brought_up_to_date() -> None:
+    """Another worker had it for a while; what it called is not called again."""
+    broker = Broker()
+    for result in results(seeded(2)):
+        await broker.observation(result)
+    log = broker.logs[OBSERVATIONS]
+    first, second = keeper(broker), keeper(broker)
+    for worker, stretch in ((first, log[:250]), (second, log[250:600]), (first, log[600:])):
+        for record in stretch:
+            await worker.handle(record)
+    assert broker.alerts == undisturbed(broker)
+
+
+async def test_a_release_without_observations_has_left_results_to_learn_from() -> None:
+    """The first observation finds a topic of results: the drop after the upgrade is called as if nothing had been."""
+    broker = Broker()
+    every = results(seeded(3))
+    for result in every:
+        broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
+    broker.add(SCORES, b"", b"not a result", 0.0)
+    for result in every[250:]:
+        await broker.observation(result)
+    worker = keeper(broker)
+    for record in broker.logs[OBSERVATIONS]:
+        await worker.handle(record)
+    whole = Monitor(CONFIG)
+    wanted = [alert for result in every for alert in whole.observe(result, result.times.judged_at)]
+    assert broker.alerts == wanted
+
+
+async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
+    """Two workers never show the same series."""
+    broker = Broker()
+    for result in results(seeded(4))[:100]:
+        await broker.observation(result)
+    owned = [0]
+    worker = Keeper(
+        CONFIG,
+        broker,
+        broker,
+        observations=OBSERVATIONS,
+        states=STATES,
+        scores=SCORES,
+        assigned=lambda: owned,
+    )
+    for record in broker.logs[OBSERVATIONS]:
+        await worker.handle(record)
+    assert [one.scored for one in worker.snapshot(at(99)).series] == [100, 50, 50]
+    await worker.save()
+    owned.clear()
+    assert worker.snapshot(at(99)).series == ()
+    await worker._look()
+    # Its next owner shows it before any observation has come.
+    other = keeper(broker)
+    await other._look()
+    assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
+
+
+async def test_a_state_that_cannot_be_kept_or_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too large, of a later version, not ours: the series learns again, and the worker goes on."""
+    broker = Broker()
+    for result in results(seeded(5))[:100]:
+        await broker.observation(result)
+    worker = keeper(broker)
+    for record in broker.logs[OBSERVATIONS]:
+        await worker.handle(record)
+    await worker.save()
+    good = len(broker.logs[STATES])
+    broker.add(STATES, b'[0, "relevance", "f1", []]', b"not zlib", 0.0)
+    broker.add(STATES, b"not json", b"", 0.0)
+    broker.add(STATES, None, None, 0.0)
+    other = keeper(broker)
+    await other._look()
+    assert [one.scored for one in other.snapshot(at(99)).series] == [100, 50, 50]
+
+    async def too_large(key: bytes, value: bytes | None) -> None:
+        if len(value or b"") > 100:
+            raise TooLargeError("too large")
+        broker.add(STATES, key, value, 0.0)
+
+    monkeypatch.setattr(broker, "monitor_state", too_large)
+    await broker.observation(scored(100, 5, labels={"app": "a"}))
+    await other.handle(broker.logs[OBSERVATIONS][-1])
+    await other.save()
+    assert len(broker.logs[STATES]) == good + 4
+
+
+async def test_what_is_not_live_is_not_forwarded() -> None:
+    broker = Broker()
+    forwarder = Forwarder(broker)  # type: ignore[arg-type]
+    for value in (
+        scored(1, 5).model_dump_json().encode(),
+        scored(2, 5, replay_id="last-week").model_dump_json().encode(),
+        b"not a result",
+        None,
+    ):
+        await forwarder.handle(Record(SCORES, 3, 7, 0.0, b"e", value))  # type: ignore[arg-type]
+    assert [record.key for record in broker.logs[OBSERVATIONS]] == [b"relevance"]
