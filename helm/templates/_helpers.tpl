@@ -76,9 +76,10 @@ annotations:
 {{- toYaml .Values.config }}
 {{- end }}
 
-{{/* What a worker needs from SIGTERM to its end at worst: STOP_SECONDS and CLOSE_SECONDS of streams/worker.py. */}}
+{{/* What a worker needs from SIGTERM to its end at worst: stop_seconds and CLOSE_SECONDS of streams/worker/run.py. */}}
 {{- define "judgestream.drainSeconds" -}}
-35
+{{- $timeout := dig "judge" "timeout_seconds" 30 .Values.config | float64 | ceil | int }}
+{{- add 15 (max 20 (min 120 (add 5 $timeout))) }}
 {{- end }}
 
 {{/* Seconds on top: closing the port and the connections to judges. */}}

@@ -111,7 +111,7 @@ spec:
   securityContext:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-  terminationGracePeriodSeconds: {{ include "judgestream.gracePeriod" $settings }}
+  terminationGracePeriodSeconds: {{ include "judgestream.gracePeriod" (dict "settings" $settings "root" .root) }}
   {{- if or $settings.initContainers $values.doctor.enabled (and $values.offlineJudge.enabled .one.judges) }}
   initContainers:
     {{- with $settings.initContainers }}
@@ -286,10 +286,10 @@ spec:
 {{- end }}
 
 {{- define "judgestream.gracePeriod" -}}
-{{- if kindIs "invalid" .terminationGracePeriodSeconds }}
-{{- add (int .preStopSeconds) (include "judgestream.drainSeconds" . | int) (include "judgestream.drainMarginSeconds" . | int) }}
+{{- if kindIs "invalid" .settings.terminationGracePeriodSeconds }}
+{{- add (int .settings.preStopSeconds) (include "judgestream.drainSeconds" .root | int) (include "judgestream.drainMarginSeconds" . | int) }}
 {{- else }}
-{{- int .terminationGracePeriodSeconds }}
+{{- int .settings.terminationGracePeriodSeconds }}
 {{- end }}
 {{- end }}
 

@@ -26,9 +26,20 @@ from streams.worker.wiring import Wiring
 _log = structlog.stdlib.get_logger(__name__)
 
 STOP_SECONDS: Final = 20.0
-"""What is in hand gets so long to end after a stop is asked for."""
+"""What is in flight gets so long to end after a stop is asked for, and longer where a judge call may take longer."""
+LONGEST_STOP_SECONDS: Final = 120.0
+"""But no longer than this, however long a call may take."""
 CLOSE_SECONDS: Final = 15.0
 """Leaving the group and flushing get so long."""
+
+
+def stop_seconds(settings: Settings) -> float:
+    """Say how long what is in flight may take to end after a stop is asked for, in seconds.
+
+    Judge calls have their time, for what is cut off was paid for and is paid for again; the chart's grace period follows.
+    """
+    calls = min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS)
+    return max(STOP_SECONDS, calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ async def run_worker(
 ) -> None:
     """Run agents until a stop is asked for; several workers may run in one event loop.
 
-    On a stop nothing new is taken, what is in hand gets `STOP_SECONDS` to end, offsets are committed, and the worker
+    On a stop nothing new is taken, what is in flight gets `stop_seconds` to end, offsets are committed, and the worker
     leaves its group. Signals are the caller's to handle.
 
     Args:
@@ -188,7 +199,7 @@ class _Worker:
             self._wiring.app.flow_control.clear()
         for pipeline in self._wiring.pipelines:
             pipeline.close()
-        await self._wiring.finish(STOP_SECONDS)
+        await self._wiring.finish(stop_seconds(self._settings))
         starting.cancel()
         try:
             await asyncio.wait_for(self._wiring.app.stop(), CLOSE_SECONDS)

@@ -11,7 +11,7 @@ import yaml
 
 from streams.cli.main import run as judgestream
 from streams.settings import Settings, load_settings
-from streams.worker.run import STOP_SECONDS
+from streams.worker.run import CLOSE_SECONDS, stop_seconds
 from tests.places import ROOT
 from tests.toolbox import run, tool
 
@@ -98,7 +98,7 @@ def test_the_unit_fits_the_program_and_the_page() -> None:
         unit["ExecStart"] == "/opt/judgestream/bin/judgestream worker --config /etc/judgestream/config.yaml"
     )
     assert unit["RestartPreventExitStatus"] == "2"
-    assert int(unit["TimeoutStopSec"]) > STOP_SECONDS + 15
+    assert int(unit["TimeoutStopSec"]) > stop_seconds(Settings()) + CLOSE_SECONDS
     (document,) = documents("/etc/judgestream/config.yaml")
     credential, source = unit["LoadCredential"].split(":")
     key = document["judge"]["endpoints"][0]["api_key_file"]

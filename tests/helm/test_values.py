@@ -229,12 +229,14 @@ def test_the_chart_installs_this_version() -> None:
 
 
 def test_the_grace_period_covers_the_drain() -> None:
-    """The chart counts with what a worker takes at worst: 20 s to finish and 15 s to leave are 35."""
-    from streams.worker.run import CLOSE_SECONDS, STOP_SECONDS
+    """The chart counts with what a worker takes at worst: the judge's time-out and 5 s, within 20 and 120 s, and 15 s to leave."""
+    from streams.worker.run import CLOSE_SECONDS, LONGEST_STOP_SECONDS, STOP_SECONDS
 
     helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
     _, _, rest = helpers.partition('define "judgestream.drainSeconds" -}}')
-    assert float(rest.split()[0]) == STOP_SECONDS + CLOSE_SECONDS == 35
+    bounds = f"add {CLOSE_SECONDS:g} (max {STOP_SECONDS:g} (min {LONGEST_STOP_SECONDS:g} (add 5 $timeout)))"
+    assert bounds in rest.partition("{{- end }}")[0]
+    assert f'"timeout_seconds" {Settings().judge.timeout_seconds:g} .Values.config' in rest
     assert schema()["$defs"]["worker"]["properties"]["terminationGracePeriodSeconds"]["minimum"] == 35
 
 
