@@ -10,9 +10,12 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
+from judge.text.citations.sources import read_sources
+from judge.text.tags import tagged_claims, unread_citations
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.intake.trial import Outcome, RawRecord, Trial
+from streams.judging.citations import REMEDY
 from streams.kafka.access.access import client_options
 from streams.kafka.past import newest, partitions_of
 from streams.settings import Settings
@@ -87,7 +90,26 @@ def check_events(settings: Settings, records: Sequence[RawRecord], partitions: i
         findings.append(
             warning("events", topic, f"{len(unread)} of them cannot be read, the first for: {said}", remedy)
         )
-    return findings + _silent(topic, outcomes)
+    return findings + _silent(topic, outcomes) + _uncited(settings, outcomes)
+
+
+def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
+    """Say that most answers with a context cite in no form that is understood, with an example."""
+    metric = settings.metrics.get("relevance")
+    if metric is None or metric.without_citations == "unscored":
+        return []
+    answers = [
+        (event.answer, read_sources(event.context, pattern=metric.citation_pattern).citing)
+        for event in (one.event for one in outcomes)
+        if event is not None and event.context and len(event.answer) <= settings.judge.max_answer_chars
+    ]
+    uncited = [(answer, citing) for answer, citing in answers if not tagged_claims(answer, citing)]
+    if not uncited or 2 * len(uncited) <= len(answers):
+        return []
+    unread = next((text for answer, citing in uncited for text in unread_citations(answer, citing)), None)
+    example = uncited[0][0][-80:] if unread is None else unread
+    detail = f"{len(uncited)} of {len(answers)} answers cite nothing that is understood as a citation, for example: {printable(example, 80)}"
+    return [warning("events", settings.topics.events, detail, REMEDY)]
 
 
 def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> list[Finding]:

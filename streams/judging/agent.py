@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import TooLargeError
+from streams.judging.citations import CitationWatch
 from streams.judging.spending import Spending
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
@@ -35,12 +36,21 @@ class JudgeAgent:
         judges: By metric.
         output: Where results and dead letters go.
         spending: The budget of the worker.
+        citations: Hears of every result.
     """
 
-    def __init__(self, *, judges: Mapping[str, PatientJudge], output: Output, spending: Spending) -> None:
+    def __init__(
+        self,
+        *,
+        judges: Mapping[str, PatientJudge],
+        output: Output,
+        spending: Spending,
+        citations: CitationWatch,
+    ) -> None:
         self._judges = judges
         self._output = output
         self._spending = spending
+        self._citations = citations
 
     async def handle(self, record: Incoming, metric: str) -> None:
         """Judge the task in one record of a metric's topic."""
@@ -56,6 +66,7 @@ class JudgeAgent:
         async with self._spending.admitted() as settle:
             result = await self._judges[metric].judge(task)
             settle(result)
+        self._citations.add(result)
         try:
             await self._output.result(result)
         except TooLargeError as error:

@@ -71,6 +71,7 @@ class Health:
         silent_seconds: A group coordinator that has not answered for so long is away.
         deferred: Why tasks are left to wait on purpose; None while they are not.
         store_trouble: Why the verdict store is not written; None while it is, or where none runs.
+        citations: What is to be known of the answers' citations; None where nothing is.
         now: The monotonic clock, in seconds.
     """
 
@@ -84,6 +85,7 @@ class Health:
         silent_seconds: float = SILENT_SECONDS,
         deferred: Callable[[], str | None] = lambda: None,
         store_trouble: Callable[[], str | None] = lambda: None,
+        citations: Callable[[], str | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
@@ -93,6 +95,7 @@ class Health:
         self._silent_seconds = silent_seconds
         self._deferred = deferred
         self._store_trouble = store_trouble
+        self._citations = citations
         self._now = now
         self.stopping = False
 
@@ -133,8 +136,8 @@ class Health:
         if silent is not None:
             reasons.append(silent)
         reasons += self._broker_trouble()
-        # A spent budget is as it should be, and the store is a copy: neither keeps an answer from being judged.
-        notes = (self._deferred(), self._store_trouble())
+        # A spent budget is as it should be, the store is a copy, citations are the product's: none keeps an answer from being judged.
+        notes = (self._deferred(), self._store_trouble(), self._citations())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _coordinator_silent(self) -> str | None:

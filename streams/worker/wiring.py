@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from judge.chat import ChatClient
 from judge.metric import Metric
+from judge.metrics.registry import BUILT_IN
 from judge.pool.stack import JudgingStack
 from schemas import QAEvent
 from streams.errors import SettingsError
@@ -31,6 +32,7 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
 from streams.intake.traces import TraceIntake
 from streams.judging.agent import JudgeAgent
+from streams.judging.citations import CitationWatch
 from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices, check_prices
@@ -151,6 +153,7 @@ class Wiring:
         """Keeps the verdict store, where it runs here."""
         self._started_at = time.monotonic()
         self._history = History()
+        self._citations = CitationWatch([name for name, metric in BUILT_IN.items() if metric.cites])
         self.health = Health(
             loop=self._loop,
             agents=self.pipelines,
@@ -159,6 +162,7 @@ class Wiring:
             silent_seconds=max(SILENT_SECONDS, 3 * settings.kafka.heartbeat_interval_seconds),
             deferred=lambda: self._spending.deferring,
             store_trouble=lambda: None if self.store is None else self.store.trouble,
+            citations=lambda: self._citations.note,
         )
 
     def _judge_trouble(self) -> str | None:
@@ -334,6 +338,7 @@ class Wiring:
             judges={name: stack.judge(metric) for name, metric in self._judged_by.items()},
             output=self._output,
             spending=self._spending,
+            citations=self._citations,
         )
         for metric in self._judged_by:
             handle = partial(agent.handle, metric=metric)

@@ -82,6 +82,8 @@ class Summary:
     distribution: Counter[int] = field(default_factory=Counter)
     unscored: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
+    corrected: Counter[str] = field(default_factory=Counter)
+    suspected: Counter[str] = field(default_factory=Counter)
     by_label: dict[str, dict[str, WeightedSums]] = field(default_factory=dict)
     worst: list[tuple[float, int, Bad]] = field(default_factory=list)
     spending: Spending = field(default_factory=Spending)
@@ -99,6 +101,9 @@ class Summary:
             self.failed[result.error_type] += 1
         else:
             self.unscored[result.reason] += 1
+        if not isinstance(result, Failed):
+            self.corrected.update({one.kind for one in result.corrections})
+            self.suspected.update({one.kind for one in result.suspicions})
         self.spending.add(result.usage, result.cost_usd)
 
     def _add_score(self, result: Scored) -> None:
@@ -136,6 +141,8 @@ class Summary:
             "distribution": {str(score): self.distribution[score] for score in sorted(self.distribution)},
             "unscored_reasons": dict(self.unscored.most_common()),
             "failed_reasons": dict(self.failed.most_common()),
+            "corrections": dict(self.corrected.most_common()),
+            "suspicions": dict(self.suspected.most_common()),
             "by_label": {
                 name: {
                     value: {"count": sums.count, "mean": sums.mean, "interval": _listed(self.interval(sums))}
@@ -156,7 +163,12 @@ class Summary:
         told = [
             f"{head}, {self.unscored.total()} unscored, {self.failed.total()} failed; {self.spending.line()}"
         ]
-        for what, counted in (("unscored", self.unscored), ("failed", self.failed)):
+        for what, counted in (
+            ("unscored", self.unscored),
+            ("failed", self.failed),
+            ("corrected by code", self.corrected),
+            ("suspected, score unchanged", self.suspected),
+        ):
             if counted:
                 reasons = ", ".join(f"{reason} {count}" for reason, count in counted.most_common())
                 told.append(f"  {what}: {reasons}")

@@ -9,6 +9,7 @@ import pytest
 from schemas import Evaluator, JudgeCall, JudgeTask, Sampling, Scored, Source, Times
 from streams.judging.agent import JudgeAgent
 from streams.judging.budget import BudgetLimits
+from streams.judging.citations import CitationWatch
 from streams.judging.spending import Spending
 from streams.kafka.output import Output
 
@@ -66,7 +67,7 @@ async def test_a_task_becomes_a_result() -> None:
     """The one that the metric's judge gives."""
     output = _Output()
     agent = JudgeAgent(
-        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits())
+        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits()), citations=CitationWatch([])
     )
     await agent.handle(cast("Any", _Record()), "tone")
     assert [result.result_id for result in output.results] == [_TASK.result_id]
@@ -86,7 +87,7 @@ async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | Non
     """The reason names fields, never what stood in them."""
     output = _Output()
     agent = JudgeAgent(
-        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits())
+        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits()), citations=CitationWatch([])
     )
     await agent.handle(cast("Any", _Record(value)), "tone")
     ((reason, said),) = output.letters

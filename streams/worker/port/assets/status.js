@@ -146,6 +146,7 @@ function flow(status) {
     ...Object.entries(status.lag_records).map(([topic, lag]) => [`lag of ${topic}`, count(lag)]),
     ...Object.entries(status.dead_letters).map(([reason, value]) => [`dead letters: ${reason}`, count(value)]),
     ...Object.entries(status.corrections).map(([kind, value]) => [`corrected: ${kind}`, count(value)]),
+    ...Object.entries(status.suspicions).map(([kind, value]) => [`suspected: ${kind}`, count(value)]),
   ];
   id("flow").replaceChildren(...facts.map(([name, value]) => {
     const box = element("div");

@@ -1,0 +1,55 @@
+"""Notices that most of the judged answers cite in no form that is understood: their 1s say nothing of their quality."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import structlog
+
+from schemas import Failed, Scored, Unscored
+
+MIN_RESULTS: Final = 20
+"""Results before anything is said."""
+REMEDY: Final = (
+    "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a metric that needs no citations"
+)
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class CitationWatch:
+    """Counts results whose answer cites nothing that is understood, and says so once where most do.
+
+    Args:
+        metrics: The metrics that read citations.
+    """
+
+    def __init__(self, metrics: Collection[str]) -> None:
+        self._metrics = frozenset(metrics)
+        self._results = 0
+        self._uncited = 0
+        self._example = ""
+        self._told = False
+
+    def add(self, result: Scored | Unscored | Failed) -> None:
+        """Take a result."""
+        if isinstance(result, Failed) or result.metric not in self._metrics:
+            return
+        self._results += 1
+        if any(suspicion.kind == "no_citation" for suspicion in result.suspicions):
+            self._uncited += 1
+            self._example = self._example or result.event_id
+        if self.note is not None and not self._told:
+            self._told = True
+            _log.warning("answers without citations", detail=self.note)
+
+    @property
+    def note(self) -> str | None:
+        """What is to be known; None while most answers cite, or few have been judged. It quotes no text of an answer."""
+        if self._results < MIN_RESULTS or 2 * self._uncited <= self._results:
+            return None
+        return (
+            f"{self._uncited} of {self._results} answers cite nothing that is understood as a citation, so that relevance is 1 "
+            f"(for example event {self._example[:80]!r}); {REMEDY}"
+        )
