@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -48,11 +49,45 @@ def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         return None
 
 
+_NAMES = ("id", "name", "source", "doc_id", "document_id", "page", "title", "url")
+_TEXTS = ("text", "content", "page_content", "passage", "body", "snippet")
+"""What retrievers call the name and the text of a page."""
 _Passed = WrapValidator(_if_it_fits)
 _Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=MAX_MESSAGES)]
+_Page = dict[str, Any]
 _ToolCalls = Annotated[tuple[ToolCall, ...], Field(max_length=MAX_TOOL_CALLS)]
 _ConversationId = Annotated[str, Field(min_length=1, max_length=200)]
 _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
+
+
+def _by_name(value: Any) -> Any:
+    """Pages by name, from a list of texts or of objects, or from objects by name.
+
+    Raises:
+        ValueError: One of them has no text.
+    """
+    if isinstance(value, list):
+        pages: dict[str, str] = {}
+        for number, page in enumerate(value, 1):
+            named = _first(page, _NAMES) if isinstance(page, dict) else None
+            name = f"Page-{number}" if named is None else str(named)
+            pages[f"Page-{number}" if name in pages else name] = _text_of(page, f"[{number - 1}]")
+        return pages
+    if isinstance(value, dict):
+        return {name: _text_of(page, f"[{name!r:.60}]") for name, page in value.items()}
+    return value
+
+
+def _text_of(page: Any, where: str) -> str:
+    text = _first(page, _TEXTS) if isinstance(page, dict) else page
+    if not isinstance(text, str):
+        raise ValueError(f"{where} must be a text, or an object with its text under {', '.join(_TEXTS)}")  # noqa: TRY004 - pydantic tells it
+    return text
+
+
+def _first(page: dict[str, Any], keys: tuple[str, ...]) -> str | int | None:
+    """The first of some keys that holds a text or a number."""
+    return next((page[key] for key in keys if isinstance(page.get(key), str | int) and page[key] != ""), None)
 
 
 class QAEvent(BaseModel):
@@ -71,8 +106,13 @@ class QAEvent(BaseModel):
     question: str = Field(description="What the user asked.")
     answer: str = Field(description="What the product answered.")
     reference: str | None = Field(default=None, description="A known good answer (for coverage).")
-    context: dict[str, str] | None = Field(
-        default=None, description='The pages the answer may cite: {"Page-1": text, ...} (for relevance).'
+    context: Annotated[
+        dict[str, str] | None,
+        BeforeValidator(_by_name, json_schema_input_type=dict[str, str | _Page] | list[str | _Page] | None),
+    ] = Field(
+        default=None,
+        description='The pages the answer may cite (for relevance): {"Page-1": text, ...}, under any names, or a list of texts or of '
+        "objects with a text and a name.",
     )
     trace_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$", description="W3C trace id.")
     span_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{16}$", description="W3C span id.")

@@ -11,9 +11,7 @@ from schemas import Failed, Scored, Unscored
 
 MIN_RESULTS: Final = 20
 """Results before anything is said."""
-REMEDY: Final = (
-    "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a metric that needs no citations"
-)
+REMEDY: Final = "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a metric that needs no citations"
 
 _log = structlog.stdlib.get_logger(__name__)
 

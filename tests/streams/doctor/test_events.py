@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -56,3 +57,16 @@ def test_traces_without_content_name_the_switch() -> None:
         "1 of 1 traces hold calls of models without what was said (otel-genai)",
     )
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in remedy
+
+
+def test_answers_whose_citations_are_not_understood_are_told_of() -> None:
+    """With an example and the remedy; a pattern that reads them ends it."""
+    event = {"event_id": "e", "question": "?", "answer": "It is tall {{ref 1}}.", "context": ["It is tall."]}
+    record = RawRecord(json.dumps(event).encode())
+    _, (outcome, detail, remedy) = told({}, record, record)
+    assert outcome == "warning"
+    assert detail.startswith("2 of 2 answers cite nothing")
+    assert "{{ref 1}}" in detail
+    assert "citation_pattern" in remedy
+    metrics = {"relevance": {"citation_pattern": r"\{\{ref (\d+)\}\}"}}
+    assert len(check_events(Settings.model_validate({"metrics": metrics}), [record], 1)) == 1

@@ -67,7 +67,10 @@ async def test_a_task_becomes_a_result() -> None:
     """The one that the metric's judge gives."""
     output = _Output()
     agent = JudgeAgent(
-        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits()), citations=CitationWatch([])
+        judges={"tone": _Judge()},
+        output=cast("Output", output),
+        spending=Spending(BudgetLimits()),
+        citations=CitationWatch([]),
     )
     await agent.handle(cast("Any", _Record()), "tone")
     assert [result.result_id for result in output.results] == [_TASK.result_id]
@@ -87,7 +90,10 @@ async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | Non
     """The reason names fields, never what stood in them."""
     output = _Output()
     agent = JudgeAgent(
-        judges={"tone": _Judge()}, output=cast("Output", output), spending=Spending(BudgetLimits()), citations=CitationWatch([])
+        judges={"tone": _Judge()},
+        output=cast("Output", output),
+        spending=Spending(BudgetLimits()),
+        citations=CitationWatch([]),
     )
     await agent.handle(cast("Any", _Record(value)), "tone")
     ((reason, said),) = output.letters

@@ -1,0 +1,37 @@
+"""Contexts as retrievers give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from schemas import QAEvent
+
+EVENT = {"event_id": "e", "question": "q", "answer": "a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "pages"),
+    [
+        (None, None),
+        ({}, {}),
+        ({"Page-1": "one"}, {"Page-1": "one"}),
+        ({"faq": {"text": "one"}}, {"faq": "one"}),
+        (["one", "two"], {"Page-1": "one", "Page-2": "two"}),
+        ([{"id": "doc-3", "text": "one"}, {"page_content": "two"}], {"doc-3": "one", "Page-2": "two"}),
+        ([{"page": 7, "content": "one"}, "two"], {"7": "one", "Page-2": "two"}),
+        ([{"id": "x", "text": "one"}, {"id": "x", "text": "two"}], {"x": "one", "Page-2": "two"}),
+    ],
+)
+def test_pages_by_name(given: Any, pages: dict[str, str] | None) -> None:
+    """A list's pages are numbered from 1 where they have no name."""
+    assert QAEvent.model_validate({**EVENT, "context": given}).context == pages
+
+
+@pytest.mark.parametrize("given", [[1], [None], [{"id": "x"}], {"a": 3}, {"a": {"title": "t"}}, "text", 7])
+def test_what_has_no_text_is_refused(given: Any) -> None:
+    """The field is named."""
+    with pytest.raises(ValidationError, match="context"):
+        QAEvent.model_validate({**EVENT, "context": given})
