@@ -25,6 +25,7 @@ from tests.chaos.feed import POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
 from tests.chaos.proxy import Proxy
 from tests.chaos.topic_reader import TopicReader
+from tests.integration.cluster import COPIES, KafkaCluster
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka
 from tests.integration.stage import Stage
@@ -83,6 +84,7 @@ class Arena:
         size: How much of it.
         crew: How many workers.
         proxy: What the workers reach the broker through, if not directly.
+        cluster: Three brokers in its stead.
     """
 
     kafka: ApacheKafka
@@ -91,6 +93,7 @@ class Arena:
     size: Size
     crew: int
     proxy: Proxy | None = None
+    cluster: KafkaCluster | None = None
     policy: Policy = POLICY
     workers: list[Worker] = field(default_factory=list)
     gone: list[Worker] = field(default_factory=list)
@@ -99,7 +102,7 @@ class Arena:
 
     def __post_init__(self) -> None:
         self.stage = Stage(
-            self.kafka.bootstrap_servers,
+            self.servers,
             self.directory,
             partitions=PARTITIONS,
             metrics=tuple(self.policy.metrics),
@@ -110,6 +113,11 @@ class Arena:
         self._groups: set[tuple[AgentName, ...]] = set()
 
     @property
+    def servers(self) -> str:
+        """Where the broker is, or the brokers."""
+        return self.kafka.bootstrap_servers if self.cluster is None else self.cluster.bootstrap_servers
+
+    @property
     def topics(self) -> dict[str, str]:
         """Names by what they hold."""
         tasks = {f"tasks.{metric}": self.stage.topic(f"tasks.{metric}") for metric in self.policy.metrics}
@@ -117,9 +125,13 @@ class Arena:
 
     async def create_topics(self) -> None:
         """Create all topics."""
-        servers = self.kafka.bootstrap_servers
+        at = self.kafka if self.cluster is None else self.cluster.nodes[0]
+        copies = 1 if self.cluster is None else COPIES
         await asyncio.gather(
-            *(asyncio.to_thread(create_topic, servers, name, PARTITIONS) for name in self.topics.values())
+            *(
+                asyncio.to_thread(create_topic, at.bootstrap_servers, name, PARTITIONS, copies=copies)
+                for name in self.topics.values()
+            )
         )
 
     async def begin(
@@ -176,7 +188,7 @@ class Arena:
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = 1000, **more: Any) -> None:
         """Produce the events, in the background; the last of them when the fault is over."""
         self._feed = Feed(
-            self.kafka.bootstrap_servers,
+            self.servers,
             self.topics["events"],
             count=self.size.events,
             seconds=self.size.seconds * stretch,
@@ -208,7 +220,7 @@ class Arena:
         """
         assert self._feed is not None, "start_feed comes first"
         await self._feed.finish()
-        async with TopicReader(self.kafka.bootstrap_servers, self.topics.values()) as reader:
+        async with TopicReader(self.servers, self.topics.values()) as reader:
             deadline = time.monotonic() + self.size.settle_seconds
             while time.monotonic() < deadline:
                 ends = await reader.catch_up()
@@ -273,7 +285,7 @@ class Arena:
 
     @contextlib.asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap_servers)
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers)
         await admin.start()
         try:
             yield admin
@@ -294,7 +306,7 @@ class Arena:
         """Set the workers' group, which must be empty, back to the beginning of the events."""
         events = self.topics["events"]
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self.kafka.bootstrap_servers,
+            bootstrap_servers=self.servers,
             group_id=self.stage.settings.kafka.group_id,
             enable_auto_commit=False,
         )

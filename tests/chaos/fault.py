@@ -9,8 +9,9 @@ from typing import Final, Literal
 from tests.chaos.arena import Arena
 from tests.chaos.checker import Report
 
-Access = Literal["shared", "proxied", "alone"]
-"""How a fault uses the broker: beside others, beside others and through the proxy, or with nobody else at it."""
+Access = Literal["shared", "proxied", "cluster", "alone"]
+"""How a fault uses the broker: beside others, beside others and through the proxy, three brokers of their own instead, or
+with nobody else at it."""
 
 
 @dataclass(frozen=True, slots=True)

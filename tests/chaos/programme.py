@@ -16,6 +16,7 @@ from tests.chaos.checker import Report
 from tests.chaos.fault import Fault
 from tests.chaos.processes import Judge
 from tests.chaos.proxy import Proxy
+from tests.integration.cluster import KafkaCluster
 from tests.integration.kafka import ApacheKafka
 
 SEATS: Final = 4 * (os.cpu_count() or 1)
@@ -70,12 +71,16 @@ class Programme:
         self._directory = directory
         self._seats = Seats(SEATS)
         self._at_the_proxy = asyncio.Lock()
+        self._at_the_cluster = asyncio.Lock()
+        self._cluster: KafkaCluster | None = None
         self._tasks: dict[str, asyncio.Task[Report]] = {}
 
     def start(self, faults: Sequence[Fault]) -> None:
         """Begin with all of them; those that need the broker for themselves come last, when all seats are free."""
         # The proxied ones wait for one another, and would be the end of it all if they did not begin at once.
-        for fault in sorted(faults, key=lambda one: ("proxied", "shared", "alone").index(one.access)):
+        for fault in sorted(
+            faults, key=lambda one: ("cluster", "proxied", "shared", "alone").index(one.access)
+        ):
             self._tasks[fault.name] = asyncio.create_task(self._run(fault))
 
     async def report(self, fault: Fault) -> Report:
@@ -91,11 +96,24 @@ class Programme:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if self._cluster is not None:
+            await asyncio.to_thread(self._cluster.stop)
+
+    async def _three_brokers(self) -> KafkaCluster:
+        """Start the cluster when the first fault asks for it."""
+        if self._cluster is None:
+            folder = self._directory / "cluster"
+            folder.mkdir()
+            self._cluster = KafkaCluster(folder)
+            await asyncio.to_thread(self._cluster.start)
+        return self._cluster
 
     async def _run(self, fault: Fault) -> Report:
         async with contextlib.AsyncExitStack() as stack:
             if fault.access == "proxied":
                 await stack.enter_async_context(self._at_the_proxy)
+            if fault.access == "cluster":
+                await stack.enter_async_context(self._at_the_cluster)
             await stack.enter_async_context(
                 self._seats.taken(None if fault.access == "alone" else fault.workers)
             )
@@ -113,7 +131,16 @@ class Programme:
             proxy = Proxy(self._kafka.proxy_port, self._kafka.detour_port)
             await proxy.open()
             stack.push_async_callback(proxy.close)
-        arena = Arena(self._kafka, directory, judge, self._size, crew=fault.workers, proxy=proxy)
+        cluster = await self._three_brokers() if fault.access == "cluster" else None
+        arena = Arena(
+            self._kafka,
+            directory,
+            judge,
+            self._size,
+            crew=fault.workers,
+            proxy=proxy,
+            cluster=cluster,
+        )
         stack.push_async_callback(arena.close)
         await arena.create_topics()
         try:

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.chaos import broker_faults, judge_faults, worker_faults
+from tests.chaos import broker_faults, cluster_faults, judge_faults, worker_faults
 from tests.chaos.fault import Fault
 from tests.chaos.programme import Programme
 
@@ -15,7 +15,12 @@ def _faults_of(module: ModuleType) -> list[Fault]:
     return [one for one in vars(module).values() if isinstance(one, Fault)]
 
 
-FAULTS = [*_faults_of(worker_faults), *_faults_of(judge_faults), *_faults_of(broker_faults)]
+FAULTS = [
+    *_faults_of(worker_faults),
+    *_faults_of(judge_faults),
+    *_faults_of(broker_faults),
+    *_faults_of(cluster_faults),
+]
 
 
 @pytest.mark.chaos

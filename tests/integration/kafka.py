@@ -129,6 +129,14 @@ class ApacheKafka:
         """Further settings; the ports are known."""
         return ""
 
+    def _ports(self, count: int) -> Sequence[int]:
+        """Free ports: for clients, for the detour, for a proxy, for controllers, then of further listeners."""
+        return free_ports(count)
+
+    def _cluster_id(self) -> str:
+        """What the nodes of one cluster have in common."""
+        return new_cluster_id()
+
     def _more_java_options(self) -> Sequence[str]:
         return ()
 
@@ -137,7 +145,7 @@ class ApacheKafka:
 
     def _prepare(self, java: str, jars: Path) -> None:
         added = self._more_listeners()
-        self._port, self.detour_port, self.proxy_port, controller_port, *more = _free_ports(4 + len(added))
+        self._port, self.detour_port, self.proxy_port, controller_port, *more = self._ports(4 + len(added))
         self.ports = dict(zip(added, more, strict=True))
         addresses = "".join(f",{name}://127.0.0.1:{port}" for name, port in self.ports.items())
         data = self._directory / "data"
@@ -159,7 +167,7 @@ class ApacheKafka:
             [
                 *_command(java, jars, "kafka.tools.StorageTool"),
                 "format",
-                f"--cluster-id={_cluster_id()}",
+                f"--cluster-id={self._cluster_id()}",
                 "--config",
                 str(self._settings),
                 *self._more_format_options(),
@@ -296,11 +304,12 @@ def _command(java: str, jars: Path, main_class: str, options: Sequence[str] = ()
     return [java, *_JAVA_OPTIONS, *options, "-classpath", f"{jars}/*", main_class]
 
 
-def _cluster_id() -> str:
+def new_cluster_id() -> str:
+    """An id that no other cluster has."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that are free now; all are held until all are known, so that they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]

@@ -111,6 +111,7 @@ def create_topic(
     partitions: int,
     *,
     configs: Mapping[str, str] | None = None,
+    copies: int = 1,
     deadline_seconds: float = 15.0,
 ) -> None:
     """Create a topic and wait until each partition has a leader.
@@ -127,7 +128,7 @@ def create_topic(
     def write_topic(name: str) -> None:
         body.string(name)
         body.int32(partitions)
-        body.int16(1)
+        body.int16(copies)
         body.array((), body.int32)
         body.array((configs or {}).items(), write_config)
 

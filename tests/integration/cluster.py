@@ -1,0 +1,118 @@
+"""Three Apache Kafka nodes in one cluster, each broker and controller, with three copies of everything."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tests.integration.kafka import ApacheKafka, KafkaUnavailableError, free_ports, new_cluster_id
+
+NODES: Final = 3
+COPIES: Final = 3
+_PORTS: Final = 4
+_PROPERTIES: Final = """
+node.id={node_id}
+controller.quorum.voters={voters}
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+# A leader that is away is soon replaced, and a follower soon left out.
+replica.lag.time.max.ms=2000
+replica.fetch.wait.max.ms=250
+controller.quorum.election.timeout.ms=500
+controller.quorum.fetch.timeout.ms=1000
+"""
+
+
+class ClusterNode(ApacheKafka):
+    """One node of the cluster.
+
+    Args:
+        directory: Its own.
+        node_id: From 1.
+        ports: Its ports, known before it starts.
+        voters: Every node's id and controller port.
+        cluster_id: The cluster's.
+    """
+
+    def __init__(
+        self, directory: Path, node_id: int, ports: Sequence[int], voters: str, cluster_id: str
+    ) -> None:
+        super().__init__(directory)
+        self.node_id = node_id
+        self._given_ports = ports
+        self._voters = voters
+        self._given_cluster_id = cluster_id
+
+    def _ports(self, count: int) -> Sequence[int]:
+        return self._given_ports[:count]
+
+    def _cluster_id(self) -> str:
+        return self._given_cluster_id
+
+    def _more_properties(self) -> str:
+        return _PROPERTIES.format(node_id=self.node_id, voters=self._voters)
+
+    def pause(self) -> None:
+        """Have it do nothing; its connections stay open."""
+        assert self.pid is not None, "it does not run"
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have it go on, as if no time had passed."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid is not None:
+                os.kill(self.pid, signal.SIGCONT)
+
+
+class KafkaCluster:
+    """Three nodes.
+
+    Args:
+        directory: An empty directory for all of them.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        ports = free_ports(NODES * _PORTS)
+        mine = [ports[number * _PORTS : (number + 1) * _PORTS] for number in range(NODES)]
+        voters = ",".join(f"{number + 1}@127.0.0.1:{own[3]}" for number, own in enumerate(mine))
+        cluster_id = new_cluster_id()
+        self.nodes: list[ClusterNode] = []
+        for number, own in enumerate(mine):
+            folder = directory / f"node-{number + 1}"
+            folder.mkdir()
+            self.nodes.append(ClusterNode(folder, number + 1, own, voters, cluster_id))
+        self.proxy_port = 0
+        """No proxy leads here."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Host and port of every node."""
+        return ",".join(node.bootstrap_servers for node in self.nodes)
+
+    def start(self) -> None:
+        """Start all of them and wait until each answers.
+
+        Raises:
+            KafkaUnavailableError: One of them does not.
+        """
+        try:
+            with ThreadPoolExecutor(NODES) as pool:
+                # Each answers only when most of them run.
+                list(pool.map(lambda node: node.start(), self.nodes))
+        except KafkaUnavailableError:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End all of them at once: what they hold is not looked at any more."""
+        for node in self.nodes:
+            node.resume()
+            node.kill()
