@@ -61,28 +61,22 @@ _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 def _by_name(value: Any) -> Any:
-    """Pages by name, from a list of texts or of objects, or from objects by name.
-
-    Raises:
-        ValueError: One of them has no text.
-    """
+    """Pages by name, from a list of texts or of objects, or from objects by name; what has no text stays as it is and is refused."""
     if isinstance(value, list):
-        pages: dict[str, str] = {}
+        pages: dict[str, Any] = {}
         for number, page in enumerate(value, 1):
             named = _first(page, _NAMES) if isinstance(page, dict) else None
             name = f"Page-{number}" if named is None else str(named)
-            pages[f"Page-{number}" if name in pages else name] = _text_of(page, f"[{number - 1}]")
+            pages[f"Page-{number}" if name in pages else name] = _text_of(page)
         return pages
     if isinstance(value, dict):
-        return {name: _text_of(page, f"[{name!r:.60}]") for name, page in value.items()}
+        return {name: _text_of(page) for name, page in value.items()}
     return value
 
 
-def _text_of(page: Any, where: str) -> str:
-    text = _first(page, _TEXTS) if isinstance(page, dict) else page
-    if not isinstance(text, str):
-        raise ValueError(f"{where} must be a text, or an object with its text under {', '.join(_TEXTS)}")  # noqa: TRY004 - pydantic tells it
-    return text
+def _text_of(page: Any) -> Any:
+    text = _first(page, _TEXTS) if isinstance(page, dict) else None
+    return page if text is None else text
 
 
 def _first(page: dict[str, Any], keys: tuple[str, ...]) -> str | int | None:

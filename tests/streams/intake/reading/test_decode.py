@@ -116,7 +116,7 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
             {"event_id": "x" * 201},
             f"event_id: must have at most 200 characters (got '{'x' * 79}...); shorten it",
         ),
-        ({"context": ["a"]}, "context: must be a mapping (got a list); write a mapping"),
+        ({"context": [5]}, "context.Page-1: must be text (got 5); write text"),
         ({"context": {"Page-1": 5}}, "context.Page-1: must be text (got 5); write text"),
         ({"trace_id": "abc"}, "trace_id: must match ^[0-9a-f]{32}$ (got 'abc'); use only what the pattern allows"),
         ({"trace_id": 5}, "trace_id: must be text (got '5'); send it as W3C writes it or leave it out"),
