@@ -71,7 +71,7 @@ def kubernetes_versions() -> list[str]:
 
 
 def custom_resource_definitions() -> list[Path]:
-    """Give the files that define the objects of the Prometheus Operator and of KEDA."""
+    """Give the files that define the objects of KEDA."""
     found = sorted(Path(os.environ.get(CRDS_VARIABLE, "/nowhere")).glob("*.yaml"))
     if not found:
         pytest.fail(

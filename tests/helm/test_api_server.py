@@ -13,21 +13,56 @@ import yaml
 
 from tests.helm.chart import CHART, CI_VALUES, Manifest, load, name_of, of_kind, pods, rendered
 from tests.helm.kube import Cluster, cluster
+from tests.helm.kubernetes import CUSTOM_GROUPS
 from tests.toolbox import custom_resource_definitions, tool
+
+OPERATOR_KINDS = ("PodMonitor", "PrometheusRule", "ServiceMonitor")
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """An API server that knows the objects of the Prometheus Operator and KEDA."""
-    with cluster(tmp_path_factory.mktemp("kubernetes")) as found:
-        definitions = custom_resource_definitions()
+    """An API server that knows the objects of KEDA, and of the Prometheus Operator's the kinds.
+
+    The operator's own definitions cannot be had from a package registry; `test_render` holds their fields against its types.
+    """
+    folder = tmp_path_factory.mktemp("kubernetes")
+    with cluster(folder) as found:
+        definitions = [
+            *custom_resource_definitions(),
+            *(_kind_alone(kind, folder) for kind in OPERATOR_KINDS),
+        ]
         arguments = [part for path in definitions for part in ("--filename", path)]
         found.kubectl("apply", "--server-side", *arguments)
         found.kubectl("wait", "--for=condition=Established", "--timeout=60s", *arguments)
         found.kubectl("create", "namespace", "monitoring")
         yield found
+
+
+def _kind_alone(kind: str, folder: Path) -> Path:
+    """Define a kind of the Prometheus Operator without its fields."""
+    plural = f"{kind.lower()}s"
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "scope": "Namespaced",
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
+            "versions": [version],
+        },
+    }
+    file = folder / f"{plural}.yaml"
+    file.write_text(yaml.safe_dump(definition), encoding="utf-8")
+    return file
 
 
 def _install(server: Cluster, namespace: str, values: Path, *arguments: str) -> str:
@@ -155,11 +190,13 @@ def _startable(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_definitions_are_those_of_the_kinds_that_are_made() -> None:
     """No object of the chart is left unchecked for want of a definition."""
-    known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()}
+    known = {load(path)["spec"]["names"]["kind"] for path in custom_resource_definitions()} | set(
+        OPERATOR_KINDS
+    )
     made = {
         document["kind"]
         for values in CI_VALUES
         for document in rendered(values)
-        if document["apiVersion"].partition("/")[0] in {"monitoring.coreos.com", "keda.sh"}
+        if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS
     }
     assert made == known

@@ -1,0 +1,226 @@
+"""The chart's cases: values in, and what must be true of one of the objects that Helm makes of them.
+
+The form is that of helm-unittest's suites, as far as the chart's own use it: `set` with dotted names, `template`, `documentIndex`,
+and the assertions below. A word that is not known here is an error, so that no case can pass unread.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.helm.chart import CHART, Manifest, load
+from tests.toolbox import tool
+
+SUITES: Final = Path(__file__).parent / "suites"
+RELEASE: Final = "RELEASE-NAME"
+_PART: Final = re.compile(r'([^.\[\]]+)|\[(\d+)\]|\["([^"]+)"\]')
+_PLACES: Final = {"template", "documentIndex"}
+_MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case.
+
+    Args:
+        suite: The name of its file.
+        name: What it says.
+        templates: The templates that it looks at.
+        files: Files of values, in the folder `ci` of the chart.
+        values: What is set over them.
+        index: The document that its assertions are about, unless they say.
+        assertions: As they stand.
+    """
+
+    suite: str
+    name: str
+    templates: tuple[str, ...]
+    files: tuple[str, ...]
+    values: Mapping[str, Any]
+    index: int | None
+    assertions: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What Helm made of a chart: text by template, or why it refused."""
+
+    texts: Mapping[str, str]
+    error: str = ""
+
+    def documents(self, template: str) -> list[Manifest]:
+        """Give the objects of a template."""
+        return [one for one in yaml.load_all(self.texts.get(template, ""), Loader=yaml.CSafeLoader) if one]
+
+
+def cases() -> Iterator[Case]:
+    """Read all cases of all suites."""
+    for file in sorted(SUITES.glob("*_test.yaml")):
+        suite = load(file)
+        unknown = suite.keys() - {"suite", "templates", "tests"}
+        assert not unknown, f"{file.name}: {unknown}"
+        for test in suite["tests"]:
+            unknown = test.keys() - {"it", "set", "values", "template", "documentIndex", "asserts"}
+            assert not unknown, f"{file.name}: {test['it']}: {unknown}"
+            own = (test["template"],) if "template" in test else tuple(suite["templates"])
+            yield Case(
+                suite=file.name.removesuffix("_test.yaml"),
+                name=test["it"],
+                templates=own,
+                files=tuple(Path(file).name for file in test.get("values", ())),
+                values=_nested(test.get("set", {})),
+                index=test.get("documentIndex"),
+                assertions=tuple(test["asserts"]),
+            )
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn dotted names into mappings, as `helm --set` does."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        place = nested
+        *above, last = name.split(".")
+        for part in above:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return nested
+
+
+@lru_cache(maxsize=128)
+def _render(files: tuple[str, ...], values: str) -> Rendered:
+    # An installation that is only tried prints the notes too, and asks no cluster.
+    command: list[str | Path] = [tool("helm"), "install", RELEASE.lower(), CHART, "--dry-run=client"]
+    command += [
+        "--namespace",
+        "NAMESPACE",
+        *(f"--values={CHART / 'ci' / file}" for file in files),
+        "--values=-",
+    ]
+    done = subprocess.run(command, input=values, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return Rendered({}, done.stderr)
+    body, _, notes = done.stdout.replace(RELEASE.lower(), RELEASE).partition("\nNOTES:\n")
+    texts: dict[str, str] = {"templates/NOTES.txt": notes}
+    for part in re.split(r"^---\n", body, flags=re.MULTILINE):
+        source = re.match(r"# Source: [^/]+/(\S+)\n", part)
+        if source:
+            texts[source[1]] = texts.get(source[1], "") + "---\n" + part
+    return Rendered(texts)
+
+
+def broken(case: Case) -> list[str]:
+    """Say which assertions of a case do not hold."""
+    rendered = _render(case.files, yaml.safe_dump(dict(case.values)))
+    failed = []
+    for assertion in case.assertions:
+        words = assertion.keys() - _PLACES
+        assert len(words) == 1, f"{case.name}: one assertion at a time, got {sorted(words)}"
+        (word,) = words
+        assert word in CHECKS, f"{case.name}: {word} is not known; known are {', '.join(CHECKS)}"
+        template = assertion.get("template")
+        templates = case.templates if template is None else (template,)
+        why = ""
+        try:
+            ok = CHECKS[word](
+                rendered, templates, assertion.get("documentIndex", case.index), assertion[word]
+            )
+        except LookupError as error:
+            ok, why = False, str(error)
+        if not ok:
+            shown = rendered.error or _shown(rendered, templates, assertion[word])
+            failed.append(f"{dict(assertion)} {why}; {shown}")
+    return failed
+
+
+def _shown(rendered: Rendered, templates: tuple[str, ...], about: Mapping[str, Any]) -> str:
+    if "path" not in about:
+        return ""
+    return f"found {[_at(one, about['path']) for name in templates for one in rendered.documents(name)]!r}"[
+        :2_000
+    ]
+
+
+def _chosen(rendered: Rendered, templates: tuple[str, ...], index: int | None) -> list[Manifest]:
+    if rendered.error:
+        raise LookupError("Helm refused the values")
+    documents = [one for name in templates for one in rendered.documents(name)]
+    if not documents:
+        raise LookupError(f"no object in {', '.join(templates)}")
+    return documents if index is None else [documents[index]]
+
+
+def _at(document: Any, path: str) -> Any:
+    found = document
+    for name, number, quoted in _PART.findall(path):
+        key: Any = int(number) if number else (quoted or name)
+        try:
+            found = found[key]
+        except (KeyError, IndexError, TypeError):
+            return _MISSING
+    return found
+
+
+def _of_each(check: Callable[[Any, Mapping[str, Any]], bool]) -> Callable[..., bool]:
+    """Make a check of a value one of a path in each chosen object."""
+
+    def checked(
+        rendered: Rendered, templates: tuple[str, ...], index: int | None, about: Mapping[str, Any]
+    ) -> bool:
+        return all(check(_at(one, about["path"]), about) for one in _chosen(rendered, templates, index))
+
+    return checked
+
+
+def _of_text(check: Callable[[str, str], bool]) -> Callable[..., bool]:
+    """Make a check of text one of whole templates."""
+
+    def checked(
+        rendered: Rendered, templates: tuple[str, ...], _index: int | None, about: Mapping[str, Any]
+    ) -> bool:
+        if rendered.error:
+            raise LookupError("Helm refused the values")
+        return all(check(about["pattern"], rendered.texts.get(name, "")) for name in templates)
+
+    return checked
+
+
+def _contains(found: Any, about: Mapping[str, Any]) -> bool:
+    if not isinstance(found, list):
+        return False
+    content = about["content"]
+    if about.get("any"):
+        return any(isinstance(one, Mapping) and content.items() <= one.items() for one in found)
+    return content in found
+
+
+CHECKS: Final[Mapping[str, Callable[..., bool]]] = {
+    "equal": _of_each(lambda found, about: bool(found == about["value"])),
+    "isNull": _of_each(lambda found, _: found is None or found is _MISSING),
+    "notExists": _of_each(lambda found, _: found is _MISSING),
+    "lengthEqual": _of_each(lambda found, about: isinstance(found, list) and len(found) == about["count"]),
+    "matchRegex": _of_each(
+        lambda found, about: isinstance(found, str) and re.search(about["pattern"], found) is not None
+    ),
+    "contains": _of_each(_contains),
+    "notContains": _of_each(lambda found, about: found is _MISSING or not _contains(found, about)),
+    "isKind": lambda rendered, templates, index, about: all(
+        one["kind"] == about["of"] for one in _chosen(rendered, templates, index)
+    ),
+    "hasDocuments": lambda rendered, templates, index, about: (  # noqa: ARG005 - the form of a check
+        not rendered.error and sum(len(rendered.documents(name)) for name in templates) == about["count"]
+    ),
+    "matchRegexRaw": _of_text(lambda pattern, text: re.search(pattern, text) is not None),
+    "notMatchRegexRaw": _of_text(lambda pattern, text: re.search(pattern, text) is None),
+    "failedTemplate": lambda rendered, templates, index, about: (  # noqa: ARG005 - the form of a check
+        re.search(about["errorPattern"], rendered.error) is not None
+    ),
+}
+"""By the word that a suite uses."""
