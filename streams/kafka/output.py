@@ -230,6 +230,11 @@ class Output:
         assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself
         raise problem
 
+    def learn_counted(self, result_ids: Iterable[str]) -> None:
+        """Note results that were written before, by whom ever: written again, they count nowhere."""
+        for result_id in result_ids:
+            self._counted.add(result_id)
+
     async def alert(self, alert: Alert) -> None:
         """Publish an alert."""
         await self.write(

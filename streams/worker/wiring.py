@@ -44,6 +44,7 @@ from streams.kafka.app import App, add_agent, build_app
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
+from streams.kafka.recent import RecentResults
 from streams.kafka.stretch import StretchReader
 from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
 from streams.kafka.transport import Consumer, Plan, Room
@@ -143,6 +144,8 @@ class Wiring:
             settings.topics,
             policy=settings.dead_letters,
         )
+        recent = RecentResults(settings.kafka, settings.topics, self._output.learn_counted)
+        self._plan.assigned = recent.on_assigned
         self.pipelines: list[Pipeline] = []
         self._sinks: list[Delivery | TopicSink] = []
         self._release: Callable[[], None] = lambda: None

@@ -207,3 +207,16 @@ class Stage:
             ]
         finally:
             await consumer.stop()
+
+    async def commit_again(self, topic: str, offset: int) -> None:
+        """Set the worker's group, which must be empty, to one offset on every partition of a topic."""
+        consumer = AIOKafkaConsumer(
+            **self._client_options, group_id=self.settings.kafka.group_id, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            places = [TopicPartition(self.topic(topic), number) for number in range(self.partitions)]
+            consumer.assign(places)
+            await consumer.commit(dict.fromkeys(places, offset))
+        finally:
+            await consumer.stop()

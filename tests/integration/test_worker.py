@@ -436,3 +436,26 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
         assert await stage.dead_letters() == []
     finally:
         broker.close()
+
+
+async def test_results_count_once_whoever_writes_them(stage: Stage) -> None:
+    """A worker is killed after its results and before its commit, so to say: the next one writes them again, and counts none."""
+    async with stage.worker(Chat()) as (_, registry):
+        await stage.produce([event(number) for number in range(12)])
+
+        async def judged() -> bool:
+            return sum(offset or 0 for offset in await stage.committed("tasks.tone")) == 12
+
+        await until(judged, "twelve results")
+        labels = {"metric": "tone", "status": "scored", "reason": ""}
+        assert registry.get_sample_value("judgestream_results_total", labels) == 12.0
+    await stage.commit_again("tasks.tone", 0)
+    async with stage.worker(Chat()) as (_, registry):
+
+        def repeated() -> bool:
+            count = registry.get_sample_value("judgestream_results_repeated_total", {"metric": "tone"})
+            return count == 12.0
+
+        await until(repeated, "twelve results again", deadline_seconds=45)
+        assert registry.get_sample_value("judgestream_results_total", labels) is None
+    assert len(await stage.results()) == 24

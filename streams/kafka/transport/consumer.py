@@ -194,6 +194,8 @@ class Consumer(driver.Consumer):
         self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
         # Where a group begins is committed, too: a crash must not let it begin somewhere else.
         self._committed = dict(committed)
+        if self.plan.assigned is not None:
+            await self.plan.assigned(committed.keys())
 
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.

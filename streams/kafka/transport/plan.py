@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from faust.types import TP
 
 from streams.kafka.transport.ranges import Move, ResumeAt
 from streams.kafka.transport.room import Room
@@ -31,6 +33,7 @@ class Plan:
         starts: By topic, where a group begins on a partition of which it has committed nothing; without an entry at the
             oldest record.
         resume_at: Where a partition goes on whose log has become shorter.
+        assigned: Awaited before anything of a new assignment is delivered; given the partitions that have a committed offset.
         moved: Told of every partition that goes on elsewhere than it was read to.
         client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
     """
@@ -43,5 +46,6 @@ class Plan:
     producer: Mapping[str, Any] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
     resume_at: ResumeAt = "committed"
+    assigned: Callable[[Collection[TP]], Awaitable[None]] | None = None
     moved: Callable[[Move], None] | None = None
     client_rack: str | None = None

@@ -1,0 +1,106 @@
+"""The latest results on the scores topic: what a worker that takes partitions over must not count again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from streams.kafka.access.access import client_options
+from streams.settings import KafkaSettings, TopicSettings
+
+_log = structlog.stdlib.get_logger(__name__)
+
+MOST_RESULTS: Final = 20_000
+"""Looked at in one go, shared out among the partitions."""
+LEAST_RESULTS: Final = 200
+"""Of each partition."""
+LEARN_SECONDS: Final = 3.0
+"""So long an assignment waits for it; then the worker begins, and may count what was counted elsewhere."""
+RESULT_ID: Final = "result_id"
+"""The header of a result that names it."""
+_POLL_MILLISECONDS: Final = 500
+
+
+class RecentResults:
+    """Learns, at every assignment of task partitions, which results of their events were written already.
+
+    The worker that had them before may have written results whose tasks it had not committed; they come again. Called before
+    anything is delivered, so that no result of this worker is among them.
+
+    Args:
+        kafka: Where the broker is.
+        topics: Names of topics.
+        learn: Is told the ids.
+    """
+
+    def __init__(
+        self, kafka: KafkaSettings, topics: TopicSettings, learn: Callable[[Iterable[str]], None]
+    ) -> None:
+        self._kafka = kafka
+        self._topics = topics
+        self._learn = learn
+
+    async def on_assigned(self, committed: Collection[Any]) -> None:
+        """Look at the results of what was assigned; of what nothing is committed nothing was done before.
+
+        Args:
+            committed: Topics and partitions with a committed offset.
+        """
+        prefix = self._topics.tasks_prefix
+        tasks = {(topic, number) for topic, number in committed if topic.startswith(prefix)}
+        if not tasks:
+            return
+        limit = min(LEARN_SECONDS, self._kafka.session_timeout_seconds / 3)
+        try:
+            self._learn(await asyncio.wait_for(self._read(tasks), limit))
+        except (KafkaError, TimeoutError, OSError) as error:
+            _log.warning("the latest results cannot be read, some may count twice", error=repr(error))
+
+    async def _read(self, tasks: Collection[tuple[str, int]]) -> list[str]:
+        consumer = AIOKafkaConsumer(
+            **client_options(self._kafka),
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
+        ids: list[str] = []
+        try:
+            await consumer.start()
+            places = await self._places(consumer, tasks)
+            if not places:
+                return ids
+            consumer.assign(places)
+            begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+            each = max(MOST_RESULTS // len(places), LEAST_RESULTS)
+            for place in places:
+                consumer.seek(place, max(begins[place], ends[place] - each))
+            while [place for place in places if await consumer.position(place) < ends[place]]:
+                for records in (await consumer.getmany(timeout_ms=_POLL_MILLISECONDS)).values():
+                    ids += [
+                        (value or b"").decode(errors="replace")
+                        for record in records
+                        for name, value in record.headers
+                        if name == RESULT_ID
+                    ]
+        finally:
+            await consumer.stop()
+        return ids
+
+    async def _places(
+        self, consumer: AIOKafkaConsumer, tasks: Collection[tuple[str, int]]
+    ) -> list[TopicPartition]:
+        """Results and tasks of an event have the same key: with as many partitions they lie on the same ones."""
+        scores = self._topics.scores
+        client: Any = consumer._client  # noqa: SLF001 - nothing public asks for the partitions of a topic that is not read
+        cluster = await client.fetch_all_metadata()
+        there: set[int] = cluster.partitions_for_topic(scores) or set()
+        wanted: set[int] = set()
+        for topic, number in tasks:
+            alike = cluster.partitions_for_topic(topic) == there
+            wanted |= {number} if alike else there
+        return [TopicPartition(scores, number) for number in sorted(wanted)]
