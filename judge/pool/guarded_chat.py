@@ -307,7 +307,8 @@ class GuardedChat:
         attempt.counted = error.kind != "rate_limited" and not (attempt.timed_out and error.kind == "timeout")
         if attempt.counted:
             self.tally.failed += 1
-            opened = self.breaker.failed(now)
+            # Those that were under way when it went down tell nothing new: the first probe is not put off for them.
+            opened = not self.breaker.is_open and self.breaker.failed(now)
         if down_seconds is not None:
             opened = self.breaker.trip(now, down_seconds) or opened
         attempt.timed_out = attempt.timed_out or error.kind == "timeout"

@@ -8,6 +8,7 @@ import structlog
 
 from judge.chat import ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
+from judge.pool.guarded_chat import MOST_PROBES
 from judge.pool.observer import PoolObserver
 from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
 from judge.pool.stack import JudgingOptions, JudgingStack
@@ -129,8 +130,8 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         base_url=endpoint.base_url,
         api_key="" if key is None else key.get_secret_value(),
         timeout_seconds=min(judge.timeout_seconds, endpoint.timeout_seconds or judge.timeout_seconds),
-        # One more, to find out whether it answers while all others hang.
-        max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + 1,
+        # More, to find out whether it answers while all others hang.
+        max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + MOST_PROBES,
     )
 
 

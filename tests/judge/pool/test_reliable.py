@@ -56,7 +56,8 @@ class Server:
     async def complete(self, request: ChatRequest) -> ChatReply:
         text = request.messages[-1].content
         self.calls.append((now(), text))
-        self.in_flight += 1
+        own = text != NEUTRAL  # a neutral event takes no slot
+        self.in_flight += own
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             said = self.behaviour(self, text)
@@ -70,7 +71,7 @@ class Server:
                 said, limits = said
             await asyncio.sleep(said)
         finally:
-            self.in_flight -= 1
+            self.in_flight -= own
         return ChatReply(text='{"score": 4}', model=self.model, usage=Usage(), seconds=said, limits=limits)
 
     async def close(self) -> None:

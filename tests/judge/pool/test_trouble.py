@@ -304,6 +304,28 @@ def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) -> Non
     run_virtually(scenario())
 
 
+def test_calls_under_way_when_it_goes_down_do_not_put_off_the_first_probe() -> None:
+    """64 calls fail one after the other over some seconds: a neutral event is sent within a second of the one that opens the breaker."""
+
+    async def scenario() -> None:
+        began = now()
+        # Gently begun, they are sent over some seconds, and time out as they were sent.
+        async with judging(lambda *_: HANG, timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, server):
+            tasks = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(64)]
+            for _ in range(3_000):
+                if pool.trouble is None:
+                    await asyncio.sleep(0.01)
+            down_at = now()
+            await asyncio.sleep(1.1)
+            assert [text for _, text in server.calls if text == NEUTRAL]
+            assert down_at - began >= TIMEOUT_SECONDS
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    run_virtually(scenario())
+
+
 def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
     """Of ten events with two slots: two are under way and end with their verdicts, eight are given up; later ones are judged."""
 
