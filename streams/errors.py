@@ -20,7 +20,8 @@ StreamsError
 │   ├── StoreDamagedError   the file is damaged or of another version: it is set aside and rebuilt from the topics
 │   ├── StoreFullError      the disk is full: the store waits, the worker goes on
 │   └── TooSlowError        a question took too long
-└── BadFilterError          a filter of verdicts cannot be understood
+├── BadFilterError          a filter of verdicts cannot be understood
+└── ExportError             verdicts cannot be written as asked
 """
 
 from __future__ import annotations
@@ -196,3 +197,7 @@ class TooSlowError(StoreError):
 
 class BadFilterError(StreamsError):
     """A filter cannot be understood; the message names the parameter, the value and what is allowed."""
+
+
+class ExportError(StreamsError):
+    """Verdicts cannot be written as asked: the folder is not empty, or the format needs an extra."""

@@ -15,6 +15,7 @@ from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
 from streams.cli.commands.explore import explore
+from streams.cli.commands.export import export
 from streams.cli.commands.health import health
 from streams.cli.commands.incident import incident
 from streams.cli.commands.judge import judge
@@ -22,6 +23,7 @@ from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
 from streams.cli.commands.review import labels_app, review
+from streams.cli.commands.show import show
 from streams.cli.commands.tail import tail
 from streams.cli.commands.topics import topics_app
 from streams.cli.commands.worker import worker
@@ -47,9 +49,11 @@ app.command()(judge)
 app.command("map")(map_)
 app.command()(produce)
 app.command()(tail)
+app.command()(show)
 app.command()(explore)
 app.command()(incident)
 app.command()(review)
+app.command()(export)
 app.command()(broker)
 app.command("offline-judge")(offline_judge)
 app.add_typer(topics_app, name="topics")

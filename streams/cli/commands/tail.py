@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from streams.cli.errors import BadUsageError
 from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
+
+if TYPE_CHECKING:
+    from streams.cli.record_filter import RecordFilter
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 
@@ -22,6 +26,27 @@ def tail(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start with the oldest record, not with the next one.")
     ] = False,
+    metric: Annotated[
+        str | None, typer.Option("--metric", "-m", metavar="NAME", help="Only of this metric.")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="Only with this label; may be given again."),
+    ] = None,
+    max_score: Annotated[
+        int | None, typer.Option("--max-score", metavar="N", help="Only scores up to N.")
+    ] = None,
+    event_id: Annotated[
+        str | None, typer.Option("--event-id", metavar="ID", help="Only of this event.")
+    ] = None,
+    status: Annotated[
+        Literal["scored", "unscored", "failed"] | None,
+        typer.Option("--status", help="Only results of this status."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="Start with records from then: 15m, 24h, 2026-03-14, or RFC 3339."),
+    ] = None,
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
     as_json: Annotated[
@@ -39,11 +64,36 @@ def tail(
     from streams.cli.running import run_until_stopped
 
     where = connection(bootstrap_servers, config)
+    wanted = _wanted(metric, label or [], max_score, event_id, status, since)
     followed = topic or where.settings.topics.scores
     run_until_stopped(
         lambda stop: _follow(
-            where, followed, from_beginning=from_beginning, show=_printer(as_json, where), stop=stop
+            where, followed, wanted, from_beginning=from_beginning, show=_printer(as_json, where), stop=stop
         )
+    )
+
+
+def _wanted(
+    metric: str | None,
+    labels: list[str],
+    max_score: int | None,
+    event_id: str | None,
+    status: str | None,
+    since: str | None,
+) -> RecordFilter:
+    from datetime import UTC, datetime
+
+    from streams.cli.record_filter import RecordFilter
+    from streams.errors import BadFilterError
+    from streams.store.filters import moment, parse
+
+    try:
+        pairs = parse({}, labels, datetime.now(UTC)).labels
+        start = None if since is None else moment(since, datetime.now(UTC))
+    except BadFilterError as error:
+        raise BadUsageError(f"--{error}") from error
+    return RecordFilter(
+        metric=metric, status=status, event_id=event_id, max_score=max_score, labels=dict(pairs), since=start
     )
 
 
@@ -54,7 +104,13 @@ def _printer(as_json: bool, where: Connection) -> Callable[[Any], str]:
 
 
 async def _follow(
-    where: Connection, topic: str, *, from_beginning: bool, show: Callable[[Any], str], stop: asyncio.Event
+    where: Connection,
+    topic: str,
+    wanted: RecordFilter,
+    *,
+    from_beginning: bool,
+    show: Callable[[Any], str],
+    stop: asyncio.Event,
 ) -> None:
     from aiokafka import AIOKafkaConsumer
 
@@ -74,7 +130,10 @@ async def _follow(
         known = await consumer.topics()
         if topic not in known:
             raise no_topic(topic, known, where)
-        consumer.subscribe([topic])  # without a group: all partitions, those to come included
+        if wanted.since is None:
+            consumer.subscribe([topic])  # without a group: all partitions, those to come included
+        else:
+            await _begin(consumer, topic, wanted.since)
         while not stop.is_set():
             fetching = asyncio.create_task(consumer.getmany(timeout_ms=1000))
             await asyncio.wait({fetching, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +142,22 @@ async def _follow(
                 return
             for records in fetching.result().values():
                 for record in records:
-                    typer.echo(show(record))
+                    if wanted.fits(record):
+                        typer.echo(show(record))
     finally:
         stopping.cancel()
         await consumer.stop()
+
+
+async def _begin(consumer: Any, topic: str, since: int) -> None:
+    """Begin with the first record of a time, in each partition."""
+    from streams.kafka.past import partitions_of
+
+    partitions = await partitions_of(consumer, topic)
+    consumer.assign(partitions)
+    found = await consumer.offsets_for_times(dict.fromkeys(partitions, since))
+    for partition in partitions:
+        if found[partition] is None:
+            await consumer.seek_to_end(partition)
+        else:
+            consumer.seek(partition, found[partition].offset)
