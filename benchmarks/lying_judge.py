@@ -1,4 +1,4 @@
-"""What an empty answer can earn from a judge that lies: the highest score that verification lets through.
+"""What an empty answer can earn from a judge that lies: the highest score that verification lets through, by its strength.
 
 The judge knows the rules and tries what they allow (`tests/judge/lying_judge.py`); the answers are the project's corpus of
 attacks (`tests/judge/attacks/attacks.yaml`), of which none says anything of what was asked.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Line, data_file
-from judge.metric import Metric
+from judge.metric import Metric, Verification
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.relevance.metric import Relevance
 from judge.verdict.evaluator import Judge
@@ -30,6 +30,9 @@ from tests.judge.lying_judge import lying_chat
 BEGIN, END = "<!-- lying judge: begin -->", "<!-- lying judge: end -->"
 AIM = 1
 """The highest score that an empty answer may get."""
+
+STRENGTHS: tuple[Verification, ...] = ("marks", "strict")
+"""`off` lowers for the same reasons as `marks`."""
 
 _KINDS = {
     "null": "refusals, the question again, waffle, an unrelated text",
@@ -48,39 +51,44 @@ _KINDS = {
 
 
 def run() -> Iterator[dict[str, object]]:
-    """Measure; one line a kind and metric."""
-    for metric, kind, count, highest in _measured():
-        yield Line(
-            f"lying judge: {metric}, {kind}",
-            highest,
-            "score",
-            aim=f"<= {AIM}",
-            met=(highest or 0) <= AIM,
-            note=f"the highest of {count} answers; {_KINDS[kind]}",
-        ).as_json()
-    for metric, kind, scores in _on_real_events():
-        above = sum(score > AIM for score in scores)
-        yield Line(
-            f"lying judge: {metric}, {kind}, real questions",
-            above / len(scores),
-            "share of scores above 1",
-            aim="0",
-            met=above == 0,
-            note=f"{above} of {len(scores)}; the highest is {max(scores)}",
-        ).as_json()
+    """Measure; one line a kind, metric and strength. Only `strict` aims at an empty answer's lowest score."""
+    for verification in STRENGTHS:
+        strict = verification == "strict"
+        for metric, kind, count, highest in _measured(verification):
+            yield Line(
+                f"lying judge: {metric}, {kind}, {verification}",
+                highest,
+                "score",
+                aim=f"<= {AIM}" if strict else None,
+                met=(highest or 0) <= AIM if strict else None,
+                note=f"the highest of {count} answers; {_KINDS[kind]}",
+            ).as_json()
+        for metric, kind, scores in _on_real_events(verification):
+            above = sum(score > AIM for score in scores)
+            yield Line(
+                f"lying judge: {metric}, {kind}, real questions, {verification}",
+                above / len(scores),
+                "share of scores above 1",
+                aim="0" if strict else None,
+                met=above == 0 if strict else None,
+                note=f"{above} of {len(scores)}; the highest is {max(scores)}",
+            ).as_json()
 
 
-def _measured() -> Iterator[tuple[str, str, int, int | None]]:
-    metrics: tuple[Metric, ...] = (Coverage(), Relevance())
-    for metric in metrics:
+def _metrics(verification: Verification) -> tuple[Metric, ...]:
+    return Coverage(verification=verification), Relevance(verification=verification)
+
+
+def _measured(verification: Verification) -> Iterator[tuple[str, str, int, int | None]]:
+    for metric in _metrics(verification):
         for kind in _KINDS:
             answers = [attack.answer for attack in ATTACKS if attack.kind == kind]
-            scores = asyncio.run(_scores(metric, answers))
+            scores = asyncio.run(_scores(metric, answers, verification))
             yield metric.name, kind, len(answers), max(scores, default=None)
 
 
-async def _scores(metric: Metric, answers: list[str]) -> list[int]:
-    judge = Judge(metric, lying_chat())
+async def _scores(metric: Metric, answers: list[str], verification: Verification) -> list[int]:
+    judge = Judge(metric, lying_chat(verification))
     results = [await judge.judge(attack_task(metric, answer)) for answer in answers]
     return [result.score for result in results if isinstance(result, Scored)]
 
@@ -100,7 +108,7 @@ _LONGEST = 700
 """Of references, characters that are used: the liar tries all their words."""
 
 
-def _on_real_events() -> Iterator[tuple[str, str, list[int]]]:
+def _on_real_events(verification: Verification) -> Iterator[tuple[str, str, list[int]]]:
     """Metric, kind of answer, and the scores, to questions of other people; nothing where the shared data is not there."""
     paths = [data_file("expertqa_events.jsonl"), data_file("nq_events.jsonl")]
     if None in paths:
@@ -111,16 +119,20 @@ def _on_real_events() -> Iterator[tuple[str, str, list[int]]]:
     )
     expert = [event for event in expert if event.get("context")][::9]
     events = expert + short[::150]
-    for metric in (Coverage(), Relevance()):
+    for metric in _metrics(verification):
         for kind, text in _EMPTY.items():
-            scores = asyncio.run(_scores_on(metric, events, expert, text))
+            scores = asyncio.run(_scores_on(metric, events, expert, text, verification))
             yield metric.name, kind, scores
 
 
 async def _scores_on(
-    metric: Metric, events: list[dict[str, Any]], others: list[dict[str, Any]], text: str
+    metric: Metric,
+    events: list[dict[str, Any]],
+    others: list[dict[str, Any]],
+    text: str,
+    verification: Verification,
 ) -> list[int]:
-    judge = Judge(metric, lying_chat())
+    judge = Judge(metric, lying_chat(verification))
     scores = []
     for number, event in enumerate(events):
         context = event.get("context")
@@ -145,37 +157,46 @@ async def _scores_on(
 
 
 def _real_table() -> str:
-    cells: dict[str, dict[str, str]] = {}
-    for metric, kind, scores in _on_real_events():
-        above = sum(score > AIM for score in scores)
-        cells.setdefault(kind, {})[metric] = f"{max(scores)} | {above} of {len(scores)}"
-    lines = [
-        "| answer, with the tag of a page | coverage: highest | above 1 | relevance: highest | above 1 |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    lines += [f"| {kind} | {row['coverage']} | {row['relevance']} |" for kind, row in cells.items()]
-    return "\n".join(lines)
+    cells: dict[str, list[str]] = {}
+    for metric in ("coverage", "relevance"):
+        for verification in STRENGTHS:
+            for name, kind, scores in _on_real_events(verification):
+                if name == metric:
+                    above = sum(score > AIM for score in scores)
+                    cells.setdefault(kind, []).append(f"{max(scores)}; {above} of {len(scores)}")
+    return _table("answer, with the tag of a page", cells)
+
+
+def _table(first: str, cells: dict[str, list[str]]) -> str:
+    columns = [f"{metric}, {one}" for metric in ("coverage", "relevance") for one in STRENGTHS]
+    lines = [f"| {first} | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    return "\n".join([*lines, *(f"| {kind} | {' | '.join(row)} |" for kind, row in cells.items())])
 
 
 def table() -> str:
-    """The table, in Markdown."""
-    highest: dict[str, dict[str, str]] = {}
+    """The tables, in Markdown."""
+    highest: dict[tuple[str, str, str], str] = {}
     counts: dict[str, int] = {}
-    for metric, kind, count, score in _measured():
-        counts[kind] = count
-        highest.setdefault(kind, {})[metric] = "no number" if score is None else str(score)
-    lines = ["| answers | how many | coverage | relevance |", "|---|---:|---:|---:|"]
-    lines += [
-        f"| {_KINDS[kind]} | {counts[kind]} | {scores['coverage']} | {scores['relevance']} |"
-        for kind, scores in highest.items()
-    ]
-    lines += [
-        "",
-        "The same judge on empty answers to questions of ExpertQA and NQ, every ninth and every 150th event:",
-        "",
-        _real_table(),
-    ]
-    return "\n".join(lines)
+    for verification in STRENGTHS:
+        for metric, kind, count, score in _measured(verification):
+            counts[kind] = count
+            highest[kind, metric, verification] = "no number" if score is None else str(score)
+    cells = {
+        f"{_KINDS[kind]} ({count})": [
+            highest[kind, metric, one] for metric in ("coverage", "relevance") for one in STRENGTHS
+        ]
+        for kind, count in counts.items()
+    }
+    return "\n".join(
+        [
+            _table("answers (how many): the highest score", cells),
+            "",
+            "The same judge on empty answers to questions of ExpertQA and NQ, every ninth and every 150th event: the highest score, and how",
+            "many are above 1.",
+            "",
+            _real_table(),
+        ]
+    )
 
 
 def main(arguments: list[str]) -> int:
