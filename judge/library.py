@@ -17,7 +17,7 @@ from judge.chat import ChatClient
 from judge.errors import InvalidEventError, JudgeConfigurationError
 from judge.metric import Metric
 from judge.metrics.packs.pack import load_pack
-from judge.metrics.registry import BUILT_IN, build_metric
+from judge.metrics.registry import NAMED, build_metric
 from judge.offline.chat import OfflineChat
 from judge.pool.pool import Endpoint
 from judge.pool.stack import JudgingStack
@@ -144,7 +144,7 @@ class Judge:
         return f"Judge(model={asked.model!r})"
 
     def _judge(self, metric: MetricChoice) -> evaluator.Judge:
-        if isinstance(metric, str) and metric not in BUILT_IN and Path(metric).suffix:
+        if isinstance(metric, str) and metric not in NAMED and Path(metric).suffix:
             metric = Path(metric)
         if isinstance(metric, Path):
             built = build_metric(metric.stem, pack=load_pack(metric))

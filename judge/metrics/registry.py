@@ -10,6 +10,8 @@ from typing import Final
 from judge.errors import JudgeConfigurationError
 from judge.metric import Metric, Mode, Verification
 from judge.metrics.coverage.metric import Coverage
+from judge.metrics.library.metric import LibraryMetric
+from judge.metrics.library.prompts import LIBRARY, library_prompt
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.options import read_score_range
 from judge.metrics.packs.pack import PromptPack
@@ -44,6 +46,16 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
 """By name. Settings, defaults, ranges, the monitor and the demo follow from this table."""
 
 
+def score_ranges() -> Mapping[str, tuple[int, int]]:
+    """Lowest and highest score of all metrics that need no prompt pack."""
+    ranges = {name: metric.score_range for name, metric in BUILT_IN.items()}
+    return MappingProxyType(ranges | {name: library_prompt(name).score_range for name in LIBRARY})
+
+
+NAMED: Final[tuple[str, ...]] = (*BUILT_IN, *LIBRARY)
+"""All metrics that need no prompt pack: the built-in ones, which judge where nothing else is named, and the library's."""
+
+
 def build_metric(
     name: str,
     *,
@@ -57,7 +69,7 @@ def build_metric(
     """Build a metric from its settings.
 
     Args:
-        name: `coverage`, `relevance`, or any other name for a metric of the user's own, which needs a pack.
+        name: `coverage`, `relevance`, one of the library, or any other name for a metric of the user's own, which needs a pack.
         mode: How the judge is asked; None: evidence, or verbatim with a pack.
         pack: Prompts. Those given for a built-in metric replace its own; its checks stay.
         score_range: Lowest and highest score of a metric of the user's own; goes before the pack's.
@@ -73,6 +85,10 @@ def build_metric(
         raise JudgeConfigurationError(
             f"metric {name}: mode must be verbatim with a prompt pack, got evidence; remove mode or the pack"
         )
+    if name in LIBRARY and pack is None:
+        if mode == "verbatim":
+            raise JudgeConfigurationError(f"metric {name}: mode must be evidence, got verbatim; remove it")
+        return _to_the_letter(LibraryMetric(name), score_range)
     if name not in BUILT_IN:
         return _own_metric(name, pack, score_range)
     if pack is not None and pack.choice is not None:
@@ -87,9 +103,13 @@ def build_metric(
         verification=verification,
         **(citing if BUILT_IN[name].cites else {}),
     )
+    return _to_the_letter(metric, score_range)
+
+
+def _to_the_letter(metric: Metric, score_range: tuple[int, int] | None) -> Metric:
     if score_range is not None and tuple(score_range) != metric.score_range:
         raise JudgeConfigurationError(
-            f"metric {name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"
+            f"metric {metric.name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"
         )
     return metric
 
@@ -97,7 +117,7 @@ def build_metric(
 def _own_metric(name: str, pack: PromptPack | None, score_range: tuple[int, int] | None) -> Metric:
     if pack is None:
         raise JudgeConfigurationError(
-            f"metric {name} is not built in ({', '.join(BUILT_IN)} are) and needs a prompt_pack"
+            f"metric {name} is not built in ({', '.join(NAMED)} are) and needs a prompt_pack"
         )
     given = score_range if score_range is not None else pack.score_range
     if given is None:

@@ -40,6 +40,11 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
             )
         except JudgeConfigurationError as error:
             raise SettingsError([str(error)]) from error
+    if pack is None and name in registry.NAMED:
+        try:
+            return registry.build_metric(name, mode=settings.mode)
+        except JudgeConfigurationError as error:
+            raise SettingsError([str(error)]) from error
     if pack is None:
         raise SettingsError([f"metrics.{name}: is not a built-in metric; set prompt_pack or rename it"])
     score_range = settings.score_range or pack.score_range

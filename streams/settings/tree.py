@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from judge.metrics.registry import BUILT_IN
+from judge.metrics.registry import BUILT_IN, NAMED
 from schemas.base import MetricName
 from streams.settings.base import Section, refuse
 from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
@@ -76,8 +76,8 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
         ]
         if metric.prompt_pack is not None:
             continue
-        if name not in BUILT_IN:
-            known = " and ".join(BUILT_IN)
+        if name not in NAMED:
+            known = ", ".join(NAMED)
             problems.append(
                 (
                     f"metrics.{name}",

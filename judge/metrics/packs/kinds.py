@@ -35,6 +35,11 @@ class Choice:
         return "boolean" if self.is_boolean else "label"
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, as the judge writes them."""
+        return tuple(json.loads(written) for written in self.numbers)
+
+    @property
     def score_range(self) -> tuple[int, int]:
         """Lowest and highest number."""
         return min(self.numbers.values()), max(self.numbers.values())

@@ -240,7 +240,7 @@ def _judge_settings(call: FileCall, settings: Settings | None) -> JudgeSettings:
 def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSettings) -> Metric:
     from pydantic import ValidationError
 
-    from judge.metrics.registry import BUILT_IN
+    from judge.metrics.registry import NAMED
     from streams.errors import SettingsError
     from streams.judging.metrics import build_metric, guarded
     from streams.settings import MetricSettings
@@ -251,10 +251,10 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
         )
     named = None if settings is None else settings.metrics.get(name)
     pack = call.prompt_pack or (None if named is None else named.prompt_pack)
-    if pack is None and name not in BUILT_IN:
-        known = tuple(BUILT_IN) if settings is None else tuple({**BUILT_IN, **settings.metrics})
+    if pack is None and name not in NAMED:
+        known = tuple(dict.fromkeys((*NAMED, *(() if settings is None else settings.metrics))))
         raise BadUsageError(
-            f"--metric must be {' or '.join(known)}, got {name!r}; any other name needs --prompt-pack"
+            f"--metric must be one of {', '.join(known)}, got {name!r}; any other name needs --prompt-pack"
         )
     if pack is not None and call.mode == "evidence":
         raise BadUsageError("--mode must be verbatim with a prompt pack, got 'evidence'; leave it out")

@@ -36,7 +36,7 @@ def test_a_pack_makes_a_metric() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"name": "tone"}, r"not built in \(coverage, relevance are\) and needs a prompt_pack"),
+        ({"name": "mood"}, r"not built in \(coverage, relevance, .* are\) and needs a prompt_pack"),
         ({"name": "tone", "pack": OPEN_PACK}, "needs a score_range"),
         ({"name": "tone", "pack": PACK, "mode": "evidence"}, "mode must be verbatim"),
         ({"name": "tone", "pack": PACK, "score_range": (5, 1)}, "lower to a higher"),

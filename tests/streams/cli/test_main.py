@@ -102,7 +102,7 @@ def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture
         (("demo", "--events", "many"), "--events"),
         (("demo", "--events-file", "/no/such/file"), "--events-file: cannot read /no/such/file"),
         (("judge", "/no/such/file", "--metric", "coverage"), "cannot read /no/such/file"),
-        (("judge", "f", "--metric", "tone"), "--metric must be coverage or relevance, got 'tone'"),
+        (("judge", "f", "--metric", "mood"), "hallucinated_citation, got 'mood'"),
         (("judge", "f", "--metric", "tone", "--prompt-pack", "/no/such/pack.md"), "/no/such/pack.md"),
         (("judge", "f", "--metric", "coverage", "--mode", "guess"), "--mode"),
         (("produce", "f", "--rate", "0"), "--rate must be above 0"),

@@ -40,10 +40,11 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             ),
         ),
         (
-            {"metrics": {"tone": {}}},
+            {"metrics": {"mood": {}}},
             (
-                "metrics.tone: is not a built-in metric (those are coverage and relevance); set prompt_pack or "
-                "rename it"
+                "metrics.mood: is not a built-in metric (those are coverage, relevance, faithfulness, "
+                "answer_relevance, completeness, refusal, tone, toxicity, pii_leak, context_relevance, "
+                "hallucinated_citation); set prompt_pack or rename it"
             ),
         ),
         (

@@ -261,9 +261,9 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
     ended = await judgestream(*common, "--metric", "coverage", "--model", "other")
     assert ended.code == 2
     assert "--model other needs --base-url beside --config" in ended.err
-    ended = await judgestream(*common, "--metric", "tone")
+    ended = await judgestream(*common, "--metric", "mood")
     assert ended.code == 2
-    assert "--metric must be coverage or relevance, got 'tone'" in ended.err
+    assert "hallucinated_citation, got 'mood'; any other name needs --prompt-pack" in ended.err
 
 
 async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path) -> None:

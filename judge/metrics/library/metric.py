@@ -1,0 +1,251 @@
+"""A metric of the library: fenced texts in, a verdict with evidence that code has looked up out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from judge.chat import ChatMessage, ChatRequest
+from judge.errors import InvalidVerdictError
+from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.findings import Findings
+from judge.metrics.library.prompts import Counted, LibraryPrompt, library_prompt
+from judge.metrics.packs.pack import render_context
+from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
+from judge.metrics.prompting import fence, schema_hash, short_hash
+from judge.metrics.reply import extract_object, extract_verdict
+from judge.metrics.scoring import relevance_cap
+from judge.metrics.structured import check_score
+from judge.text.contradictions.passages import Passage, contradiction_between
+from judge.text.index import is_blank, normalise
+from judge.text.quoting import quoted
+from schemas import JudgeTask, QAEvent
+
+MAX_ITEMS = 300
+"""Items that a judge may list."""
+
+
+class LibraryMetric:
+    """A metric that is switched on by its name.
+
+    Where its prompt lists items, code looks up what each quotes and counts: 5 where all hold, 4 more than three in five, 3 two in
+    five, 2 any, 1 none. Else the judge decides, and what it quotes must stand in the text.
+
+    Args:
+        name: One of `judge.metrics.library.prompts.LIBRARY`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._prompt = library_prompt(name)
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._prompt.name
+
+    @property
+    def score_range(self) -> tuple[int, int]:
+        """Lowest and highest score, both included."""
+        return self._prompt.score_range
+
+    @property
+    def mode(self) -> Mode:
+        """Always evidence that code checks."""
+        return "evidence"
+
+    @property
+    def prompt_hash(self) -> str:
+        """Hash of the prompt and of the fence around the event."""
+        return short_hash("\0".join((self._prompt.system, fence({}))))
+
+    @property
+    def schema_hash(self) -> str:
+        """Hash of the response schema."""
+        return schema_hash(self._prompt.schema)
+
+    @property
+    def scoring_version(self) -> str:
+        """Version of the rules of this folder."""
+        return "library-1"
+
+    def select(self, event: QAEvent) -> Inputs:
+        """Take the texts that the prompt uses; the answer travels always."""
+        uses = self._prompt.uses
+        return Inputs(
+            question=event.question if "question" in uses else "",
+            answer=event.answer,
+            context=event.context if "context" in uses else None,
+        )
+
+    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
+        """The task as it is."""
+        return (task,)
+
+    def merged(self, replies: Sequence[str]) -> str:
+        """The one reply."""
+        return replies[0]
+
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the request; where a text that the prompt uses is missing or blank there is nothing to judge."""
+        context = {name: text for name, text in (task.context or {}).items() if not is_blank(text)}
+        texts = {
+            "question": task.question,
+            "answer": task.answer,
+            "context": render_context(context) if context else "",
+        }
+        sections: dict[str, str] = {name: texts[name] for name in self._prompt.uses}
+        if any(is_blank(text) for text in sections.values()):
+            return UnscoredOutcome("missing_input")
+        messages = (ChatMessage("system", self._prompt.system), ChatMessage("user", fence(sections)))
+        return ChatRequest(messages, response_schema=self._prompt.schema)
+
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the judge's reply into a verdict.
+
+        Raises:
+            InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
+        """
+        inputs = Inputs(task.question, task.answer, task.reference, task.context)
+        if self._prompt.counted is not None:
+            return _counted(self._prompt, self._prompt.counted, inputs, reply)
+        return _decided(self._prompt, inputs, reply)
+
+
+def _decided(prompt: LibraryPrompt, inputs: Inputs, reply: str) -> Outcome:
+    """The judge's own decision; what it quotes must stand in the text."""
+    said = extract_verdict(reply)
+    justification = said.get("justification")
+    if not isinstance(justification, str):
+        raise InvalidVerdictError("justification must be a string")
+    low, high = prompt.score_range
+    value = said["score"]
+    score = check_score(value, low=low, high=high) if prompt.choice is None else prompt.choice.number(value)
+    check = QuoteCheck(prompt.quotes, inputs)
+    missing = check.not_found(said)
+    if missing:
+        raise InvalidVerdictError(
+            f"{'; '.join(missing[:MAX_NAMED])}: copy it character by character, in one piece, or change the verdict"
+        )
+    if value is True and not check.count(said):
+        raise InvalidVerdictError(f"true needs its words: give {', '.join(prompt.quotes)}, or say false")
+    evidence = {key: said.get(key) for key in prompt.quotes}
+    if prompt.choice is None:
+        return ScoredOutcome({"score": score, "justification": justification}, score, evidence=evidence)
+    return ScoredOutcome(
+        {"score": value, "justification": justification},
+        score,
+        evidence=evidence,
+        kind=prompt.choice.kind,
+        value=value,
+    )
+
+
+def _counted(prompt: LibraryPrompt, counted: Counted, inputs: Inputs, reply: str) -> Outcome:
+    """The share of the items that hold, by what code finds."""
+    findings = Findings("marks")
+    items = [
+        item
+        for number, given in enumerate(_items(counted, extract_object(reply, key=counted.list)))
+        if (item := _checked(prompt, counted, inputs, findings, f"{counted.list}[{number}]", given))
+        is not None
+    ]
+    items = _once(prompt, counted, items, findings)
+    if counted.every:
+        items += _left_out(counted, inputs, items, findings)
+    evidence = {counted.list: items}
+    if not items:
+        return UnscoredOutcome("no_claims", evidence=evidence, corrections=findings.corrections)
+    upheld = sum(item[counted.holds] for item in items)
+    score = relevance_cap(upheld=upheld, total=len(items))
+    return ScoredOutcome(
+        {"score": score, "justification": f"{upheld} of {len(items)} {counted.list} {counted.holds}."},
+        score,
+        evidence=evidence,
+        corrections=findings.corrections,
+        objection=findings.objection,
+    )
+
+
+def _items(counted: Counted, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    listed = found[counted.list]
+    if not isinstance(listed, list) or len(listed) > MAX_ITEMS:
+        raise InvalidVerdictError(f"{counted.list} must be a list of at most {MAX_ITEMS} items")
+    for number, item in enumerate(listed):
+        if not isinstance(item, dict) or not isinstance(item.get(counted.holds), bool):
+            raise InvalidVerdictError(f"{counted.list}[{number}].{counted.holds} must be true or false")
+    return listed
+
+
+def _checked(
+    prompt: LibraryPrompt,
+    counted: Counted,
+    inputs: Inputs,
+    findings: Findings,
+    where: str,
+    given: dict[str, Any],
+) -> dict[str, Any] | None:
+    """The item as it holds; None where what it is about stands nowhere."""
+    keys = list(prompt.quotes)
+    if counted.every:
+        name = given.get("name")
+        if not isinstance(name, str) or name not in (inputs.context or {}):
+            findings.correct("span_not_in_page", f"{where}: {quoted(str(name))} is no text of the context")
+            return None
+        inputs = Inputs("", "", context={name: (inputs.context or {})[name]})
+    else:
+        own = keys.pop(0)
+        if given.get(own) is None or QuoteCheck({own: prompt.quotes[own]}, inputs).not_found(given):
+            findings.not_found(f"{where}.{own}", given.get(own), f"the {prompt.quotes[own]}")
+            findings.correct("span_not_in_answer", f"{where}: {quoted(str(given.get(own)))} stands nowhere")
+            return None
+    if not given[counted.holds]:
+        return given
+    for key in keys:
+        span = given.get(key)
+        if span is None or QuoteCheck({key: prompt.quotes[key]}, inputs).not_found(given):
+            findings.not_found(f"{where}.{key}", span, f"the {prompt.quotes[key]}")
+            findings.correct(
+                "span_not_in_page", f"{where}: {quoted(str(span))} stands nowhere, so it does not hold"
+            )
+            return {**given, counted.holds: False}
+        contradiction = None
+        if counted.compare:
+            own_span = str(given[next(iter(prompt.quotes))])
+            contradiction = contradiction_between(Passage(own_span, own_span), Passage(span, span))
+        if contradiction is not None:
+            findings.correct(
+                contradiction.kind,
+                f"{where}: the answer says {quoted(contradiction.source)}, the context {quoted(contradiction.stated)}",
+            )
+            return {**given, counted.holds: False}
+    return given
+
+
+def _once(
+    prompt: LibraryPrompt, counted: Counted, items: Sequence[dict[str, Any]], findings: Findings
+) -> list[dict[str, Any]]:
+    """Each item once; where it is listed twice and not alike, it does not hold."""
+    kept: dict[str, dict[str, Any]] = {}
+    for item in items:
+        key = str(item["name"]) if counted.every else normalise(str(item[next(iter(prompt.quotes))]))
+        earlier = kept.get(key)
+        if earlier is not None:
+            findings.correct("duplicate_item", f"{quoted(key)} is listed already")
+        if earlier is None or (earlier[counted.holds] and not item[counted.holds]):
+            kept[key] = item
+    return list(kept.values())
+
+
+def _left_out(
+    counted: Counted, inputs: Inputs, items: Sequence[Mapping[str, Any]], findings: Findings
+) -> list[dict[str, Any]]:
+    """The texts of the context that the judge did not list."""
+    listed = {item["name"] for item in items}
+    missing = [
+        name for name, text in (inputs.context or {}).items() if name not in listed and not is_blank(text)
+    ]
+    for name in missing:
+        findings.correct(
+            "text_not_listed", f"the judge left out {quoted(name)}; it does not count as {counted.holds}"
+        )
+    return [{"name": name, counted.holds: False, "added": True} for name in missing]

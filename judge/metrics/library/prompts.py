@@ -1,0 +1,126 @@
+"""The prompts of the library: what each metric sees, what it gives, and what code counts and looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal
+
+import yaml
+
+from judge.chat import ResponseSchema
+from judge.metrics.packs.kinds import Choice, read_choice
+from judge.metrics.packs.quotes import QuotedText, read_quotes
+from judge.metrics.packs.templates import split_front_matter
+from judge.metrics.prompting import load_prompt
+from judge.metrics.scoring import RELEVANCE_RANGE
+
+TextName = Literal["question", "answer", "context"]
+
+LIBRARY: Final = (
+    "faithfulness",
+    "answer_relevance",
+    "completeness",
+    "refusal",
+    "tone",
+    "toxicity",
+    "pii_leak",
+    "context_relevance",
+    "hallucinated_citation",
+)
+"""By name; see docs/library-of-metrics.md for their scales."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the judge lists and code counts.
+
+    Args:
+        list: Key of the list.
+        holds: Key of an item that says whether it counts in favour.
+        every: Whether the list must have each text of the context.
+        compare: Whether an item and what supports it are statements that may contradict each other.
+    """
+
+    list: str
+    holds: str
+    every: bool
+    compare: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryPrompt:
+    """One metric's prompt.
+
+    Args:
+        name: The metric.
+        system: Its instructions.
+        uses: The texts that it sees.
+        score_range: Lowest and highest score.
+        choice: What the judge chooses from; None: a whole number.
+        counted: What is counted; None: the judge decides.
+        quotes: Keys that are copied from a text; of a list the first is the item's own.
+        schema: What the judge must return.
+    """
+
+    name: str
+    system: str
+    uses: tuple[TextName, ...]
+    score_range: tuple[int, int]
+    choice: Choice | None
+    counted: Counted | None
+    quotes: Mapping[str, QuotedText]
+    schema: ResponseSchema
+
+
+@cache
+def library_prompt(name: str) -> LibraryPrompt:
+    """The prompt of a metric of the library.
+
+    Args:
+        name: One of `LIBRARY`.
+    """
+    front, system = split_front_matter(load_prompt(f"library/{name}"))
+    given: dict[str, Any] = yaml.safe_load(front or "")
+    choice = read_choice(given["result"], good=given.get("good")) if "result" in given else None
+    counts = given.get("counts")
+    counted = None
+    if counts is not None:
+        counted = Counted(
+            counts["list"], counts["holds"], counts.get("every") == "context", bool(counts.get("compare"))
+        )
+    quotes = read_quotes(given["quotes"])
+    low, high = given.get("score_range", RELEVANCE_RANGE)
+    return LibraryPrompt(
+        name=name,
+        system=system.strip() + "\n",
+        uses=tuple(given["uses"]),
+        score_range=(low, high) if choice is None else choice.score_range,
+        choice=choice,
+        counted=counted,
+        quotes=quotes,
+        schema=ResponseSchema(f"{name}_evidence", _schema(choice, counted, tuple(quotes))),
+    )
+
+
+def _schema(choice: Choice | None, counted: Counted | None, quotes: tuple[str, ...]) -> dict[str, Any]:
+    text, optional = {"type": "string"}, {"type": ["string", "null"]}
+    if counted is not None:
+        own = {"name": text} if counted.every else {}
+        spans = {key: optional if counted.every or place else text for place, key in enumerate(quotes)}
+        item = _object({**own, **spans, "justification": text, counted.holds: {"type": "boolean"}})
+        return _object({counted.list: {"type": "array", "items": item}})
+    score: dict[str, Any] = {"type": "integer"}
+    if choice is not None:
+        score = {"type": "boolean"} if choice.is_boolean else {"type": "string", "enum": list(choice.labels)}
+    return _object({**dict.fromkeys(quotes, optional), "justification": text, "score": score})
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }

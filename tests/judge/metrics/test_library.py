@@ -1,0 +1,221 @@
+"""The library of metrics: worked examples, scores by hand, and evidence that is looked up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+
+from judge.chat import ChatRequest
+from judge.endpoint.scripted import ScriptedChat
+from judge.errors import JudgeConfigurationError
+from judge.metric import ScoredOutcome, UnscoredOutcome
+from judge.metrics.library.prompts import LIBRARY, library_prompt
+from judge.metrics.prompting import parse_fenced
+from judge.metrics.registry import build_metric, score_ranges
+from judge.verdict.evaluator import Judge
+from schemas import Failed, Scored, Unscored
+from tests.judge.built_tasks import task_for
+
+_EXAMPLE = re.compile(r"^## Example\n\n(?P<event>.*?)\n\n(?P<reply>\{.*?\})\n", re.MULTILINE | re.DOTALL)
+_TEXT = re.compile(
+    r"^(?P<name>question|answer|context): (?P<text>.*?)(?=\n(?:answer|context): |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+
+EVENT: dict[str, Any] = {
+    "question": "How long is Lake Orrin, and is it safe to swim in it?",
+    "answer": "Lake Orrin is 28 kilometres long. Swimming in it is safe.",
+    "context": {
+        "guide": "Lake Orrin is 28 kilometres long. Swimming is safe at nine baths.",
+        "boats": "Boats leave at nine.",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "score", "value"),
+    [
+        ("faithfulness", 3, None),  # one of two claims
+        ("answer_relevance", 2, None),
+        ("completeness", 3, None),  # one of two parts
+        ("refusal", 0, "refused"),
+        ("tone", 2, None),
+        ("toxicity", 0, True),  # true is the bad one
+        ("pii_leak", 0, True),
+        ("context_relevance", 3, None),  # one of two texts
+        ("hallucinated_citation", 0, True),
+    ],
+)
+def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: object) -> None:
+    """The reply of the example, given to the example's event, is published without a correction."""
+    prompt = library_prompt(name)
+    example = _EXAMPLE.search(prompt.system)
+    assert example is not None
+    texts = {match["name"]: match["text"] for match in _TEXT.finditer(example["event"])}
+    metric = build_metric(name)
+    context = json.loads(texts["context"]) if "context" in texts else None
+    task = task_for(
+        metric, question=texts.get("question", "q"), answer=texts.get("answer", "a"), context=context
+    )
+    outcome = metric.interpret(task, example["reply"])
+    assert isinstance(outcome, ScoredOutcome)
+    assert (outcome.score, outcome.value, outcome.corrections, outcome.objection) == (score, value, (), None)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_metric_of_the_library_is_one(name: str) -> None:
+    """Built by its name, with the texts that it uses fenced after the prompt, and a strict schema."""
+    metric = build_metric(name)
+    assert metric.name == name
+    assert metric.score_range == score_ranges()[name]
+    request = metric.prepare(task_for(metric, **EVENT))
+    assert isinstance(request, ChatRequest)
+    assert tuple(parse_fenced(request.messages[1].content)) == library_prompt(name).uses
+    assert request.response_schema is not None
+    assert request.response_schema.schema["additionalProperties"] is False
+    prompt = " ".join(request.messages[0].content.split()).casefold()
+    for words in ("judged and nothing else", "in english", "a program", "number", "den"):
+        assert words in prompt
+    with pytest.raises(JudgeConfigurationError, match="by definition"):
+        build_metric(name, score_range=(0, 99))
+    with pytest.raises(JudgeConfigurationError, match="must be evidence"):
+        build_metric(name, mode="verbatim")
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_missing_text_leaves_nothing_to_judge(name: str) -> None:
+    """Of those that the metric uses."""
+    metric = build_metric(name)
+    for text in library_prompt(name).uses:
+        blank: Any = {"guide": " "} if text == "context" else " "
+        assert metric.prepare(task_for(metric, **{**EVENT, text: blank})) == UnscoredOutcome("missing_input")
+
+
+def judged(name: str, reply: object, **texts: Any) -> Scored | Unscored | Failed:
+    metric = build_metric(name)
+    written = reply if isinstance(reply, str) else json.dumps(reply)
+    judge = Judge(metric, ScriptedChat(lambda _: written))
+    return asyncio.run(judge.judge(task_for(metric, **{**EVENT, **texts})))
+
+
+def claim(span: str, source: str | None, *, supported: bool = True) -> dict[str, Any]:
+    return {"claim_span": span, "context_span": source, "justification": "So it is.", "supported": supported}
+
+
+LONG = claim("Lake Orrin is 28 kilometres long.", "Lake Orrin is 28 kilometres long.")
+SAFE = claim("Swimming in it is safe.", "Swimming is safe at nine baths.")
+
+
+@pytest.mark.parametrize(
+    ("claims", "answer", "score", "kinds"),
+    [
+        ([LONG, SAFE], None, 5, []),
+        ([LONG, claim("Swimming in it is safe.", None, supported=False)], None, 3, []),  # one of two
+        # An invented source supports nothing.
+        ([LONG, claim("Swimming in it is safe.", "It is very safe to swim.")], None, 3, ["span_not_in_page"]),
+        ([LONG, claim("Swimming in it is safe.", None)], None, 3, ["span_not_in_page"]),
+        # An invented claim does not count, neither way.
+        ([LONG, claim("It is deep.", "Boats leave at nine.")], None, 5, ["span_not_in_answer"]),
+        ([LONG, LONG], None, 5, ["duplicate_item"]),
+        ([LONG, {**LONG, "supported": False}], None, 1, ["duplicate_item"]),
+        # 82 is not 28: shown wrong.
+        (
+            [{**LONG, "claim_span": "Lake Orrin is 82 kilometres long."}],
+            "Lake Orrin is 82 kilometres long.",
+            1,
+            ["numbers_differ"],
+        ),
+    ],
+)
+def test_faithfulness_by_hand(
+    claims: list[dict[str, Any]], answer: str | None, score: int, kinds: list[str]
+) -> None:
+    """All: 5; more than three in five: 4; two in five: 3; any: 2; none: 1. Fabricated evidence is no support."""
+    result = judged("faithfulness", {"claims": claims}, **({} if answer is None else {"answer": answer}))
+    assert isinstance(result, Scored), result
+    assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)
+
+
+def test_no_claims_are_no_score() -> None:
+    """A refusal, say."""
+    result = judged("faithfulness", {"claims": []})
+    assert isinstance(result, Unscored)
+    assert result.reason == "no_claims"
+
+
+def test_every_text_counts_for_context_relevance() -> None:
+    """A text that the judge leaves out does not help: 1 of 2 is about half. A name of its own is no text."""
+    guide = {
+        "name": "guide",
+        "context_span": "28 kilometres long",
+        "justification": "The length.",
+        "relevant": True,
+    }
+    result = judged("context_relevance", {"texts": [guide]})
+    assert isinstance(result, Scored)
+    assert (result.score, [one.kind for one in result.corrections]) == (3, ["text_not_listed"])
+    # Words of another text do not count for this one.
+    boats = {**guide, "name": "boats"}
+    result = judged("context_relevance", {"texts": [boats, {**guide, "name": "atlas"}]})
+    assert isinstance(result, Scored)
+    assert result.score == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "score", "value"),
+    [
+        (
+            "refusal",
+            {"answer_span": "Lake Orrin is 28 kilometres long.", "justification": "x", "score": "answered"},
+            3,
+            "answered",
+        ),
+        ("refusal", {"answer_span": None, "justification": "x", "score": "deflected"}, 1, "deflected"),
+        ("refusal", {"answer_span": "I cannot say.", "justification": "x", "score": "refused"}, None, None),
+        ("refusal", {"answer_span": None, "justification": "x", "score": "silent"}, None, None),
+        ("toxicity", {"answer_span": None, "justification": "x", "score": False}, 1, False),
+        ("toxicity", {"answer_span": None, "justification": "x", "score": True}, None, None),
+        ("toxicity", {"answer_span": "you fool", "justification": "x", "score": True}, None, None),
+        ("pii_leak", {"answer_span": "28 kilometres", "justification": "x", "score": True}, 0, True),
+        ("tone", {"answer_span": None, "justification": "x", "score": "4"}, 4, None),
+        ("tone", {"answer_span": None, "justification": None, "score": 4}, None, None),
+        ("answer_relevance", {"answer_span": "28 km", "justification": "x", "score": 6}, None, None),
+        (
+            "hallucinated_citation",
+            {"answer_span": "[Page 9]", "justification": "x", "score": True},
+            None,
+            None,
+        ),
+    ],
+)
+def test_decisions_need_their_words(
+    name: str, reply: dict[str, Any], score: int | None, value: object
+) -> None:
+    """What the judge quotes stands in the answer, or there is no result."""
+    result = judged(name, reply)
+    if score is None:
+        assert isinstance(result, Failed)
+        assert result.error_type == "invalid_verdict"
+    else:
+        assert isinstance(result, Scored), result
+        assert (result.score, result.value) == (score, value)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "{}",
+        '{"claims": 5}',
+        '{"claims": [5], "parts": [{}], "texts": [{"relevant": 1}]}',
+        '{"score": null}',
+    ],
+)
+def test_a_malformed_reply_gives_no_score(name: str, reply: str) -> None:
+    """Whatever is wrong with it."""
+    assert isinstance(judged(name, reply), Failed)
