@@ -32,6 +32,17 @@ _ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "c
 _SEARCH_WORDS: Final = ("retriev", "search", "rerank", "vector", "knowledge")
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 
+_CONVERSATIONS: Final = (
+    "messages",
+    "contents",
+    "role",
+    "choices",
+    "generations",
+    "candidates",
+    "parts",
+    "lc",
+    "output",
+)
 _MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
     ("tool", frozenset({"gen_ai.tool.name", "tool_response"})),
     ("agent", frozenset({"final_result", "agent_name", "all_messages_events"})),
@@ -157,9 +168,10 @@ class Step:
     @property
     def searches(self) -> bool:
         """Whether it retrieves: by its kind, or a step or tool by its name (and then its output has to be documents)."""
-        return self.kind in _SEARCHING or (
-            self.kind in {"chain", "tool"} and any(word in self.span.name.lower() for word in _SEARCH_WORDS)
-        )
+        if self.kind not in {"chain", "tool"}:
+            return self.kind in _SEARCHING
+        named = f"{self.span.name} {self._text(lambda family: family.tool_name) or ''}".lower()
+        return any(word in named for word in _SEARCH_WORDS)
 
     # What was said
 
@@ -169,14 +181,16 @@ class Step:
         said = self._turns(lambda family: family.said, lambda family: family.said_flat, "assistant")
         heard = heard or list(_event_turns(self.span, _HEARD_EVENTS, "user"))
         said = said or list(_event_turns(self.span, _SAID_EVENTS, "assistant"))
-        if self.kind in {"model", "agent"}:
-            heard = heard or _turns_of(self._first(lambda family: family.given), "user")
-            said = said or _turns_of(self._first(lambda family: family.gave), "assistant")
+        tells = self.kind in {"model", "agent"}
+        if tells:
+            heard = heard or _told(self._first(lambda family: family.given), "user", question_in)
         if not said:  # the whole conversation in one attribute
             cut = len(heard)
             while cut and heard[cut - 1].role == "assistant":
                 cut -= 1
             heard, said = heard[:cut], heard[cut:]
+        if tells:
+            said = said or _told(self._first(lambda family: family.gave), "assistant", answer_in)
         called = [
             call for item in _listed(self._first(lambda family: family.called)) if (call := _called(item))
         ]
@@ -447,6 +461,16 @@ def _turns_of(value: Any, role: str) -> list[Turn]:
     return read_turns(value, role)
 
 
+def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
+    """Read the input or output of a step as a conversation: what is none is its words."""
+    opened = loaded(value)
+    if isinstance(opened, dict) and not _is_conversation(opened) and "args" not in opened:
+        text = words(opened)
+        if text is not None:
+            return [Turn(role, text)]
+    return _turns_of(value, role)
+
+
 def _spoken(turns: Iterable[Turn]) -> str | None:
     """The words of the first answer (the others are alternatives); several messages in a row count as one."""
     texts = [turn.text for turn in turns if turn.role not in {"tool", "user", "system"} and turn.text.strip()]
@@ -455,7 +479,7 @@ def _spoken(turns: Iterable[Turn]) -> str | None:
 
 def _is_conversation(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(name in value for name in ("messages", "contents", "role"))
+        return any(name in value for name in _CONVERSATIONS)
     return bool(value) and isinstance(value[0], dict | list) and not _has_words(value[0])
 
 

@@ -171,7 +171,13 @@ def _type_of(part: Mapping[str, Any]) -> str | None:
 
 def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Turn]:  # noqa: C901, PLR0912 - one form a line
     deeper = depth + 1
-    if isinstance(value.get("kwargs"), dict) and "lc" in value:
+    if isinstance(value.get("args"), list) and value.keys() <= {"args", "kwargs"}:
+        # The arguments of a decorated function: the first that is a conversation.
+        kwargs = value.get("kwargs")
+        given = [*value["args"], *(kwargs.values() if isinstance(kwargs, dict) else ())]
+        spoken = [one for one in given if isinstance(one, list | dict)] or given
+        yield from _first(spoken, role, deeper)
+    elif isinstance(value.get("kwargs"), dict) and "lc" in value:
         name = str((value.get("id") or [""])[-1])
         yield from _of_mapping({"type": name.lower(), **value["kwargs"]}, role, deeper)
     elif isinstance(value.get("data"), dict) and "type" in value:

@@ -16,7 +16,7 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from streams.errors import DecodeError
-from streams.intake.reading.otlp.json_request import HEADS, REQUEST, Request
+from streams.intake.reading.otlp.json_request import HEADS, REQUEST, JsonSpan, Request
 from streams.intake.reading.otlp.messages import Heads, LogHeads, Logs, Traces
 from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
 
@@ -71,13 +71,13 @@ def _span_heads(value: bytes) -> list[Head]:
 
 
 def _json_heads(request: Any) -> Iterator[tuple[str, str, bool]]:
-    for resource in request.resource_spans:
-        for scope in resource.scope_spans:
-            for span in scope.spans:
-                yield _identifier(span.trace_id), span.trace_state, not span.parent_span_id
-    for resource in request.resource_logs:
-        for scope in resource.scope_logs:
-            for record in scope.log_records:
+    for resource in request.resource_spans or ():
+        for scope in resource.scope_spans or ():
+            for span in scope.spans or ():
+                yield _identifier(span.trace_id), span.trace_state or "", not span.parent_span_id
+    for resource in request.resource_logs or ():
+        for scope in resource.scope_logs or ():
+            for record in scope.log_records or ():
                 yield _identifier(record.trace_id), "", False
 
 
@@ -241,16 +241,18 @@ def _json_value(raw: Any) -> Any:
     return value if kind in {"stringValue", "boolValue"} else None
 
 
-def _json_attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+def _json_attributes(pairs: Iterable[Any] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in pairs or ():
         if isinstance(pair, dict) and isinstance(pair.get("key"), str):
             found[pair["key"]] = _json_value(pair.get("value"))
     return found
 
 
-def _identifier(value: str) -> str:
+def _identifier(value: str | None) -> str:
     """An id: hexadecimal as OTLP/JSON says, or base64 as the plain JSON form of Protobuf writes it."""
+    if not value:
+        return ""
     if len(value) in {16, 32}:
         return value.lower()
     try:
@@ -260,53 +262,57 @@ def _identifier(value: str) -> str:
 
 
 def _json_spans(request: Request, keep: Keep) -> Iterator[Span]:
-    for of_resource in request.resource_spans:
-        resource = _json_attributes(of_resource.resource.attributes)
-        for of_scope in of_resource.scope_spans:
-            for span in of_scope.spans:
+    for of_resource in request.resource_spans or ():
+        resource = _json_attributes(of_resource.resource.attributes if of_resource.resource else None)
+        for of_scope in of_resource.scope_spans or ():
+            scope = (of_scope.scope.name if of_scope.scope else None) or ""
+            for span in of_scope.spans or ():
                 trace_id = _identifier(span.trace_id)
-                if not keep(trace_id):
-                    continue
-                yield Span(
-                    trace_id=trace_id,
-                    span_id=_identifier(span.span_id),
-                    parent_id=_identifier(span.parent_span_id),
-                    tracestate=span.trace_state,
-                    name=span.name,
-                    scope=of_scope.scope.name,
-                    resource=resource,
-                    attributes=_json_attributes(span.attributes),
-                    start=_whole(span.start_time_unix_nano),
-                    end=_whole(span.end_time_unix_nano),
-                    events=tuple(
-                        SpanEvent(event.name, _json_attributes(event.attributes)) for event in span.events
-                    ),
-                    error=span.status.message or "error"
-                    if span.status.code in {_ERROR, "STATUS_CODE_ERROR"}
-                    else None,
-                )
-    for of_logs in request.resource_logs:
-        resource = _json_attributes(of_logs.resource.attributes)
-        for of_log_scope in of_logs.scope_logs:
-            for record in of_log_scope.log_records:
+                if keep(trace_id):
+                    yield _json_span(span, trace_id, scope, resource)
+    for of_logs in request.resource_logs or ():
+        resource = _json_attributes(of_logs.resource.attributes if of_logs.resource else None)
+        for of_log_scope in of_logs.scope_logs or ():
+            scope = (of_log_scope.scope.name if of_log_scope.scope else None) or ""
+            for record in of_log_scope.log_records or ():
                 trace_id = _identifier(record.trace_id)
-                if not keep(trace_id):
-                    continue
-                yield _log_span(
-                    trace_id,
-                    _identifier(record.span_id),
-                    record.event_name,
-                    of_log_scope.scope.name,
-                    resource,
-                    _json_attributes(record.attributes),
-                    _json_value(record.body),
-                    _whole(record.time_unix_nano) or _whole(record.observed_time_unix_nano),
-                )
+                if keep(trace_id):
+                    yield _log_span(
+                        trace_id,
+                        _identifier(record.span_id),
+                        record.event_name or "",
+                        scope,
+                        resource,
+                        _json_attributes(record.attributes),
+                        _json_value(record.body),
+                        _whole(record.time_unix_nano) or _whole(record.observed_time_unix_nano),
+                    )
 
 
-def _whole(value: int | str) -> int:
+def _json_span(span: JsonSpan, trace_id: str, scope: str, resource: Attributes) -> Span:
+    status = span.status
+    failed = status is not None and status.code in {_ERROR, "STATUS_CODE_ERROR"}
+    return Span(
+        trace_id=trace_id,
+        span_id=_identifier(span.span_id),
+        parent_id=_identifier(span.parent_span_id),
+        tracestate=span.trace_state or "",
+        name=span.name or "",
+        scope=scope,
+        resource=resource,
+        attributes=_json_attributes(span.attributes),
+        start=_whole(span.start_time_unix_nano),
+        end=_whole(span.end_time_unix_nano),
+        events=tuple(
+            SpanEvent(event.name or "", _json_attributes(event.attributes)) for event in span.events or ()
+        ),
+        error=(status.message if status is not None and status.message else "error") if failed else None,
+    )
+
+
+def _whole(value: int | str | None) -> int:
     try:
-        return int(value)
+        return int(value or 0)
     except ValueError:
         return 0
 

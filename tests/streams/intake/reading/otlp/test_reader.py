@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 from typing import Any
@@ -361,3 +362,16 @@ def test_content_that_is_nested_without_end_is_left_alone(wrapped: str) -> None:
             )
         )
     )
+
+
+def test_fields_of_json_may_be_null_and_ids_base64() -> None:
+    """As some exporters write them, and as the plain JSON form of Protobuf does."""
+    written = json.loads(request(span(1, "call", said(ANSWER))))
+    (of_resource,) = written["resourceSpans"]
+    (of_scope,) = of_resource["scopeSpans"]
+    (one,) = of_scope["spans"]
+    one |= {"parentSpanId": None, "traceState": None, "events": None, "status": None, "name": None}
+    one |= {"traceId": base64.b64encode(bytes.fromhex(TRACE)).decode(), "spanId": "AAAAAAAAAAE="}
+    of_scope["scope"] = of_resource["resource"] = written["resourceLogs"] = None
+    event = event_of(json.dumps(written).encode())
+    assert (event.answer, event.trace_id, event.span_id) == (ANSWER, TRACE, f"{1:016x}")
