@@ -22,6 +22,7 @@ from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
+from streams.cli.commands.replay import replay
 from streams.cli.commands.review import labels_app, review
 from streams.cli.commands.show import show
 from streams.cli.commands.tail import tail
@@ -48,6 +49,7 @@ app.command()(doctor)
 app.command()(judge)
 app.command("map")(map_)
 app.command()(produce)
+app.command()(replay)
 app.command()(tail)
 app.command()(show)
 app.command()(explore)

@@ -18,8 +18,8 @@ from streams.intake.sampling import (
     SamplingPolicy,
     SkipReason,
     hashed_randomness,
-    random_value,
 )
+from streams.intake.tracestate import random_value
 
 
 @dataclass(frozen=True, slots=True)
