@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from benchmarks.report import Line
-from tests.streams.incidents.test_causes import DROPS, find, found_in
+from tests.streams.store.views.incidents.test_causes import DROPS, find, found_in
 
 RUNS: Final = 200
 AIM: Final = 0.95

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from judge.text.surrogates import without_lone_surrogates
+from judge.text.characters import without_lone_surrogates
 from schemas import Usage
 
 MAX_TOKENS = 1_000_000_000

@@ -36,7 +36,7 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
-from judge.text.quoting import quoted
+from judge.text.characters import quoted
 from schemas import Usage
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import orjson
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoint.response_formats import AskedForm, ResponseFormat, asked_form
 from judge.errors import JudgeConfigurationError
-from judge.text.surrogates import without_lone_surrogates
+from judge.text.characters import without_lone_surrogates
 
 _RESERVED = frozenset(
     {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}

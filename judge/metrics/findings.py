@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judge.metric import Verification
-from judge.text.quoting import quoted
+from judge.text.characters import quoted
 from schemas import Correction, Suspicion
 
 MAX_NAMED = 8

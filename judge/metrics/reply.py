@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from judge.errors import InvalidVerdictError
 from judge.metrics.loose_json import LooseJSONError, read_loosely
-from judge.text.surrogates import without_lone_surrogates
+from judge.text.characters import without_lone_surrogates
 
 MAX_DEPTH = 32
 """Levels of nesting that a verdict may have; no metric needs more than five."""

@@ -10,13 +10,13 @@ from typing import Final
 
 from judge.chat import ChatClient, ChatReply, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
-from judge.pool.admission import Admission, Marks
 from judge.pool.attempt import Attempt
 from judge.pool.breaker import Breaker
+from judge.pool.limits.admission import Admission, Marks
+from judge.pool.limits.turns import Turns
 from judge.pool.neutral_probe import NeutralProbe
 from judge.pool.observer import PoolObserver
 from judge.pool.streak import Streak
-from judge.pool.turns import Turns
 from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0

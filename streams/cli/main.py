@@ -14,19 +14,18 @@ from streams.cli.commands.broker import broker
 from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
-from streams.cli.commands.explore import explore
-from streams.cli.commands.export import export
 from streams.cli.commands.health import health
-from streams.cli.commands.incident import incident
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
-from streams.cli.commands.replay import replay
-from streams.cli.commands.review import labels_app, review
-from streams.cli.commands.show import show
 from streams.cli.commands.tail import tail
 from streams.cli.commands.topics import topics_app
+from streams.cli.commands.verdicts.explore import explore
+from streams.cli.commands.verdicts.export import export
+from streams.cli.commands.verdicts.incident import incident
+from streams.cli.commands.verdicts.review import labels_app, review
+from streams.cli.commands.verdicts.show import show
 from streams.cli.commands.worker import worker
 from streams.cli.errors import CommandError
 from streams.cli.settings import DEBUG_VARIABLE
@@ -49,7 +48,6 @@ app.command()(doctor)
 app.command()(judge)
 app.command("map")(map_)
 app.command()(produce)
-app.command()(replay)
 app.command()(tail)
 app.command()(show)
 app.command()(explore)

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from judge.text.printable import printable, reason_of
 from schemas import RESULT, Alert, DeadLetter, JudgeTask, QAEvent, Scored
 from streams.kafka.topics.flow import message_of
 from streams.settings import TopicSettings
-from streams.text import printable, reason_of
 
 MAX_TEXT_CHARS = 80
 

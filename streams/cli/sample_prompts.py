@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.task import build_task
+from judge.text.printable import printable
 from judge.verdict.fitting import estimated_tokens, request_tokens
 from schemas import QAEvent, Sampling, Source
 from streams.judging.metrics import build_metrics
-from streams.text import printable
 
 if TYPE_CHECKING:
     from streams.settings import Settings

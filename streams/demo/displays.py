@@ -9,12 +9,12 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 
+from judge.text.printable import printable, reason_of
 from schemas import Failed, Scored
 from streams.demo.board import Board
 from streams.demo.view import Flow, Heading, LiveView
-from streams.incidents.grouping import Incident, group
-from streams.incidents.telling import title
-from streams.text import printable, reason_of
+from streams.store.views.incidents.grouping import Incident, group
+from streams.store.views.incidents.telling import title
 
 LINE_SECONDS = 2.0
 

@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 from streams.errors import StoreError
-from streams.incidents.report import known_incidents, report_on
-from streams.incidents.telling import headline
 from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import StoreSettings
 from streams.store import sums
 from streams.store.filters import Filter
 from streams.store.reader import Reader
+from streams.store.views.incidents.report import known_incidents, report_on
+from streams.store.views.incidents.telling import headline
 
 PATIENCE_SECONDS = 10.0
 """How long the store may take to have what the topics have."""

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from judge.text.printable import printable
 from streams.demo.accounting import Balance
 from streams.demo.board import Board
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.text import printable
 
 
 def summary(

@@ -10,10 +10,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from judge.text.printable import printable, reason_of
 from schemas import Alert, Failed, Scored, Unscored
 from streams.demo.board import Board, LabelRow, Series
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.text import printable, reason_of
 
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_ALERTS = 3

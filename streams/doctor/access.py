@@ -7,6 +7,7 @@ from typing import Final
 
 from aiokafka.errors import ClusterAuthorizationFailedError, GroupAuthorizationFailedError, for_code
 
+from judge.text.printable import printable
 from streams.doctor.facts import GroupView, TopicView
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.doctor.topics import acl_command
@@ -15,7 +16,6 @@ from streams.kafka.topics.flow import TopicUse
 from streams.kafka.topics.grants import Operation
 from streams.kafka.topics.rights import Right
 from streams.settings import KafkaSettings
-from streams.text import printable
 
 OUR_PROTOCOL: Final = "roundrobin"
 """How workers share partitions; a group in which others share them in another way would refuse them."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
+from judge.text.printable import printable
 from streams.doctor.access import check_group, check_hidden, check_producer, check_topic_rights
 from streams.doctor.facts import Cluster, GroupView
 from streams.doctor.facts import Settings as ShownSettings
@@ -21,7 +22,6 @@ from streams.kafka.access.errors import explain
 from streams.kafka.topics.flow import AgentName, group_of, topic_uses
 from streams.kafka.topics.removed import removed_tasks
 from streams.settings import KafkaSettings, Settings
-from streams.text import printable
 
 CERTIFICATE_WARNING_SECONDS: Final = 14 * 86_400.0
 _TROUBLE: Final = (KafkaError, OSError, EOFError, TimeoutError, StreamsError)

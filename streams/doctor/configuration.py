@@ -9,6 +9,7 @@ from judge.chat import OFFLINE_MODEL
 from judge.endpoint.hosts import is_loopback
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
+from judge.text.printable import printable
 from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
 from streams.judging.from_settings import budget_limits
@@ -19,7 +20,6 @@ from streams.kafka.access.access import client_options
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.telemetry.masking import SHORT_SECRET, short_secrets
-from streams.text import printable
 from streams.web.access import open_access
 
 

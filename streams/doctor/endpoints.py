@@ -19,6 +19,9 @@ from judge.chat import ChatClient, ChatRequest
 from judge.endpoint.models import ModelList, list_models
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.metric import Metric
+from judge.pool.stack import JudgingStack
+from judge.text.printable import printable
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import neutral_task
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
@@ -28,7 +31,6 @@ from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices
 from streams.judging.stack import judge_endpoints, open_stack
 from streams.settings import EndpointSettings, Settings, resolve_api_key
-from streams.text import printable
 
 CLOCK_WARNING_SECONDS: Final = 5.0
 MAX_NAMES: Final = 10
@@ -126,16 +128,11 @@ class EndpointExaminer:
         self, endpoint: EndpointSettings, listed: Listed, window: int | None
     ) -> list[Finding]:
         subject = f"{endpoint.name}, "
-        # Each metric where it is judged.
-        wanted = {
-            name: metric
-            for name, metric in self.settings.metrics.items()
-            if not metric.endpoints or endpoint.name in metric.endpoints
-        }
+        names = list(self.settings.metrics)
         # As a worker has it: what is cut does not depend on which endpoint answers.
         asked = endpoint.model_copy(update={"context_tokens": window})
         if not listed.go_on:
-            return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in wanted]
+            return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in names]
         try:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
@@ -145,14 +142,14 @@ class EndpointExaminer:
             return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
         async with stack:
             found = []
-            for name, settings in wanted.items():
+            for name, metric in metrics.items():
                 known = self._judged.get((endpoint.name, name))
-                judge = stack.evaluator(metrics[name], parameters=settings.parameters)
-                found.append(known or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
+                found.append(known or await self._verdict(endpoint, metric, stack))
             return found
 
-    async def _verdict(self, endpoint: EndpointSettings, judge: Judge, chat: ChatClient) -> Finding:
-        name = judge.metric.name
+    async def _verdict(self, endpoint: EndpointSettings, metric: Metric, stack: JudgingStack) -> Finding:
+        judge, chat = stack.evaluator(metric), stack.endpoints[0].chat
+        name = metric.name
         task = neutral_task(judge.metric, now=datetime.now(UTC))
         subject = f"{endpoint.name}, {name}"
         try:

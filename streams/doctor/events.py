@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from judge.text.citations.sources import read_sources
+from judge.text.printable import printable
 from judge.text.tags import tagged_claims, unread_citations
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
@@ -19,7 +20,6 @@ from streams.judging.citations import REMEDY
 from streams.kafka.access.access import client_options
 from streams.kafka.past import newest, partitions_of
 from streams.settings import Settings
-from streams.text import printable
 
 RECORDS: Final = 100
 """Newest records that are looked at."""

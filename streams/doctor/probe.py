@@ -19,14 +19,7 @@ from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
-from streams.doctor.facts import (
-    Cluster,
-    GroupView,
-    Node,
-    Partition,
-    Settings,
-    TopicView,
-)
+from streams.doctor.facts import Cluster, GroupView, Node, Partition, Settings, TopicView
 from streams.doctor.topics import TOPIC_SETTINGS
 from streams.kafka.access.connections import Connection, open_connection
 from streams.kafka.access.reach import reach

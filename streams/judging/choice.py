@@ -8,9 +8,9 @@ import aiohttp
 
 from judge.endpoint.models import list_models
 from judge.errors import JudgeUnavailableError
+from judge.text.printable import printable
 from streams.errors import SettingsError
 from streams.settings import EndpointSettings, default_endpoints
-from streams.text import printable
 
 MODELS_TIMEOUT_SECONDS = 15.0
 MAX_MODELS_SHOWN = 20

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 
+from judge.text.printable import printable
 from schemas import Alert, Scored
 from streams.monitoring.measures import MEAN, MIX, Measure
 from streams.monitoring.watch import Change
-from streams.text import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from judge.text.printable import reason_of
 from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
@@ -22,7 +23,6 @@ from streams.monitoring.snapshot import (
     SeriesSnapshot,
 )
 from streams.monitoring.watch import Sample, Watch
-from streams.text import reason_of
 
 __all__ = ["Monitor", "MonitorConfig"]
 

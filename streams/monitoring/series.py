@@ -14,14 +14,7 @@ from streams.monitoring.measures import MIX, Measure
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.weights import RelativeWeights
 from streams.monitoring.statistics.windows import SlidingSums
-from streams.monitoring.watch import (
-    Change,
-    Sample,
-    SeriesState,
-    Watch,
-    estimate,
-    estimate_of,
-)
+from streams.monitoring.watch import Change, Sample, SeriesState, Watch, estimate, estimate_of
 
 HISTORY_SAMPLES = 500
 """Latest scores that a series remembers one by one. A fall that began before them is dated "or earlier"."""

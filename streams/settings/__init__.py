@@ -9,7 +9,8 @@ from streams.settings.credentials import (
     resolve_password,
     resolve_secret,
 )
-from streams.settings.intake import (
+from streams.settings.load import load_settings
+from streams.settings.sections.intake import (
     IngestSettings,
     MetricConditions,
     MetricSettings,
@@ -17,7 +18,7 @@ from streams.settings.intake import (
     SamplingRule,
     SamplingSettings,
 )
-from streams.settings.judge import (
+from streams.settings.sections.judge import (
     BudgetSettings,
     CacheSettings,
     EndpointSettings,
@@ -25,21 +26,20 @@ from streams.settings.judge import (
     PriceSettings,
     default_endpoints,
 )
-from streams.settings.kafka import (
+from streams.settings.sections.kafka import (
     DeadLetterLimitSettings,
     DeadLetterSettings,
     KafkaSettings,
     RetentionSettings,
     TopicSettings,
 )
-from streams.settings.load import load_settings
-from streams.settings.monitor import MonitorSettings
-from streams.settings.review import ReviewSettings
-from streams.settings.security import OAuthSettings, SecuritySettings
+from streams.settings.sections.monitor import MonitorSettings
+from streams.settings.sections.review import ReviewSettings
+from streams.settings.sections.security import OAuthSettings, SecuritySettings
+from streams.settings.sections.sinks import SinkSettings
+from streams.settings.sections.store import StoreSettings
+from streams.settings.sections.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.settings.show import mask, settings_schema
-from streams.settings.sinks import SinkSettings
-from streams.settings.store import StoreSettings
-from streams.settings.telemetry import BasicAuthSettings, TelemetrySettings, TlsSettings
 from streams.settings.tree import Settings
 
 __all__ = [

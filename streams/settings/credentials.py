@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from streams.errors import SettingsError
-from streams.settings.judge import EndpointSettings
-from streams.settings.security import OAuthSettings, SecuritySettings
+from streams.settings.sections.judge import EndpointSettings
+from streams.settings.sections.security import OAuthSettings, SecuritySettings
 
 MAX_SECRET_BYTES = 65_536
 

@@ -9,14 +9,14 @@ from pydantic import Field, model_validator
 from judge.metrics.registry import BUILT_IN, NAMED
 from schemas.base import MetricName
 from streams.settings.base import Section, refuse
-from streams.settings.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
-from streams.settings.judge import JudgeSettings
-from streams.settings.kafka import DeadLetterSettings, KafkaSettings, TopicSettings
-from streams.settings.monitor import MonitorSettings
-from streams.settings.review import ReviewSettings
-from streams.settings.sinks import SinkName, SinkSettings
-from streams.settings.store import StoreSettings
-from streams.settings.telemetry import TelemetrySettings
+from streams.settings.sections.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
+from streams.settings.sections.judge import JudgeSettings
+from streams.settings.sections.kafka import DeadLetterSettings, KafkaSettings, TopicSettings
+from streams.settings.sections.monitor import MonitorSettings
+from streams.settings.sections.review import ReviewSettings
+from streams.settings.sections.sinks import SinkName, SinkSettings
+from streams.settings.sections.store import StoreSettings
+from streams.settings.sections.telemetry import TelemetrySettings
 
 
 class Settings(Section):
@@ -45,7 +45,6 @@ class Settings(Section):
                 *_metric_problems(self),
                 *_topic_problems(self),
                 *_target_problems(self),
-                *_endpoint_problems(self),
             ]
         )
         return self
@@ -100,22 +99,6 @@ def _target_problems(settings: Settings) -> list[tuple[str, str]]:
         for name in getattr(settings.monitor, field)
         if name not in settings.metrics
     ]
-
-
-def _endpoint_problems(settings: Settings) -> list[tuple[str, str]]:
-    names = [endpoint.name for endpoint in settings.judge.endpoints]
-    known = ", ".join(names) or "none"
-    problems = []
-    for metric, asked in settings.metrics.items():
-        path = f"metrics.{metric}.endpoints"
-        problems += [
-            (path, f"must name judge.endpoints (those are {known}), got {name!r}; add it there or remove it")
-            for name in asked.endpoints
-            if name not in names
-        ]
-        if len(set(asked.endpoints)) != len(asked.endpoints):
-            problems.append((path, f"names an endpoint twice (got {list(asked.endpoints)}); remove one"))
-    return problems
 
 
 def _topic_problems(settings: Settings) -> list[tuple[str, str]]:

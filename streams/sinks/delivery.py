@@ -11,9 +11,9 @@ from typing import Final
 import aiohttp
 import structlog
 
+from judge.text.printable import printable
 from streams.sinks.evaluation import Evaluation
 from streams.sinks.receivers import Answer, Receiver, SinkDownError
-from streams.text import printable
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import orjson
 from pydantic import ValidationError
 
+from judge.text.printable import reason_of
 from schemas import RESULT
 from streams.store import sums
 from streams.store.filters import Filter, selected
@@ -16,7 +17,6 @@ from streams.store.packing import unpacked
 from streams.store.reader import Asking
 from streams.store.schema import STATUSES
 from streams.store.words import matching
-from streams.text import reason_of
 
 Order = Literal["worst", "best", "newest", "costly"]
 ORDERS: Final[dict[str, str]] = {

@@ -19,10 +19,9 @@ from judge.chat import ChatClient
 from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
 from judge.pool.stack import JudgingStack
+from judge.text.printable import printable
 from schemas import QAEvent
 from streams.errors import SettingsError
-from streams.explorer.api import Explorer
-from streams.explorer.open import open_explorer
 from streams.intake.agent import Intake
 from streams.intake.from_settings import event_policy, metric_routes, trace_bounds
 from streams.intake.pushdown import PushDown, push_down
@@ -37,7 +36,7 @@ from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices, check_prices
 from streams.judging.spending import Spending
-from streams.judging.stack import judge_endpoints, metric_judges, open_stack
+from streams.judging.stack import judge_endpoints, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
@@ -60,10 +59,11 @@ from streams.sinks.from_settings import build_sinks
 from streams.sinks.topic import TopicSink
 from streams.store.agent import StoreAgent, open_agent
 from streams.store.reader import Reader
+from streams.store.views.explorer.api import Explorer
+from streams.store.views.explorer.open import open_explorer
 from streams.telemetry.instruments import Metrics
 from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
-from streams.text import printable
 from streams.worker.health import SILENT_SECONDS, Health, Loop
 from streams.worker.notices import tell_judge, tell_move
 from streams.worker.pipeline import Pipeline
@@ -338,9 +338,7 @@ class Wiring:
         if self._spending.limits.any:
             self.metrics.watch_budget(self._spending.spent_ratio)
         agent = JudgeAgent(
-            judges=metric_judges(
-                stack, self._judged_by, {} if self._given_chat is not None else settings.metrics
-            ),
+            judges={name: stack.judge(metric) for name, metric in self._judged_by.items()},
             output=self._output,
             spending=self._spending,
             citations=self._citations,

@@ -16,9 +16,9 @@ from judge.metrics.prompting import fence, schema_hash, short_hash
 from judge.metrics.reply import extract_object, extract_verdict
 from judge.metrics.scoring import relevance_cap
 from judge.metrics.structured import check_score
+from judge.text.characters import quoted
 from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.index import is_blank, normalise
-from judge.text.quoting import quoted
 from schemas import JudgeTask, QAEvent
 
 MAX_ITEMS = 300

@@ -17,10 +17,10 @@ from judge.metrics.relevance.verbatim import own_verdict
 from judge.metrics.response_schemas import RELEVANCE_SCHEMA
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.metrics.structured import check_score, read_evidence
+from judge.text.characters import quoted
 from judge.text.citations.patterns import safe_pattern
 from judge.text.citations.sources import Sources, read_sources
 from judge.text.index import is_blank
-from judge.text.quoting import quoted
 from judge.text.tags import Claim, page_key, tagged_claims
 from schemas import JudgeTask, QAEvent, Suspicion
 

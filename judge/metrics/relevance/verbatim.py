@@ -20,9 +20,9 @@ from judge.metrics.relevance.support import Support
 from judge.metrics.reply import extract_verdict
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.metrics.structured import check_score
+from judge.text.characters import quoted
 from judge.text.citations.sources import Sources
 from judge.text.index import TextIndex
-from judge.text.quoting import quoted
 from judge.text.tags import Claim, tagged_claims, untagged_segments, without_tags
 from schemas import JudgeTask
 

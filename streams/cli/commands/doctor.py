@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from judge.text.printable import printable
 from streams.cli.errors import BadUsageError
-from streams.text import printable
 
 if TYPE_CHECKING:
     from streams.doctor.finding import CheckName, Diagnosis, Finding

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import BootstrapOption, connection
 from streams.cli.lines import opened
-from streams.text import printable
 
 if TYPE_CHECKING:
     from streams.intake.trial import Outcome, RawRecord

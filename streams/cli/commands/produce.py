@@ -12,10 +12,10 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
+from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
 from streams.cli.lines import opened, progress
-from streams.text import printable
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Larger than any broker takes by default: the broker's own limit is the one that speaks."""

@@ -29,6 +29,7 @@ from judge.metric import Metric
 from judge.pool.observer import Unobserved
 from judge.pool.pool import EndpointPool
 from judge.task import build_task
+from judge.text.printable import printable
 from judge.verdict.pricing import PriceTable
 from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored, Usage
 from streams.errors import DecodeError
@@ -36,9 +37,8 @@ from streams.intake.reading import Ingest
 from streams.judging.agent import PatientJudge
 from streams.judging.files.reading import Line, misspelt
 from streams.judging.prices import build_prices
-from streams.judging.stack import metric_judges, open_stack
-from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
-from streams.text import printable
+from streams.judging.stack import open_stack
+from streams.settings import EndpointSettings, JudgeSettings
 
 OUTAGE_SECONDS = 5.0
 """With all endpoints down for so long, the file is given up."""
@@ -95,10 +95,7 @@ class FileJudge:
 
 @asynccontextmanager
 async def open_file_judge(
-    metrics: Sequence[Metric],
-    judge: JudgeSettings,
-    endpoints: Sequence[EndpointSettings],
-    wanted: Mapping[str, MetricSettings] | None = None,
+    metrics: Sequence[Metric], judge: JudgeSettings, endpoints: Sequence[EndpointSettings]
 ) -> AsyncIterator[FileJudge]:
     """Open what judges a file, as a worker would.
 
@@ -106,7 +103,6 @@ async def open_file_judge(
         metrics: The metrics, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
         judge: The section `judge`; its budget is the worker's and bounds nothing here.
         endpoints: In order of preference; at least one.
-        wanted: The metrics' settings, for the endpoints and parameters that they name; None: all endpoints judge all metrics.
 
     Raises:
         SettingsError: A key is not where the settings say.
@@ -117,8 +113,7 @@ async def open_file_judge(
     async with open_stack(
         judge, endpoints, prices=prices, observer=checks, confirm_seconds=CONFIRM_SECONDS
     ) as stack:
-        judges = metric_judges(stack, {metric.name: metric for metric in metrics}, wanted or {})
-        yield FileJudge({metric: judges[metric.name] for metric in metrics}, stack.pool, checks)
+        yield FileJudge({metric: stack.judge(metric) for metric in metrics}, stack.pool, checks)
 
 
 async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from judge.text.printable import printable
 from streams.judging.files.comparison import Comparison
 from streams.judging.files.summary import FileSummary, Summary
-from streams.text import printable
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1c1e21;background:#fff}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from judge.text.printable import printable, reason_of
 from schemas import Failed, Scored, Unscored, Usage
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.text import printable, reason_of
 
 WORST: Final = 10
 """Scored answers that are listed, worst first."""

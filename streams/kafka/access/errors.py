@@ -16,6 +16,7 @@ from aiokafka.errors import (
     UnsupportedSaslMechanismError,
 )
 
+from judge.text.printable import printable
 from streams.errors import (
     Explanation,
     KafkaAccessError,
@@ -25,7 +26,6 @@ from streams.errors import (
     WrongProtocolError,
 )
 from streams.settings import KafkaSettings
-from streams.text import printable
 
 MAX_QUOTE_CHARS: Final = 200
 _MAX_CHAIN: Final = 20

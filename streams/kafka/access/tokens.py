@@ -23,9 +23,9 @@ import aiohttp
 import structlog
 from aiokafka.abc import AbstractTokenProvider
 
+from judge.text.printable import printable
 from streams.errors import SettingsError, TokenError
 from streams.settings import OAuthSettings, SecuritySettings, resolve_client_secret, resolve_secret
-from streams.text import printable
 
 _log = structlog.stdlib.get_logger(__name__)
 

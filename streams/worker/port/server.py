@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from streams.explorer.api import Explorer
+from streams.store.views.explorer.api import Explorer
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
 from streams.web.connections import REQUEST_SECONDS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from judge.text.characters import quoted
 from judge.text.index import TextIndex, is_blank, neutralize, normalise
-from judge.text.quoting import quoted
 from judge.text.sentences import sentences
 from judge.text.words import words
 from tests.judge.messy import MESSY

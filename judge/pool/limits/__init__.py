@@ -1,0 +1,1 @@
+"""How many calls an endpoint is sent: concurrency, requests and tokens a minute, turns."""

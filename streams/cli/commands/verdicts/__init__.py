@@ -1,0 +1,1 @@
+"""Commands that read verdicts from the store."""

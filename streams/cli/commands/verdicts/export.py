@@ -1,0 +1,141 @@
+"""`judgestream export`: verdicts as files."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from streams.cli.commands.verdicts.explore import StorePathOption, settings_with_store
+from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.kafka import BootstrapOption, ConfigOption, connection
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator
+
+    from streams.settings import Settings
+    from streams.store.filters import Filter
+
+
+def export(
+    since: Annotated[
+        str | None, typer.Option("--since", help="Answers from then on: 24h, 7d, 2026-03-14, or RFC 3339.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Answers before then.")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", "-m", metavar="NAME", help="Of this metric.")
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="NAME=VALUE", help="With this label; may be given again."),
+    ] = None,
+    form: Annotated[
+        Literal["csv", "jsonl", "parquet"], typer.Option("--format", "-f", help="How they are written.")
+    ] = "jsonl",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="A file a day goes here: day=2026-03-14/verdicts.csv; else standard output.",
+        ),
+    ] = None,
+    from_topics: Annotated[
+        bool, typer.Option("--from-topics", help="Read the topics from their begin, not the store.")
+    ] = False,
+    views: Annotated[
+        Literal["duckdb", "clickhouse"] | None,
+        typer.Option(
+            "--views",
+            help="Print SQL and export nothing: DuckDB's views over the files, or ClickHouse's tables.",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    store: StorePathOption = None,
+    bootstrap_servers: BootstrapOption = None,
+) -> None:
+    """Write verdicts as CSV, JSON lines or Parquet, one row each, with the labels that people gave beside them.
+
+    Parquet needs the extra `duckdb` and --output.
+    """
+    from streams.errors import BadFilterError, StreamsError
+    from streams.store import verdicts
+    from streams.store.filters import parse
+    from streams.store.reader import Reader
+    from streams.store.views.export.files import sql, write_days, write_stream
+    from streams.store.views.export.rows import flat
+
+    where = connection(bootstrap_servers, config)
+    settings = settings_with_store(where.settings.model_copy(update={"kafka": where.kafka}), store)
+    if views is not None:
+        names = {
+            "folder": str(output or "export"),
+            "brokers": settings.kafka.bootstrap_servers,
+            "topic": settings.topics.scores,
+        }
+        typer.echo(sql(views, **names), nl=False)
+        return
+    if form == "parquet" and output is None:
+        raise BadUsageError("--format parquet needs --output FOLDER")
+    query = {name: value for name, value in (("since", since), ("until", until), ("metric", metric)) if value}
+    try:
+        wanted: Filter = parse(query, label or [], datetime.now(UTC))
+        with _source(settings, from_topics=from_topics) as path:
+            # A long export is no page: it may take its time.
+            reader = Reader(path, longest_seconds=24 * 3600)
+            with reader.asking() as asking:
+                rows = (flat(row) for row in verdicts.every(asking, wanted))
+                if output is None:
+                    write_stream(rows, sys.stdout, form)
+                else:
+                    typer.echo(f"{write_days(rows, output, form)} verdicts in {output}", err=True)
+            reader.close()
+    except BadFilterError as error:
+        raise BadUsageError(f"--{error}") from error
+    except StreamsError as error:
+        raise CommandError(str(error)) from error
+
+
+@contextmanager
+def _source(settings: Settings, *, from_topics: bool) -> Iterator[Path]:
+    """Give a store: the one there is, or one that is made of the topics for this once."""
+    from tempfile import TemporaryDirectory
+
+    if not from_topics:
+        yield settings.store.path
+        return
+    with TemporaryDirectory(prefix="judgestream-export-") as folder:
+        path = Path(folder) / "store.sqlite3"
+        from streams.cli.running import run_until_stopped
+
+        kept = settings.store.model_copy(
+            update={"path": path, "texts": "none", "keep_days": 3_650, "max_gigabytes": 10_000.0}
+        )
+        run_until_stopped(lambda stop: _filled(settings.model_copy(update={"store": kept}), stop))
+        yield path
+
+
+async def _filled(settings: Settings, stop: asyncio.Event) -> None:
+    import asyncio
+
+    from streams.store.agent import open_agent
+
+    agent = open_agent(settings)
+    task = asyncio.create_task(agent.run())
+    try:
+        while not stop.is_set() and agent.behind != 0:
+            if agent.trouble is not None:
+                raise CommandError(agent.trouble)
+            await asyncio.sleep(0.1)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    if stop.is_set():
+        raise typer.Exit(130)

@@ -1,0 +1,79 @@
+"""`judgestream incident`: one drop and its cause."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from streams.cli.commands.verdicts.explore import StoreConfigOption, StorePathOption, settings_with_store
+from streams.cli.errors import BadUsageError, CommandError
+
+
+def incident(
+    incident_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="The incident; without it all are listed, the latest first."),
+    ] = None,
+    config: StoreConfigOption = None,
+    store: StorePathOption = None,
+    link: Annotated[
+        str | None,
+        typer.Option("--link", metavar="URL", help="Where the explorer is: examples become links to it."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Print what an incident is about, as Markdown: which parts fell, what explains it, and examples.
+
+    Drops that began together are one incident. Reads the verdict store (judgestream worker --agents store).
+    """
+    from judge.text.printable import printable
+    from streams.cli.settings import settings_for_command
+    from streams.errors import StoreError
+    from streams.store.reader import Reader
+    from streams.store.views.explorer.open import score_ranges
+    from streams.store.views.incidents.report import known_incidents, report_on
+    from streams.store.views.incidents.telling import markdown, summary_of, values_of
+
+    settings = settings_with_store(settings_for_command(config), store)
+    reader = Reader(settings.store.path)
+    try:
+        with reader.asking() as asking:
+            known = known_incidents(asking)
+            if incident_id is None:
+                _list([summary_of(one) for one in known], as_json=as_json)
+                return
+            found = next((one for one in known if one.incident_id == incident_id), None)
+            if found is None:
+                ids = ", ".join(one.incident_id for one in known[:10]) or "none"
+                raise BadUsageError(
+                    f"there is no incident {printable(incident_id, 40)}; the store knows {ids}"
+                )
+            report = report_on(
+                asking, found, ranges=score_ranges(settings), product_labels=settings.store.product_labels
+            )
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close()
+    typer.echo(
+        json.dumps(values_of(report), default=str) if as_json else markdown(report, link=link), nl=as_json
+    )
+
+
+def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
+    from datetime import UTC, datetime
+
+    for one in incidents:
+        if as_json:
+            typer.echo(json.dumps(one))
+            continue
+        since = datetime.fromtimestamp(int(str(one["started"])) / 1000, UTC)
+        state = "open" if one["ended"] is None else "over"
+        typer.echo(
+            f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {one['title']} ({one['alerts']} alerts)"
+        )
+    if not incidents and not as_json:
+        typer.echo("no drop was called in the time that the store knows")

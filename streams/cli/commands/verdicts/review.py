@@ -1,0 +1,205 @@
+"""`judgestream review`: say what a score should be; `judgestream labels`: what was said, as files."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from streams.cli.commands.verdicts.explore import StorePathOption, settings_with_store
+from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+    from schemas import Label
+    from streams.settings import Settings
+    from streams.store.views.review.server import Publish
+
+labels_app = typer.Typer(name="labels", help="What people say of verdicts, as files.", no_args_is_help=True)
+
+
+def review(
+    config: ConfigOption = None,
+    store: StorePathOption = None,
+    bootstrap_servers: BootstrapOption = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, help="Port; else review.port (8082). 0 takes a free one."
+        ),
+    ] = None,
+    who: Annotated[
+        str | None,
+        typer.Option(
+            "--who", help="Whose labels these are; else the user of review.basic_auth, or yours here."
+        ),
+    ] = None,
+) -> None:
+    """Label verdicts in a browser: a random sample, the doubtful ones, or an incident's; until Ctrl-C.
+
+    Labels go to the topic qa.labels, and from there to every store. On an address that others reach it wants
+    review.basic_auth, a user of its own: who may read answers may not label them.
+    """
+    from streams.cli.running import run_until_stopped
+    from streams.cli.settings import bad_settings
+    from streams.errors import SettingsError, StreamsError
+    from streams.telemetry.logs import set_up_logs
+    from streams.telemetry.masking import settings_masker
+
+    where = connection(bootstrap_servers, config)
+    settings = settings_with_store(where.settings, store)
+    set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
+    if not settings.store.path.is_file():
+        raise BadUsageError(
+            f"there is no store at {settings.store.path}; run a worker with --agents store, or name it with --store"
+        )
+    try:
+        run_until_stopped(
+            lambda stop: _serve(where, settings, settings.review.port if port is None else port, who, stop)
+        )
+    except SettingsError as error:
+        raise bad_settings(error, config) from error
+    except StreamsError as error:
+        raise CommandError(str(error)) from error
+
+
+async def _serve(
+    where: Connection, settings: Settings, port: int, who: str | None, stop: asyncio.Event
+) -> None:
+    from streams.store.reader import Reader
+    from streams.store.views.explorer.open import open_explorer, score_ranges
+    from streams.store.views.review.server import Review
+    from streams.web.access import BasicAuth, server_tls
+    from streams.web.listening import Port
+
+    wanted, tls = settings.review, settings.telemetry.tls
+    auth = None if wanted.basic_auth is None else BasicAuth(wanted.basic_auth, os.environ)
+    listening = Port(
+        setting="review.port",
+        host=wanted.host,
+        port=port,
+        auth=auth,
+        tls=None if tls is None else server_tls(tls),
+        open_paths=(),
+    )
+    if not listening.guarded:
+        raise BadUsageError(
+            f"review.host: {wanted.host} is reached by others; set review.basic_auth, or listen on 127.0.0.1"
+        )
+    name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
+    async with _publishing(where) as publish:
+        explorer = open_explorer(settings)
+        taking = Review(Reader(settings.store.path), publish=publish, who=name, ranges=score_ranges(settings))
+        app = listening.application(limit_bytes=64 * 1024)
+        explorer.add_to(app, this_machine_only=not listening.asks)
+        taking.add_to(app, this_machine_only=not listening.asks)
+        await listening.start(app)
+        try:
+            typer.echo(f"review: {listening.url}/review (labels by {name}; Ctrl-C ends it)")
+            await stop.wait()
+        finally:
+            await listening.stop()
+            explorer.close()
+
+
+def _publishing(where: Connection) -> AbstractAsyncContextManager[Publish]:
+    from contextlib import asynccontextmanager
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Publish]:
+        from aiokafka import AIOKafkaProducer
+
+        from streams.kafka.topics.grants import produce_grants
+
+        topic = where.settings.topics.labels
+        producer = AIOKafkaProducer(**where.client_options(), acks="all", enable_idempotence=True)
+        await where.start(producer, produce_grants(topic))
+
+        async def publish(label: Label) -> None:
+            await producer.send_and_wait(topic, label.model_dump_json().encode(), key=label.event_id.encode())
+
+        try:
+            yield publish
+        finally:
+            await producer.stop()
+
+    return opened()
+
+
+@labels_app.command("import")
+def import_labels(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="CSV with a heading, or one JSON object a line; `-` reads standard input."
+        ),
+    ],
+    config: ConfigOption = None,
+    store: StorePathOption = None,
+    bootstrap_servers: BootstrapOption = None,
+    who: Annotated[
+        str, typer.Option("--who", help="Whose labels these are, where a line does not say.")
+    ] = "import",
+) -> None:
+    """Put labels on the topic qa.labels: result_id, or event_id and metric; score; note, who and labelled_at where there are any.
+
+    The same file a second time adds nothing. A line that cannot be used stops it before anything is written.
+    """
+    from streams.cli.lines import opened
+    from streams.cli.running import run_until_stopped
+    from streams.errors import BadFilterError, StoreError
+    from streams.store.reader import Reader
+    from streams.store.views.review.files import read_labels
+
+    where = connection(bootstrap_servers, config)
+    reader = Reader(settings_with_store(where.settings, store).store.path)
+    try:
+        with opened(file) as lines, reader.asking() as asking:
+            labels = read_labels(lines.read(), asking, who=who)
+    except BadFilterError as error:
+        raise BadUsageError(f"{file}: {error}") from error
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close()
+
+    async def publish_all() -> None:
+        async with _publishing(where) as publish:
+            for label in labels:
+                await publish(label)
+
+    run_until_stopped(lambda _: publish_all())
+    typer.echo(f"{len(labels)} labels on {where.settings.topics.labels}")
+
+
+@labels_app.command("export")
+def export_labels(
+    config: ConfigOption = None,
+    store: StorePathOption = None,
+    form: Annotated[
+        Literal["csv", "jsonl"], typer.Option("--format", "-f", help="How they are written.")
+    ] = "csv",
+) -> None:
+    """Print all labels of the store with the judge's score beside each, oldest first."""
+    from streams.cli.settings import settings_for_command
+    from streams.errors import StoreError
+    from streams.store.reader import Reader
+    from streams.store.views.review.files import label_lines
+
+    reader = Reader(settings_with_store(settings_for_command(config), store).store.path)
+    try:
+        with reader.asking() as asking:
+            for line in label_lines(asking, form):
+                typer.echo(line, nl=False)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close()

@@ -1,0 +1,207 @@
+"""Sections `ingest`, `sampling` and `metrics`: which records become which tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from judge.metrics.registry import BUILT_IN
+from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
+from streams.settings.base import FilePath, Rate, Section, refuse
+from streams.settings.mapping import mapping_problems
+
+
+def _as_texts(value: object) -> object:
+    # YAML reads `tier: 1` and `beta: true` as a number and a truth value; event labels are strings, and become
+    # strings in the same way when they are read.
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(
+        str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
+        for item in items
+    )
+
+
+LabelValues = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=200)], ...],
+    BeforeValidator(
+        _as_texts, json_schema_input_type=str | int | float | bool | list[str | int | float | bool]
+    ),
+    Field(min_length=1),
+]
+"""Values of which a label must have one; a single value may stand alone."""
+LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
+
+
+class OtlpSettings(Section):
+    """How traces become events (`ingest.format: otlp`)."""
+
+    unit: Literal["trace", "span"] = Field(
+        default="trace",
+        description="trace: one event a trace; its spans are joined, so the topic's key must be the trace id "
+        "(partition_traces_by_id of the Collector's Kafka exporter). span: one event a model's call, without a join.",
+    )
+    grace_seconds: float = Field(
+        default=5, ge=0, le=600, description="A trace is closed so long after its root span came."
+    )
+    idle_seconds: float = Field(
+        default=60,
+        gt=0,
+        le=86_400,
+        description="A trace without its root is closed when nothing came for so long.",
+    )
+    max_seconds: float = Field(
+        default=600,
+        gt=0,
+        le=86_400,
+        description="A trace is closed so long after its first span, whatever comes.",
+    )
+    max_traces: int = Field(
+        default=20_000, ge=1, le=10_000_000, description="Open traces; above it the oldest are closed early."
+    )
+    max_bytes: int = Field(
+        default=134_217_728,
+        ge=1_048_576,
+        le=17_179_869_184,
+        description="Bytes of records with open traces; above it the oldest traces are closed early.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        shortest = max(self.grace_seconds, self.idle_seconds)
+        if self.max_seconds < shortest:
+            what = f"must be at least grace_seconds and idle_seconds ({shortest:g}), got {self.max_seconds:g}; raise it"
+            refuse([("max_seconds", what)])
+        return self
+
+
+class IngestSettings(Section):
+    """How a record is read."""
+
+    format: Literal["json", "otlp"] = Field(
+        default="json",
+        description="json: an event a record, as JSON; otlp: traces, as an OpenTelemetry Collector writes them to Kafka.",
+    )
+    otlp: OtlpSettings = Field(default_factory=OtlpSettings)
+    max_event_bytes: int = Field(
+        default=4_194_304, ge=1_000, le=104_857_600, description="Larger records become dead letters."
+    )
+    mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
+        default_factory=dict,
+        description="Turns a JSON of another shape into an event: event field (or labels.<name>) to JMESPath. "
+        "With format otlp the expressions read the normalised trace, and what they do not name is found without them.",
+    )
+
+    @model_validator(mode="after")
+    def _expressions(self) -> Self:
+        refuse([(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)])
+        return self
+
+
+class SamplingRule(Section):
+    """A stratum with a rate of its own."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
+        description="The stratum's name, as it appears in results."
+    )
+    when: LabelConditions = Field(
+        min_length=1, description="Labels the event must have: name to value or values."
+    )
+    rate: Rate = Field(description="Share of these events that is judged.")
+
+
+class SamplingSettings(Section):
+    """Which share of the events is judged. The first rule that fits decides."""
+
+    default_rate: Rate = Field(default=1.0, description="Share of the events that no rule fits.")
+    rules: tuple[SamplingRule, ...] = Field(
+        default=(), max_length=100, description="Strata with a rate of their own."
+    )
+    key: SamplingKey = Field(
+        default="auto",
+        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of the "
+        "record's key, so that all events with one key stand or fall together.",
+    )
+    upstream: Upstream | None = Field(
+        default=None,
+        description="What is made of a sampler that decided before (`ot=th` in tracestate, or the event's "
+        "sampling_probability). equalize: the lower of its probability and of our rate; proportional: our rate is a share "
+        "of what it left; ignore: as if there were none. None: equalize for ingest.format otlp, else ignore, as an event "
+        "on a topic of its own does not hang on whether its trace was sampled.",
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        problems: list[tuple[str, str]] = []
+        for index, rule in enumerate(self.rules):
+            if rule.name == DEFAULT_STRATUM:
+                problems.append(
+                    (f"rules.{index}.name", f"{DEFAULT_STRATUM} names the events that no rule fits; rename")
+                )
+            elif rule.name in seen:
+                problems.append((f"rules.{index}.name", f"is used twice (got {rule.name!r}); rename one"))
+            seen.add(rule.name)
+        refuse(problems)
+        return self
+
+
+class MetricConditions(Section):
+    """Which events a metric judges; all conditions must hold."""
+
+    has: tuple[EventField, ...] = Field(default=(), description="Fields that must not be blank.")
+    labels: LabelConditions = Field(
+        default_factory=dict, description="Labels the event must have: name to value or values."
+    )
+
+
+class MetricSettings(Section):
+    """One metric."""
+
+    when: MetricConditions = Field(default_factory=MetricConditions)
+    rate: Rate = Field(default=1.0, description="Share of the sampled events that this metric judges.")
+    mode: Literal["evidence", "verbatim"] | None = Field(
+        default=None, description="How the judge is asked; None: evidence, or verbatim with a prompt pack."
+    )
+    prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
+    score_range: tuple[int, int] | None = Field(
+        default=None, description="Lowest and highest score (metrics of a prompt pack only)."
+    )
+    verification: Literal["marks", "strict", "off"] = Field(
+        default="marks",
+        description="What becomes of what code merely suspects: marks: noted in `suspicions` of the result; strict: it lowers the "
+        "score; off: not looked for. What code can show to be wrong lowers the score under each (coverage and relevance).",
+    )
+    citation_pattern: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=500,
+        description="Regular expression for citations of one's own, its first group a page's number or a document's name (relevance).",
+    )
+    without_citations: Literal["lowest", "unscored"] = Field(
+        default="lowest",
+        description="An answer that cites nothing is a 1, as the metric defines it, or gets no number (relevance).",
+    )
+
+    @model_validator(mode="after")
+    def _pack(self) -> Self:
+        problems: list[tuple[str, str]] = []
+        if self.score_range is not None and self.score_range[0] >= self.score_range[1]:
+            got = list(self.score_range)
+            problems.append(
+                ("score_range", f"must be [lowest, highest] with lowest < highest (got {got}); mend it")
+            )
+        if self.prompt_pack is not None and self.mode == "evidence":
+            problems.append(
+                ("mode", "must be verbatim with a prompt pack (got 'evidence'); remove mode or prompt_pack")
+            )
+        refuse(problems)
+        return self
+
+
+def default_metrics() -> Mapping[MetricName, MetricSettings]:
+    """The built-in metrics, each for the events that have what it needs."""
+    return {
+        name: MetricSettings(when=MetricConditions(has=metric.needs)) for name, metric in BUILT_IN.items()
+    }

@@ -1,0 +1,175 @@
+"""Sections `kafka` and `topics`: the broker, and where records lie."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+
+from streams.settings.base import Section, refuse
+from streams.settings.sections.security import SecuritySettings
+
+
+def _legal_topic(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError("must not be . or ..; choose a name")
+    return name
+
+
+TopicName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$"), AfterValidator(_legal_topic)
+]
+"""What Kafka accepts as a topic's name."""
+TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$")]
+"""Beginning of a topic's name; leaves room for a metric's name of up to 64 characters."""
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+            raise ValueError(
+                'must be host:port, or several separated by commas; write for example "kafka:9092"'
+            )
+    return ",".join(server.strip() for server in text.split(","))
+
+
+class KafkaSettings(Section):
+    """The broker and the worker's place in its consumer group."""
+
+    bootstrap_servers: Annotated[str, AfterValidator(_servers)] = Field(
+        default="127.0.0.1:9092", description="host:port, several separated by commas."
+    )
+    group_id: str = Field(default="judgestream", min_length=1, max_length=200, description="Consumer group.")
+    group_instance_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Static membership: rolling restarts rebalance nothing.",
+    )
+    client_rack: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica.",
+    )
+    security: SecuritySettings = Field(default_factory=SecuritySettings)
+    start: Literal["latest", "earliest"] | AwareDatetime = Field(
+        default="latest",
+        description="Where a group without commits begins on the events topic: at new events, at the oldest one (which judges "
+        "the whole backlog), or at a time such as 2026-11-01T00:00:00Z.",
+    )
+    session_timeout_seconds: float = Field(
+        default=30, ge=1, le=1800, description="A silent worker is taken for dead after this long."
+    )
+    heartbeat_interval_seconds: float = Field(
+        default=3, ge=0.1, le=600, description="Pause between heartbeats to the group coordinator."
+    )
+    rebalance_timeout_seconds: float = Field(
+        default=60, ge=1, le=3600, description="How long a rebalance waits for work in flight."
+    )
+    commit_interval_seconds: float = Field(
+        default=0.5, ge=0.05, le=60, description="Pause between two commits of offsets."
+    )
+    metadata_age_seconds: float = Field(
+        default=30, ge=1, le=600, description="Partitions that are added to a topic are read after this long."
+    )
+    producer_timeout_seconds: float = Field(
+        default=40, ge=1, le=600, description="How long one produce request may take."
+    )
+
+    resume_at: Literal["committed", "beginning"] = Field(
+        default="committed",
+        description="Where reading goes on when a topic's log has become shorter than what was read of it (it was made "
+        "anew, or a replica that lagged became leader): at the committed offset if the log has it, or at its beginning.",
+    )
+
+    @model_validator(mode="after")
+    def _beats(self) -> Self:
+        if self.heartbeat_interval_seconds * 3 > self.session_timeout_seconds:
+            limit, got = f"{self.session_timeout_seconds:g}", f"{self.heartbeat_interval_seconds:g}"
+            what = f"must be at most a third of session_timeout_seconds ({limit}) (got {got}); lower it"
+            refuse([("heartbeat_interval_seconds", what)])
+        return self
+
+
+Hours = Annotated[int, Field(ge=1, le=87_600)]
+
+
+class RetentionSettings(Section):
+    """How long created topics keep records, in hours. Whoever reads later than that misses them."""
+
+    events: Hours = Field(default=168, description="Events; an outage of intake may last as long.")
+    tasks: Hours = Field(default=168, description="Tasks; an outage of the judge may last as long.")
+    scores: Hours = Field(default=720, description="Results; the furthest that a reader may come back.")
+    dead_letters: Hours = Field(default=720, description="What somebody has yet to look at.")
+    alerts: Hours = Field(default=2160, description="Drops; there are few.")
+    observations: Hours = Field(
+        default=168, description="What the monitor has seen; read again from where its state was kept last."
+    )
+    labels: Hours = Field(
+        default=87_600, description="What people say of verdicts; it is work that nobody repeats."
+    )
+    evaluations: Hours = Field(
+        default=168, description="Verdicts as OTLP log events; a Collector reads them at once."
+    )
+
+
+class TopicSettings(Section):
+    """Where records lie."""
+
+    events: TopicName = Field(default="qa.events", description="Answered questions (in).")
+    tasks_prefix: TopicPrefix = Field(
+        default="judge.tasks.", description="One task topic a metric: this prefix and the metric's name."
+    )
+    scores: TopicName = Field(default="qa.scores", description="Results (out).")
+    dead_letters: TopicName = Field(default="qa.dead-letters", description="What could not be processed.")
+    alerts: TopicName = Field(default="qa.alerts", description="Drops that the monitor called.")
+    labels: TopicName = Field(default="qa.labels", description="What people say of verdicts.")
+    evaluations: TopicName = Field(
+        default="judge.evaluations", description="Verdicts as OTLP log events, of a sink of kind otlp_topic."
+    )
+    observations: TopicName = Field(
+        default="qa.observations", description="Results by metric, for the monitor alone."
+    )
+    monitor_state: TopicName = Field(
+        default="qa.monitor-state", description="What the monitor knows (compacted)."
+    )
+    create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
+    create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")
+    create_replication_factor: int = Field(default=1, ge=1, le=100, description="Replicas of created topics.")
+    create_retention_hours: RetentionSettings = Field(
+        default_factory=RetentionSettings, description="How long created topics keep records."
+    )
+
+    def task_topic(self, metric: str) -> str:
+        """Name the task topic of a metric."""
+        return f"{self.tasks_prefix}{metric}"
+
+
+class DeadLetterLimitSettings(Section):
+    """How much may be set aside before the worker stops; counted by topic, in each worker."""
+
+    consecutive: int | None = Field(
+        default=None, ge=1, le=1_000_000_000, description="Records in a row that may be set aside."
+    )
+    ratio: float | None = Field(
+        default=None, gt=0, lt=1, description="Share of the latest records that may be set aside."
+    )
+    ratio_over_records: int = Field(
+        default=1000, ge=10, le=1_000_000, description="How many records `ratio` looks back at."
+    )
+
+
+class DeadLetterSettings(Section):
+    """What becomes of records that cannot be processed."""
+
+    when_refused: Literal["wait", "skip"] = Field(
+        default="wait",
+        description="When the dead-letter topic takes not even the smallest form of a letter: wait (the partition's "
+        "offset stays, readiness says why), or skip the record (counted, logged with its position).",
+    )
+    limit: DeadLetterLimitSettings | None = Field(
+        default=None,
+        description="Stop, with exit code 1, instead of setting everything aside; null for no limit.",
+    )

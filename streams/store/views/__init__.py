@@ -1,0 +1,1 @@
+"""What is read from the store: the explorer, incidents, the review, exports."""

@@ -1,0 +1,156 @@
+"""Writes rows: to a stream, or to a folder with a file a day."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Literal, TextIO
+
+import orjson
+
+from streams.errors import ExportError
+from streams.store.views.export.rows import COLUMNS
+
+Format = Literal["csv", "jsonl", "parquet"]
+
+MAX_OPEN_DAYS: Final = 64
+"""Rows come in the order of time, so few days are written at once; one that comes back is appended to."""
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_stream(rows: Iterable[Mapping[str, Any]], stream: TextIO, form: Format) -> int:
+    """Write rows one after the other.
+
+    Args:
+        rows: From `rows.flat`.
+        stream: Where to.
+        form: "csv" or "jsonl".
+
+    Returns:
+        How many.
+    """
+    write = _writer(stream, form, heading=True)
+    count = 0
+    for row in rows:
+        write(row)
+        count += 1
+    return count
+
+
+def _writer(stream: TextIO, form: Format, *, heading: bool) -> Any:
+    if form == "jsonl":
+        return lambda row: stream.write(orjson.dumps(row).decode() + "\n")
+    table = csv.writer(stream)
+    if heading:
+        table.writerow(COLUMNS)
+    return lambda row: table.writerow([_cell(row[name]) for name in COLUMNS])
+
+
+def _cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def write_days(rows: Iterable[Mapping[str, Any]], folder: Path, form: Format) -> int:
+    """Write a file a day: `day=2026-11-21/verdicts.csv`, as DuckDB, Spark and others read partitions.
+
+    Args:
+        rows: From `rows.flat`, oldest first.
+        folder: Where to; it must be empty or not there, so that no day is written twice.
+        form: Any.
+
+    Returns:
+        How many.
+
+    Raises:
+        ExportError: The folder is not empty, or Parquet is asked for and DuckDB is not installed.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise ExportError(f"--output: {folder} is not empty; name another folder, or empty it")
+    if form != "parquet":
+        return _write_text(rows, folder, form)
+    duckdb = _duckdb()
+    with tempfile.TemporaryDirectory(prefix="judgestream-export-") as temporary:
+        lines = Path(temporary) / "rows.jsonl"
+        with lines.open("w", encoding="utf-8") as stream:
+            count = write_stream(rows, stream, "jsonl")
+        folder.mkdir(parents=True, exist_ok=True)
+        if count:
+            with duckdb.connect() as db:
+                types = ", ".join(f"{name}: '{kind}'" for name, kind in COLUMNS.items())
+                source = f"read_json('{_quoted(lines)}', format = 'newline_delimited', columns = {{{types}}})"
+                options = (
+                    "FORMAT parquet, COMPRESSION zstd, PARTITION_BY (day), FILENAME_PATTERN 'verdicts_{i}'"
+                )
+                db.execute(
+                    f"COPY (SELECT * REPLACE (labels::JSON AS labels, verdict::JSON AS verdict) FROM {source}) TO '{_quoted(folder)}' ({options})"
+                )
+    return count
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb  # type: ignore[import-not-found,unused-ignore] # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ExportError(
+            "--format parquet needs DuckDB: pip install 'judgestream[duckdb]', or choose csv or jsonl"
+        ) from error
+    return duckdb
+
+
+def _write_text(rows: Iterable[Mapping[str, Any]], folder: Path, form: Format) -> int:
+    count = 0
+    seen: set[str] = set()
+    open_days: dict[str, tuple[TextIO, Any]] = {}
+    with ExitStack() as stack:
+        for row in rows:
+            day = row["day"]
+            if day not in open_days:
+                if len(open_days) >= MAX_OPEN_DAYS:
+                    for stream, _ in open_days.values():
+                        stream.close()
+                    open_days.clear()
+                path = folder / f"day={day}" / f"verdicts.{form}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stream = stack.enter_context(path.open("a", encoding="utf-8", newline=""))
+                open_days[day] = stream, _writer(stream, form, heading=day not in seen)
+                seen.add(day)
+            open_days[day][1](row)
+            count += 1
+    return count
+
+
+def sql(engine: Literal["duckdb", "clickhouse"], **names: str) -> str:
+    """Give the views or tables for an engine.
+
+    Args:
+        engine: Which.
+        names: Put in the places of {name}; those of ClickHouse are `brokers` and `topic`, of DuckDB `folder`.
+    """
+    from importlib import resources  # noqa: PLC0415 - only this function reads a file of the package
+
+    text = (
+        resources.files("streams.store.views.export.sql")
+        .joinpath(f"{engine}.sql")
+        .read_text(encoding="utf-8")
+    )
+    for name, value in names.items():
+        text = text.replace("{" + name + "}", value.replace("'", "''"))
+    return text
+
+
+def lines(text: str) -> Iterator[str]:
+    """Give the statements of a file of SQL, each without its semicolon."""
+    for statement in text.split(";\n"):
+        kept = "\n".join(
+            line for line in statement.splitlines() if not line.lstrip().startswith("--")
+        ).strip()
+        if kept:
+            yield kept

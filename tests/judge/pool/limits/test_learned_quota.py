@@ -1,0 +1,168 @@
+"""A limit that refusals teach."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+
+import pytest
+
+from judge.chat import QuotaReport
+from judge.pool.limits.learned_quota import LearnedQuota
+
+
+def test_a_refusal_teaches_what_was_granted_before_it() -> None:
+    """Ten calls, the last two refused, a pause of 50 s after 10: eight a minute; one refused at once after it changes nothing."""
+    quota = LearnedQuota()
+    for second in range(10):
+        quota.take(float(second), 1)
+    quota.refused(10.0, 50.0)
+    quota.refused_too()
+    assert quota.per_minute == 8
+    quota.take(60.0, 1)
+    quota.refused(60.0, 1.0)
+    assert quota.per_minute == 8
+
+
+def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
+    """Four calls meet a minute that others have used up, or an endpoint that is out of order: all are refused."""
+    quota = LearnedQuota()
+    for _ in range(4):
+        quota.take(0.0, 1)
+    quota.refused(0.1, 40.0)
+    for _ in range(3):
+        quota.refused_too()
+    assert quota.per_minute is None
+
+
+@pytest.mark.parametrize(("answered_between", "limit"), [(False, None), (True, 10)])
+def test_refusals_that_no_pause_helps_against_teach_nothing(
+    answered_between: bool, limit: float | None
+) -> None:
+    """What was learned before the first of them holds: nothing, or the lesson of another minute, in which a call was answered."""
+    quota = LearnedQuota()
+    for _ in range(11):
+        quota.take(0.0, 1)
+    quota.refused(0.0, 60.0)
+    quota.answered(0.1, sent_at=0.0)  # sent before the refusal: says nothing of the time after it
+    assert quota.per_minute == 10
+    if answered_between:
+        quota.answered(60.1, sent_at=60.0)
+    for second in range(62, 70):
+        quota.take(second, 1)
+        quota.take(second, 1)
+        quota.refused(second, 1.0)
+    assert quota.per_minute == 60  # by these, one is granted in the second until it opens again
+    quota.unlearn()
+    assert quota.per_minute == limit
+
+
+def test_a_rare_refusal_teaches_nothing() -> None:
+    """Two of 200 calls in a minute are no lesson, four of them are: 196 granted in 50 s and a pause of 1 s."""
+    quota = LearnedQuota()
+    for call in range(200):
+        quota.take(call / 4, 1)
+    quota.refused(50.0, 1.0)
+    quota.refused_too()
+    assert quota.per_minute is None
+    quota.refused_too()
+    quota.refused_too()
+    # The first call was 50 s ago.
+    assert quota.per_minute == pytest.approx(196 * 60 / 51)
+
+
+def test_an_endpoint_that_refuses_by_chance_is_not_asked_less_and_less() -> None:
+    """Every 200th call for a second, 20 a second at most: after ten minutes 18 a second and more are asked."""
+    quota = LearnedQuota()
+    now, paused_until, calls, asked = 0.0, 0.0, 0, Counter[int]()
+    while now < 900:
+        waits = max(paused_until - now, quota.wait_seconds(now, 1))
+        if waits > 0:
+            now += waits
+            continue
+        quota.take(now, 1)
+        calls += 1
+        asked[int(now // 60)] += 1
+        if calls % 200 == 7:  # early, when nothing is known yet: the worst moment
+            quota.refused(now, 1.0)
+            paused_until = now + 1
+        else:
+            quota.answered(now, sent_at=now)
+        now += 0.05
+    # Ten seconds of 200 calls, and a pause of one.
+    assert min(asked[minute] for minute in range(10, 15)) >= 18 * 60
+
+
+class FixedWindow:
+    """60 a minute, counted anew with each minute."""
+
+    def __init__(self) -> None:
+        self.window, self.used = -1, 0
+
+    def __call__(self, now: float) -> float | None:
+        """None where the call is granted, else the seconds to wait."""
+        if int(now // 60) != self.window:
+            self.window, self.used = int(now // 60), 0
+        if self.used >= 60:
+            return 60 - now % 60
+        self.used += 1
+        return None
+
+
+class SlidingWindow:
+    """60 within any minute."""
+
+    def __init__(self) -> None:
+        self.granted: deque[float] = deque()
+
+    def __call__(self, now: float) -> float | None:
+        while self.granted and self.granted[0] <= now - 60:
+            self.granted.popleft()
+        if len(self.granted) >= 60:
+            return self.granted[0] + 60 - now
+        self.granted.append(now)
+        return None
+
+
+class Bucket:
+    """One a second, ten at once."""
+
+    def __init__(self) -> None:
+        self.level, self.at = 10.0, 0.0
+
+    def __call__(self, now: float) -> float | None:
+        self.level, self.at = min(10.0, self.level + now - self.at), now
+        if self.level < 1:
+            return 1 - self.level
+        self.level -= 1
+        return None
+
+
+@pytest.mark.parametrize("server", [FixedWindow, SlidingWindow, Bucket])
+@pytest.mark.parametrize("told", [True, False], ids=["limit told", "Retry-After alone"])
+def test_sixty_a_minute_are_used_without_breaking_the_limit(
+    server: Callable[[], Callable[[float], float | None]], told: bool
+) -> None:
+    """Over 20 minutes at least 90% of 1,200 calls are answered and at most 2% refused, whatever the server counts."""
+    grant, quota = server(), LearnedQuota()
+    now, paused_until, answered, refused = 0.0, 0.0, 0, 0
+    while now < 1_200:
+        waits = max(paused_until - now, quota.wait_seconds(now, 1))
+        if waits > 0:
+            now += waits
+            continue
+        mark = quota.take(now, 1)
+        wait = grant(now)
+        if wait is None:
+            answered += 1
+            quota.answered(now, sent_at=now)
+        else:
+            refused += 1
+            asked = max(1.0, float(int(wait + 0.999)))  # whole seconds, as the header usually has them
+            quota.refused(now, asked)
+            paused_until = now + asked
+        if told:
+            quota.report(now, mark, QuotaReport(limit=60))
+        now += 0.005
+    assert answered >= 0.9 * 1_200
+    assert refused <= 0.02 * (answered + refused)

@@ -1,0 +1,81 @@
+"""Text from events on a terminal, and a result's reason in one line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.text.printable import printable, reason_of
+from schemas import Scored
+from tests.streams.results import failed, scored, unscored
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\nlines\tand  more ", "two lines and more"),
+        ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
+        ("a\u202eb", r"a\u202eb"),  # a right-to-left override
+        ("\ud800", r"\ud800"),  # a lone surrogate, which no terminal can be sent
+        ("bell\x07 nul\x00", r"bell\x07 nul\x00"),
+        ("Zürich 東京", "Zürich 東京"),
+        ("[bold]not markup[/bold]", "[bold]not markup[/bold]"),
+    ],
+)
+def test_shows_text_without_letting_it_act(text: str, shown: str) -> None:
+    """White space becomes single spaces, and what does not print becomes its escape."""
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"), [(11, "hello world"), (10, "hello wor…"), (7, "hello…"), (1, "…")]
+)
+def test_cuts_to_its_limit(limit: int, shown: str) -> None:
+    """The ellipsis is part of the limit, and no space stands before it."""
+    assert printable("hello world", limit) == shown
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_is_always_one_printable_line_within_its_limit(text: str, limit: int) -> None:
+    """Whatever comes in."""
+    shown = printable(text, limit)
+    assert shown.isprintable()
+    assert len(shown) <= limit
+    shown.encode()  # raises on a lone surrogate
+
+
+def test_a_justification_is_shown_as_it_is() -> None:
+    """Within its limit."""
+    assert reason_of(scored(1, 4, justification="Two claims\nare not supported.")) == (
+        "Two claims are not supported."
+    )
+    assert reason_of(scored(1, 4, justification="abcdef"), limit=4) == "abc…"
+
+
+def test_a_rationale_is_cut_to_its_counts() -> None:
+    """The formula at its end is left out."""
+    rationale = [
+        "Fact: 1 of 2 facts correctly matched.",
+        "Conclusion: 0 of 0 conclusions correctly matched.",
+        "Terminology: 1 of 1 terms correctly matched.",
+        "Organization: mismatched",
+        "Score: 3 ≈ 2.8 = ...",
+    ]
+    values = scored(1, 3, metric="coverage").model_dump() | {"verdict": {"score": 3, "rationale": rationale}}
+    assert reason_of(Scored.model_validate(values)) == (
+        "fact 1 of 2, conclusion 0 of 0, terminology 1 of 1, organization mismatched"
+    )
+
+
+def test_other_results_say_their_reason() -> None:
+    """A failure with its detail."""
+    assert reason_of(unscored(1)) == "no_claims"
+    assert reason_of(failed(1)) == "content_refused: the filter said no"
+
+
+def test_a_verdict_of_another_form_has_none() -> None:
+    """Such as that of a prompt pack."""
+    values = scored(1, 3).model_dump() | {"verdict": {"score": 3}}
+    assert reason_of(Scored.model_validate(values)) == ""

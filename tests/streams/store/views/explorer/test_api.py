@@ -1,0 +1,205 @@
+"""What the explorer answers, to whom, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from streams.settings import BasicAuthSettings
+from streams.store.reader import Reader
+from streams.store.views.explorer.api import Explorer
+from streams.store.views.explorer.shown import Links
+from streams.store.writer import Writer
+from streams.web.access import BasicAuth
+from streams.web.listening import Port
+from tests.streams.results import START, at, failed, scored, unscored
+from tests.streams.store.records import batch_of, result_record, task_record
+
+_TRACES = "https://traces.example/t/{trace_id}?s={span_id}"
+_RECORDS = "https://kafka.example/{topic}/{partition}?o={offset}"
+
+
+@asynccontextmanager
+async def explorer(
+    path: Path, *, auth: BasicAuth | None = None, refusal: str | None = None
+) -> AsyncIterator[tuple[ClientSession, str]]:
+    """Serve a store on loopback; give a client and the address."""
+    port = Port(setting="x", host="127.0.0.1", port=0, auth=auth, tls=None)
+    shown = Explorer(
+        Reader(path),
+        ranges={"relevance": (1, 5)},
+        links=Links(_TRACES, _RECORDS, "qa.scores"),
+        now=lambda: START + timedelta(hours=2),
+    )
+    app = port.application()
+    shown.add_to(app, refusal=refusal, this_machine_only=auth is None)
+    await port.start(app)
+    try:
+        async with ClientSession() as session:
+            yield session, port.url
+    finally:
+        await port.stop()
+        shown.close()
+
+
+def fill(path: Path) -> None:
+    """Store twenty scored answers (1, 2, 3, 4, 5 in turns), one without claims and one that failed."""
+    writer = Writer(path)
+    results: list[Any] = [
+        scored(
+            number, 1 + number % 5, labels={"app": "support" if number % 2 else "docs", "tenant": "a&b=c"},
+            seconds=number * 60.0,
+        )
+        for number in range(20)
+    ]  # fmt: skip
+    results += [unscored(20), failed(21)]
+    writer.write(batch_of(*(result_record(one, number) for number, one in enumerate(results))))
+    writer.write(
+        batch_of(task_record(results[0], question="Where is the Dustwren?", answer="In the cupboard."))
+    )
+    writer.close()
+
+
+async def _get(session: ClientSession, url: str, path: str, status: int = 200) -> Any:
+    async with session.get(f"{url}{path}") as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.json()
+
+
+@pytest.mark.parametrize(
+    ("query", "count", "first"),
+    [
+        ("status=scored", 20, 1),
+        ("", 22, 1),
+        ("order=best&status=scored", 20, 5),
+        ("min=2&max=3", 8, 2),
+        ("label=app=support", 10, 1),
+        ("label=app=support&label=tenant=a%26b%3Dc&max=1", 2, 1),
+        ("label=app=nobody", 0, None),
+        ("status=failed&order=newest", 1, None),
+        ("q=dustwren", 1, 1),
+        ("q=dust", 1, 1),
+        ("q=dustwren+garage", 0, None),
+        ("event=e3", 1, 4),
+        ("since=2025-03-14T14:10:00Z&status=scored", 10, 1),
+        ("since=2h&until=2025-03-14T14:01:00Z&status=scored", 1, 1),
+        ("evaluator=f1&metric=relevance", 22, 1),
+        ("evaluator=f2", 0, None),
+        ("correction=any", 0, None),
+        ("replay=1", 0, None),
+    ],
+)
+async def test_filters(tmp_path: Path, query: str, count: int, first: int | None) -> None:
+    """Each parameter narrows the list, the count and every chart alike."""
+    path = tmp_path / "s"
+    fill(path)
+    async with explorer(path) as (session, url):
+        page = await _get(session, url, f"/explore/api/verdicts?{query}")
+        assert page["count"] == count
+        assert (page["rows"][0]["score"] if page["rows"] else None) == first
+        scores = await _get(session, url, f"/explore/api/scores?{query}")
+        assert sum(sum(one["statuses"].values()) for one in scores.values()) >= count
+        series = await _get(session, url, f"/explore/api/series?{query}")
+        points = sum(point[4] for line in series["lines"] for point in line["points"])
+        assert points == sum(sum(one["scores"].values()) for one in scores.values())
+        await _get(session, url, f"/explore/api/labels?{query}")
+        await _get(session, url, f"/explore/api/cost?{query}")
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("min=x", "min must be a whole score"),
+        ("since=yesterday", "since must be a time"),
+        ("status=good", "status must be one of"),
+        ("label=app", "label must be name=value"),
+        ("order=upwards", "order must be one of"),
+        ("skip=-1", "skip must be a number"),
+        ("since=9999999999999d", "since must be a time"),
+    ],
+)
+async def test_a_filter_that_cannot_be_understood_is_told(tmp_path: Path, query: str, says: str) -> None:
+    """With the parameter, the value and what is allowed."""
+    fill(tmp_path / "s")
+    async with explorer(tmp_path / "s") as (session, url):
+        assert says in (await _get(session, url, f"/explore/api/verdicts?{query}", 400))["error"]
+
+
+async def test_a_verdict_with_all_that_is_known(tmp_path: Path) -> None:
+    """Texts, links with escaped values, other verdicts; one that is not there is told so."""
+    fill(tmp_path / "s")
+    result = scored(0, 1, seconds=0.0)
+    async with explorer(tmp_path / "s") as (session, url):
+        found = await _get(session, url, f"/explore/api/verdict/{result.result_id}")
+        assert found["texts"]["question"] == "Where is the Dustwren?"
+        assert found["texts"]["answer"] == [["In the cupboard.", []]]
+        assert found["links"]["record"] == "https://kafka.example/qa.scores/0?o=0"
+        assert found["links"]["trace"] is None
+        assert found["range"] == [1, 5]
+        for key in ("0" * 32, "nonsense", "%00"):
+            assert "nothing" in (await _get(session, url, f"/explore/api/verdict/{key}", 404))["error"]
+
+
+def test_links_escape_what_an_event_says() -> None:
+    """A trace id changes no other part of the address."""
+    links = Links(_TRACES, None, "qa.scores")
+    source = {"topic": "t", "partition": 0, "offset": 1}
+    made = links.of(
+        {"trace_id": "a/../b?x=1#", "span_id": None, "source": source}, {"partition": 0, "offset": 0}
+    )
+    assert made["trace"] == "https://traces.example/t/a%2F..%2Fb%3Fx%3D1%23?s="
+    assert made["record"] is None
+
+
+async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
+    """A store that was never written is no error of the page."""
+    async with explorer(tmp_path / "none") as (session, url):
+        assert "--agents store" in (await _get(session, url, "/explore/api/choices", 503))["error"]
+
+
+async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
+    Writer(tmp_path / "s").close()
+    async with explorer(tmp_path / "s") as (session, url):
+        for name in ("choices", "verdicts", "series", "scores", "labels", "cost"):
+            await _get(session, url, f"/explore/api/{name}")
+
+
+async def test_who_gets_in(tmp_path: Path) -> None:
+    """With a password all of it is behind it; without one, requests that name another machine are refused; nothing is written."""
+    fill(tmp_path / "s")
+    auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": "p"}), {})
+    async with explorer(tmp_path / "s", auth=auth) as (session, url):
+        for path in ("/explore", "/explore/explore.js", "/explore/api/verdicts"):
+            async with session.get(url + path) as answer:
+                assert answer.status == 401
+    async with explorer(tmp_path / "s") as (session, url):
+        async with session.get(f"{url}/explore/api/verdicts", headers={"Host": "evil.example:80"}) as answer:
+            assert answer.status == 421
+        async with session.get(f"{url}/explore", headers={"Host": "localhost:1"}) as answer:
+            assert answer.status == 200
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        async with session.post(f"{url}/explore/api/verdicts", data=b"x") as answer:
+            assert answer.status == 405
+    async with (
+        explorer(tmp_path / "s", refusal="set telemetry.basic_auth") as (session, url),
+        session.get(f"{url}/explore/api/verdicts") as answer,
+    ):
+        assert (answer.status, await answer.text()) == (403, "set telemetry.basic_auth")
+
+
+def test_the_hour_before_a_start_is_in_the_store(tmp_path: Path) -> None:
+    """The line is the mean of the latest 50 answers, as the monitor has it while it runs: of 1, 2, ..., 5 in turns, 3."""
+    from streams.worker.port.past import earlier_points
+
+    fill(tmp_path / "s")
+    now = at(20 * 60).timestamp()
+    points = earlier_points(Reader(tmp_path / "s"), {"relevance": (1, 5)}, now)
+    assert points[-1].lines["relevance f1"][0] == pytest.approx(3.0, abs=0.25)
+    assert [point.at for point in points] == sorted(point.at for point in points)
+    assert earlier_points(Reader(tmp_path / "none"), {}, now) == []

@@ -1,0 +1,251 @@
+"""Verdicts as files: the same rows in each format, with the labels that people gave; views that agree with the estimators."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.cli.main import run as run_command
+from streams.errors import ExportError
+from streams.monitoring.statistics.estimators import WeightedSums
+from streams.store import verdicts
+from streams.store.filters import Filter
+from streams.store.reader import Reader
+from streams.store.views.export.files import lines, sql, write_days, write_stream
+from streams.store.views.export.rows import COLUMNS, flat
+from streams.store.writer import Writer
+from tests.streams.results import scored
+from tests.streams.store.records import batch_of, result_record
+from tests.streams.store.views.explorer.test_api import fill
+from tests.toolbox import python_with, run
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    with Reader(path).asking() as asking:
+        return [flat(row) for row in verdicts.every(asking, Filter())]
+
+
+def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
+    """JSON lines and CSV hold the same; a missing score is null or empty, never 0."""
+    fill(tmp_path / "s")
+    rows = _rows(tmp_path / "s")
+    assert len(rows) == 22
+    assert all(list(row) == list(COLUMNS) for row in rows)
+    as_json, as_csv = io.StringIO(), io.StringIO()
+    assert write_stream(rows, as_json, "jsonl") == write_stream(rows, as_csv, "csv") == 22
+    read = [json.loads(line) for line in as_json.getvalue().splitlines()]
+    assert read == rows
+    table = list(csv.DictReader(io.StringIO(as_csv.getvalue())))
+    assert [row["score"] for row in table] == [
+        "" if row["score"] is None else str(row["score"]) for row in rows
+    ]
+    assert rows[0]["occurred_at"] == "2025-03-14 14:00:00.000"
+    assert {row["status"] for row in rows if row["score"] is None} == {"unscored", "failed"}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
+    """By the day of the answer (UTC), each with its heading once; a folder with something in it is left alone."""
+    writer = Writer(tmp_path / "s")
+    for number in range(6):
+        writer.write(batch_of(result_record(scored(number, 3, seconds=number * 43_200.0), number)))
+    writer.close()
+    folder = tmp_path / "out"
+    assert write_days(_rows(tmp_path / "s"), folder, form) == 6
+    files = sorted(folder.glob("*/*"))
+    assert [file.parent.name for file in files] == [
+        "day=2025-03-14",
+        "day=2025-03-15",
+        "day=2025-03-16",
+        "day=2025-03-17",
+    ]
+    heading = form == "csv"
+    assert [len(file.read_text().splitlines()) - heading for file in files] == [1, 2, 2, 1]
+    with pytest.raises(ExportError, match="not empty"):
+        write_days([], folder, form)
+
+
+def _call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        run_command(arguments)
+    return int(str(ended.value.code))
+
+
+def test_the_commands_read_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Export with filters, show by event and by result, and what each says where there is nothing."""
+    for name in [name for name in __import__("os").environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
+    fill(tmp_path / "s")
+    store = ("--store", str(tmp_path / "s"))
+    assert _call("export", *store, "--metric", "relevance", "--label", "app=support", "--format", "csv") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 11
+    assert _call("export", *store, "--since", "yesterday") == 2
+    assert "--since must be a time" in capsys.readouterr().err
+    assert _call("export", *store, "--format", "parquet") == 2
+    assert "--output" in capsys.readouterr().err
+    assert _call("export", "--views", "clickhouse", "--bootstrap-servers", "kafka:9092") == 0
+    assert "kafka_broker_list = 'kafka:9092', kafka_topic_list = 'qa.scores'" in capsys.readouterr().out
+    assert _call("show", "e0", *store) == 0
+    said = capsys.readouterr().out
+    assert "question:\n    Where is the Dustwren?" in said
+    assert "relevance 1: Because." in said
+    assert _call("show", scored(0, 1, seconds=0.0).result_id, "--json", *store) == 0
+    assert json.loads(capsys.readouterr().out)["texts"]["answer"] == "In the cupboard."
+    assert _call("show", "nobody", *store) == 1
+    assert "no verdict on nobody" in capsys.readouterr().err
+    assert _call("incident", *store) == 0
+    assert "no drop was called" in capsys.readouterr().out
+    assert _call("show", "e0", "--store", str(tmp_path / "none")) == 1
+    assert "--agents store" in capsys.readouterr().err
+
+
+def test_hostile_texts_move_no_cursor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Escape sequences of an event are shown as such."""
+    for name in [name for name in __import__("os").environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
+    writer = Writer(tmp_path / "s")
+    evidence = {"claims": [{"claim_span": "\x1b[2J", "supported": False, "justification": "\u202e"}]}
+    writer.write(
+        batch_of(
+            result_record(
+                scored(1, 1, labels={"app": "\x1b[31m"}, justification="\x1b]0;x\x07"), evidence=evidence
+            )
+        )
+    )
+    writer.close()
+    assert _call("show", "e1", "--store", str(tmp_path / "s")) == 0
+    assert re.search(r"[\x00-\x08\x0b-\x1f\u202e]", capsys.readouterr().out) is None
+
+
+_PARQUET = """
+import json, sys
+sys.path[:0] = [sys.argv[1]]
+sys.path.append(sys.argv[2])
+from pathlib import Path
+from streams.export.files import write_days
+print(write_days([json.loads(line) for line in open(sys.argv[3])], Path(sys.argv[4]), "parquet"))
+"""
+_DUCKDB = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import duckdb
+folder, statements = sys.argv[2], json.load(open(sys.argv[3]))
+db = duckdb.connect()
+for one in statements:
+    db.execute(one)
+def ask(view):
+    found = db.execute(f"SELECT * FROM {view}")
+    names = [column[0] for column in found.description]
+    return [{name: str(value) if name == "day" else value for name, value in zip(names, row)} for row in found.fetchall()]
+print(json.dumps({view: ask(view) for view in ("mean_by_day", "mean_by_label", "mean_by_day_and_label", "cost_by_day")}))
+"""
+
+
+@pytest.mark.tools
+def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
+    """Mean, interval and effective sample size by day and by label, with weights that differ and parts of 1 to 200 answers."""
+    noise = random.Random(5)
+    samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    writer = Writer(tmp_path / "s")
+    for number in range(400):
+        score, probability = noise.randint(1, 5), noise.choice((0.05, 0.3, 1.0))
+        app = "rare" if number == 7 else noise.choice(("few", *("many",) * 40))
+        result = scored(number, score, probability=probability, labels={"app": app}, seconds=number * 600.0)
+        writer.write(batch_of(result_record(result, number)))
+        day = str(result.times.occurred_at.date())
+        samples.setdefault(("day", day), []).append((score, probability))
+        samples.setdefault(("app", app), []).append((score, probability))
+    writer.close()
+    python = python_with("duckdb")
+    rows, folder = tmp_path / "rows.jsonl", tmp_path / "out"
+    with rows.open("w") as stream:
+        write_stream(_rows(tmp_path / "s"), stream, "jsonl")
+    # DuckDB is an extra: it is taken from where the tools are, the rest is this Python's own.
+    home = run(
+        python, "-c", "import duckdb, pathlib; print(pathlib.Path(duckdb.__file__).parents[1])"
+    ).strip()
+    script = tmp_path / "write.py"
+    script.write_text(_PARQUET)
+    assert run(sys.executable, script, str(Path.cwd()), home, rows, folder).strip() == "400"
+    statements = tmp_path / "views.json"
+    statements.write_text(json.dumps(list(lines(sql("duckdb", folder=str(folder))))))
+    ask = tmp_path / "ask.py"
+    ask.write_text(_DUCKDB)
+    answers = json.loads(run(python, ask, str(Path.cwd()), folder, statements))
+    assert len(answers["mean_by_day"]) == 4
+    for kind, view, key in (("day", "mean_by_day", "day"), ("app", "mean_by_label", "value")):
+        assert len(answers[view]) == len([one for one in samples if one[0] == kind])
+        for row in answers[view]:
+            expected = WeightedSums.of(samples[kind, row[key]])
+            ends = expected.interval(lowest=1, highest=5)
+            assert ends is not None
+            assert row["judged"] == expected.count
+            assert row["mean"] == pytest.approx(expected.mean)
+            assert row["effective_count"] == pytest.approx(expected.effective_count)
+            assert (row["low"], row["high"]) == pytest.approx(ends, abs=1e-6)
+
+
+_CLICKHOUSE = """
+import json, sys
+from chdb.session import Session
+statements, raw = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+session = Session(sys.argv[3])
+for one in statements:
+    session.query(one)
+for offset, value in raw:
+    escaped = value.replace("\\\\", "\\\\\\\\").replace("'", "\\\\'")
+    session.query(f"INSERT INTO judgestream.results_queue VALUES ('{escaped}', {offset})")
+print(session.query("SELECT result_id, score, labels['app'] AS app, corrections, toString(occurred_at) AS at FROM judgestream.verdicts ORDER BY event_id FORMAT JSONEachRow"))
+print(session.query("SELECT judged, mean FROM judgestream.mean_by_day FORMAT JSONEachRow"))
+"""
+
+
+@pytest.mark.tools
+def test_clickhouse_keeps_the_first_of_a_result(tmp_path: Path) -> None:
+    """In a real ClickHouse (chdb): a redelivered result is there once, with what its first record said.
+
+    chdb has no Kafka engine: a table with the same columns and the offset stands for the queue; all else is as shipped.
+    """
+    first, second = scored(1, 4, labels={"app": "it's"}), scored(2, 2, probability=0.5)
+    records = [
+        (0, first.model_dump_json()),
+        (5, scored(1, 1).model_dump_json()),
+        (
+            9,
+            json.dumps(
+                second.model_dump(mode="json") | {"corrections": [{"kind": "score_lowered", "detail": ""}]}
+            ),
+        ),
+        (3, scored(1, 2).model_dump_json()),
+    ]
+    statements = list(lines(sql("clickhouse", brokers="k:9092", topic="qa.scores")))
+    [queue] = [number for number, one in enumerate(statements) if "ENGINE = Kafka" in one]
+    statements[queue] = "CREATE TABLE judgestream.results_queue (raw String, _offset UInt64) ENGINE = Null"
+    (tmp_path / "sql.json").write_text(json.dumps(statements))
+    (tmp_path / "raw.json").write_text(json.dumps(records))
+    script = tmp_path / "ask.py"
+    script.write_text(_CLICKHOUSE)
+    said = run(python_with("chdb"), script, tmp_path / "sql.json", tmp_path / "raw.json", tmp_path / "data")
+    rows = [json.loads(line) for line in said.splitlines() if line.strip()]
+    assert [(row["result_id"], row["score"]) for row in rows[:2]] == [
+        (first.result_id, 4),
+        (second.result_id, 2),
+    ]
+    assert rows[0]["app"] == "it's"
+    assert rows[1]["corrections"] == ["score_lowered"]
+    assert rows[0]["at"] == "2025-03-14 14:00:01.000"
+    # Weights 1 and 2: (4 + 2 * 2) / 3.
+    assert rows[2]["judged"] in {2, "2"}
+    assert rows[2]["mean"] == pytest.approx(8 / 3)

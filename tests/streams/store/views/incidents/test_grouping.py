@@ -1,0 +1,70 @@
+"""Drops that begin together are one incident."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from schemas import Alert, Estimate
+from streams.store.views.incidents.grouping import QUIET, group
+from tests.streams.results import at
+
+_ESTIMATE = Estimate(mean=3, low=2, high=4, count=50, effective_count=50)
+
+
+def alert(
+    name: str, raised: float, *, started: float = 0, kind: str = "drop", labels: Any = (), **further: Any
+) -> Alert:
+    """Make an alert that was raised so many seconds after the start."""
+    return Alert.model_validate(
+        {
+            "alert_id": f"{name:0>32}", "kind": kind, "metric": "relevance", "labels": dict(labels), "fingerprint": "f1",
+            "model": "m", "summary": "", "baseline": _ESTIMATE, "current": _ESTIMATE, "statistic": 1, "threshold": 1,
+            "detector": "d", "started_at": at(started), "raised_at": at(raised), **further,
+        }
+    )  # fmt: skip
+
+
+def _apps(*names: str) -> list[dict[str, str]]:
+    return [{"app": name} for name in names]
+
+
+def test_one_cause_is_one_incident_in_whatever_order_its_alerts_come() -> None:
+    """Two metrics, all of the traffic and three apps, each repeated; an id that follows from the first alert."""
+    alerts = [alert("1", 30), alert("2", 31, metric="coverage")]
+    alerts += [
+        alert(str(3 + number), 40 + number * 60, labels=labels)
+        for number, labels in enumerate(_apps("x", "y", "z"))
+    ]
+    shuffled = alerts * 2
+    Random(1).shuffle(shuffled)
+    [incident] = group(shuffled)
+    assert incident.incident_id == "000000000000"
+    assert len(incident.drops) == 5
+    assert incident.parts[:2] == [("relevance", ()), ("coverage", ())]
+    assert len(incident.parts) == 5
+    assert incident.started_at == at(0)
+    assert incident.ended_at is None
+
+
+def test_an_incident_ends_when_its_last_series_has_recovered() -> None:
+    labels = {"app": "x"}
+    alerts = [alert("1", 30), alert("2", 40, labels=labels), alert("3", 200, kind="recovered")]
+    assert group(alerts)[0].ended_at is None
+    [incident] = group([*alerts, alert("4", 300, kind="recovered", labels=labels)])
+    assert incident.ended_at == at(300)
+
+
+@pytest.mark.parametrize(("later", "incidents"), [(QUIET, 1), (QUIET + timedelta(seconds=1), 2)])
+def test_a_drop_that_begins_much_later_is_another_incident(later: timedelta, incidents: int) -> None:
+    """Counted from the latest word of the one before: what falls again at once falls for the same reason."""
+    begin = 30 + later.total_seconds()
+    assert len(group([alert("1", 30), alert("2", begin + 5, started=begin, metric="coverage")])) == incidents
+
+
+def test_a_recovery_without_its_drop_is_nothing() -> None:
+    """The drop may be older than what the store keeps."""
+    assert group([alert("1", 30, kind="recovered")]) == []

@@ -1,0 +1,75 @@
+"""An incident as it is told: cause, examples, what its answers have in common; also where texts are hostile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from streams.store.reader import Reader
+from streams.store.views.incidents.report import known_incidents, report_on
+from streams.store.views.incidents.telling import headline, markdown, values_of
+from streams.store.writer import Writer
+from tests.streams.results import scored
+from tests.streams.store.records import TOPICS, Record, batch_of, result_record
+from tests.streams.store.views.incidents.test_grouping import alert
+
+_EVIL = "[x](javascript:alert(1)) <script> `"
+
+
+def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
+    """Store answers of which those of prompt_version v8 score 1 in place of 5, and the two alerts that follow."""
+    writer = Writer(path)
+    missed = {
+        "facts": [{"item": "The bin holds 420 ml.", "matched": False}, {"item": _EVIL, "matched": False}]
+    }
+    for number in range(until):
+        bad = number >= worse_from
+        result = scored(
+            number, 1 if bad else 5, labels={"app": "xyz"[number % 3], "prompt_version": "v8" if bad else "v7"},
+            justification=_EVIL,
+        )  # fmt: skip
+        corrections = [{"kind": "score_lowered", "detail": ""}] if bad else []
+        writer.write(
+            batch_of(result_record(result, number, evidence=missed if bad else None, corrections=corrections))
+        )
+    alerts = [
+        alert("a", until, started=worse_from),
+        alert("b", until + 5, started=worse_from, labels={"app": "x"}),
+    ]
+    records = [
+        Record(TOPICS.alerts, 0, number, one.model_dump_json().encode()) for number, one in enumerate(alerts)
+    ]
+    writer.write(batch_of(*records))
+    writer.close()
+
+
+def test_an_incident_names_its_cause_and_shows_answers(tmp_path: Path) -> None:
+    """The worst and the latest before, what was missed, what was corrected, all from one question."""
+    fill(tmp_path / "s")
+    with Reader(tmp_path / "s").asking() as asking:
+        [incident] = known_incidents(asking)
+        report = report_on(asking, incident, ranges={"relevance": (1, 5)}, product_labels=("prompt_version",))
+    assert headline(report) == "relevance fell, 2 parts affected: prompt_version=v8 is new"
+    [one] = report.metrics
+    assert one.judged == (100, 100)
+    assert (one.finding.before, one.finding.after) == (5, 1)
+    assert one.corrections == {"score_lowered": (0.0, 1.0)}
+    assert ("fact", "The bin holds 420 ml.", 100, 0) in one.unsupported
+    assert [row["score"] for row in one.worst] == [1] * 10
+    assert [row["event_id"] for row in one.before] == [f"e{number}" for number in range(99, 89, -1)]
+    orjson.dumps(values_of(report))
+
+
+def test_markdown_is_text_whatever_answers_say(tmp_path: Path) -> None:
+    """No link, no markup and no code from an event; links to the explorer where it is named."""
+    fill(tmp_path / "s")
+    with Reader(tmp_path / "s").asking() as asking:
+        report = report_on(asking, known_incidents(asking)[0], ranges={}, product_labels=("prompt_version",))
+    told = markdown(report, link="https://port.example/")
+    assert "# relevance fell, 2 parts affected: prompt\\_version=v8 is new" in told
+    assert "](https://port.example/explore/verdict/" in told
+    assert "](javascript" not in told.replace("\\]\\(javascript", "")
+    assert "\\]\\(javascript" in told
+    assert "<script>" not in told.replace("\\<script\\>", "")
+    assert "relevance of app=x" in told

@@ -1,0 +1,75 @@
+"""The review page in a real browser: by keys alone, and what was said comes out beside the verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from streams.store import verdicts
+from streams.store.filters import Filter
+from streams.store.reader import Reader
+from tests.streams.store.views.explorer.test_api import fill
+from tests.streams.store.views.review.test_review import review
+from tests.toolbox import python_with, run, tool
+
+pytestmark = [pytest.mark.tools, pytest.mark.timeout(120)]
+
+_DRIVE = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[4])
+from tests.streams.explorer.drive import FLAGS, axe
+import axe_playwright_python
+from playwright.sync_api import sync_playwright
+address, chromium, folder = sys.argv[1:4]
+script = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark", reduced_motion="reduce")
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(address + "/review")
+    page.wait_for_selector("body[data-busy='false']")
+    page.fill("input[name=size]", "5")
+    page.click("text=Start")
+    page.wait_for_selector("#say:not([hidden])")
+    hidden = page.locator("#answer .badge").count()
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("e")
+    shown = page.locator("#answer .badge").count()
+    found = axe(page, script)
+    page.screenshot(path=f"{folder}/review.png")
+    page.keyboard.press("n")
+    page.keyboard.type("wrong page")
+    page.keyboard.press("Escape")
+    for key, progress in (("2", "2 of 5, 1 given"), ("9", "2 of 5, 1 given"), ("s", "3 of 5, 1 given"), ("x", "4 of 5, 2 given"), ("b", "3 of 5, 2 given")):
+        page.keyboard.press(key)
+        page.wait_for_function("(text) => document.querySelector('#progress').textContent.startsWith(text)", arg=progress)
+    overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    print(json.dumps({"said": said, "axe": found, "hidden": hidden, "shown": shown, "overflow": overflow}))
+    browser.close()
+"""
+
+
+async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(tmp_path: Path) -> None:
+    """A score with a note, a skip, and "cannot say"; the judge's score is hidden until it is asked for."""
+    fill(tmp_path / "s")
+    script = tmp_path / "drive.py"
+    script.write_text(_DRIVE)
+    python, chromium = python_with("axe_playwright_python"), tool("chromium")
+    async with review(tmp_path / "s") as (_, url, published):
+        answer = await asyncio.to_thread(run, python, script, url, chromium, tmp_path, str(Path.cwd()))
+    assert json.loads(answer) == {"said": [], "axe": [], "hidden": 0, "shown": 1, "overflow": 0}
+    assert [(label.score, label.note) for label in published] == [(2, "wrong page"), (None, "")]
+    with Reader(tmp_path / "s").asking() as asking:
+        joined = {
+            row["result_id"]: row["people"] for row in verdicts.every(asking, Filter()) if row["people"]
+        }
+    assert {key: people[0]["score"] for key, people in joined.items()} == {
+        one.result_id: one.score for one in published
+    }

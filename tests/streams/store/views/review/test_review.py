@@ -1,0 +1,232 @@
+"""Whom a person is asked about, what is taken from whom, and labels as files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from schemas import Label
+from streams.errors import BadFilterError
+from streams.store import verdicts
+from streams.store.filters import Filter
+from streams.store.reader import Reader
+from streams.store.views.explorer.api import Explorer
+from streams.store.views.explorer.shown import Links
+from streams.store.views.review.files import label_lines, read_labels
+from streams.store.views.review.queue import choose
+from streams.store.views.review.server import TOKEN_HEADER, Review
+from streams.store.writer import Writer
+from streams.web.listening import Port
+from tests.streams.results import START, scored
+from tests.streams.store.records import TOPICS, Record, batch_of, result_record
+from tests.streams.store.views.explorer.test_api import fill
+
+_RESULT = scored(7, 3, seconds=420.0)
+
+
+def put(path: Path, label: Label) -> None:
+    """Do what the store's agent does with a record of the labels' topic."""
+    writer = Writer(path)
+    writer.write(batch_of(Record(TOPICS.labels, 0, 0, label.model_dump_json().encode())))
+    writer.close()
+
+
+@asynccontextmanager
+async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Label]]]:
+    """Serve the review page; labels go to a list and to the store."""
+    published: list[Label] = []
+
+    async def publish(label: Label) -> None:
+        published.append(label)
+        put(path, label)
+
+    ranges = {"relevance": (1, 5)}
+    port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
+    app = port.application()
+    Explorer(Reader(path), ranges=ranges, links=Links(None, None, "qa.scores")).add_to(
+        app, this_machine_only=True
+    )
+    taking = Review(
+        Reader(path), publish=publish, who="ann", ranges=ranges, now=lambda: START + timedelta(hours=2)
+    )
+    taking.add_to(app, this_machine_only=True)
+    await port.start(app)
+    try:
+        async with ClientSession() as session:
+            yield session, port.url, published
+    finally:
+        await port.stop()
+
+
+def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tmp_path: Path) -> None:
+    """4 of 20 have the chance 0.2; from 300 random places on each verdict comes up in about a fifth."""
+    fill(tmp_path / "s")
+    times: dict[str, int] = {}
+    with Reader(tmp_path / "s").asking() as asking:
+        for _ in range(300):
+            tasks = choose(asking, Filter(), kind="random", size=4, start=os.urandom(16))
+            assert len({task.result_id for task in tasks}) == 4
+            assert {task.selection.probability for task in tasks} == {0.2}
+            for task in tasks:
+                times[task.result_id] = times.get(task.result_id, 0) + 1
+        whole = choose(
+            asking, Filter(metric="relevance", lowest=5), kind="random", size=500, start=b"\0" * 16
+        )
+        assert [task.selection.probability for task in whole] == [1.0] * 4
+        assert choose(asking, Filter(metric="none"), kind="random", size=4, start=b"\0" * 16) == []
+    assert len(times) == 20
+
+
+def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Path) -> None:
+    """Half of ten at most are corrected ones; the rest are the lowest and the highest in turns, none twice."""
+    writer = Writer(tmp_path / "s")
+    for number in range(40):
+        corrections = [{"kind": "x", "detail": ""}] if number < 20 else []
+        writer.write(batch_of(result_record(scored(number, 1 + number % 5), number, corrections=corrections)))
+    with Reader(tmp_path / "s").asking() as asking:
+        tasks = choose(asking, Filter(), kind="doubt", size=10, start=b"")
+        rows = [verdicts.one(asking, task.result_id) for task in tasks]
+    assert len({task.result_id for task in tasks}) == 10
+    assert all(task.selection.probability is None for task in tasks)
+    assert [bool(row and row["corrected"]) for row in rows[:5]] == [True] * 5
+    assert {row["score"] for row in rows[5:] if row} == {1, 5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "says"),
+    [("all", 5, "kind"), ("random", 0, "size"), ("random", 501, "size"), ("incident", 5, "incident")],
+)
+def test_a_queue_that_cannot_be_is_refused(tmp_path: Path, kind: str, size: int, says: str) -> None:
+    fill(tmp_path / "s")
+    with Reader(tmp_path / "s").asking() as asking, pytest.raises(BadFilterError, match=f"^{says} must be"):
+        choose(asking, Filter(), kind=kind, size=size, start=b"\0" * 16)
+
+
+async def _send(session: ClientSession, url: str, token: str, body: Any, **headers: str) -> tuple[int, Any]:
+    headers = {"Content-Type": "application/json", TOKEN_HEADER: token} | headers
+    async with session.post(f"{url}/review/api/label", data=json.dumps(body), headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path) -> None:
+    """And with the judge's own score, so that the two can be compared; the queue then knows it."""
+    fill(tmp_path / "s")
+    async with review(tmp_path / "s") as (session, url, published):
+        async with session.get(f"{url}/review/api/queue?kind=random&size=20&metric=relevance") as answer:
+            queue = await answer.json()
+        status, _ = await _send(
+            session, url, queue["token"], {"result_id": _RESULT.result_id, "score": 1, "note": "no"}
+        )
+        assert status == 200
+        [label] = published
+        assert (label.score, label.judge_score, label.who, label.note) == (1, 3, "ann", "no")
+        assert label.selection.model_dump() == {"kind": "random", "probability": 1.0}
+        async with session.get(f"{url}/review/api/queue?kind=random&size=20") as answer:
+            again = await answer.json()
+        assert [one["labelled"] for one in again["tasks"]].count(True) == 1
+
+
+async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
+    """Another site's request, a form, a wrong token and another host's name are refused; so is a score off the scale."""
+    fill(tmp_path / "s")
+    body = {"result_id": _RESULT.result_id, "score": 1}
+    async with review(tmp_path / "s") as (session, url, published):
+        async with session.get(f"{url}/review/api/queue") as answer:
+            token = (await answer.json())["token"]
+        for refused in (
+            {TOKEN_HEADER: "guess"},
+            {"Origin": "https://evil.example"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Content-Type": "text/plain"},
+        ):
+            assert (await _send(session, url, token, body, **refused))[0] == 403
+        async with session.post(
+            f"{url}/review/api/label", data=b"{}", headers={"Host": "evil.example"}
+        ) as answer:
+            assert answer.status == 421
+        for wrong in (
+            body | {"score": 6},
+            body | {"score": 2.5},
+            body | {"score": True},
+            body | {"x": 1},
+            {"score": 1},
+            body | {"result_id": "0" * 32},
+            body | {"note": "x" * 3_000},
+        ):
+            status, said = await _send(session, url, token, wrong)
+            assert status == 400, wrong
+            assert said["error"]
+        assert published == []
+
+
+def _exported(path: Path, form: str) -> str:
+    with Reader(path).asking() as asking:
+        return "".join(label_lines(asking, form))
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+async def test_labels_go_out_and_come_back_the_same(tmp_path: Path, form: str) -> None:
+    """A note of several lines, quotes and a formula; importing the export a second time adds nothing."""
+    fill(tmp_path / "s")
+    path = tmp_path / "s"
+    lines = [
+        {"result_id": _RESULT.result_id, "score": 2, "note": 'a "b",\nc'},
+        {
+            "event_id": "e3",
+            "metric": "relevance",
+            "score": None,
+            "note": "unsure",
+            "labelled_at": "2026-01-01T00:00:00Z",
+        },
+    ]
+    data = "\n".join(json.dumps(line) for line in lines).encode()
+    with Reader(path).asking() as asking:
+        labels = read_labels(data, asking, who="bob")
+    for label in labels:
+        put(path, label)
+    first = _exported(path, form)
+    with Reader(path).asking() as asking:
+        again = read_labels(first.encode(), asking, who="x")
+    for label in again:
+        put(path, label)
+    assert {label.label_id for label in again} == {label.label_id for label in labels}
+    assert _exported(path, form) == first
+    with Reader(path).asking() as asking:
+        joined = [row for row in verdicts.every(asking, Filter()) if row["people"]]
+    assert [(row["event_id"], row["people"][0]["score"]) for row in joined] == [("e3", None), ("e7", 2)]
+
+
+def test_a_formula_stays_text_in_a_spreadsheet(tmp_path: Path) -> None:
+    fill(tmp_path / "s")
+    line = json.dumps({"result_id": _RESULT.result_id, "score": 2, "note": "=HYPERLINK(1)"})
+    with Reader(tmp_path / "s").asking() as asking:
+        [label] = read_labels(line.encode(), asking, who="bob")
+    put(tmp_path / "s", label)
+    assert ",'=HYPERLINK(1)," in _exported(tmp_path / "s", "csv")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"result_id": "00", "score": 1}', "line 1: the store has no verdict"),
+        (b"result_id,score\n%s,x" % _RESULT.result_id.encode(), "line 2 cannot be used"),
+        (
+            b"result_id,score\n%s,2.5" % _RESULT.result_id.encode(),
+            "line 2 cannot be used: score must be a whole number",
+        ),
+        (b"{\n", "line 1 is not JSON"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(tmp_path: Path, data: bytes, says: str) -> None:
+    fill(tmp_path / "s")
+    with Reader(tmp_path / "s").asking() as asking, pytest.raises(BadFilterError, match=says):
+        read_labels(data, asking, who="bob")
