@@ -19,6 +19,7 @@ from streams.doctor.topics import Expected, check_topic, largest_record, session
 from streams.errors import SettingsError, StreamsError
 from streams.kafka.access.access import client_options
 from streams.kafka.access.errors import explain
+from streams.kafka.topics.broker_settings import auto_create_risk
 from streams.kafka.topics.flow import AgentName, group_of, topic_uses
 from streams.kafka.topics.removed import removed_tasks
 from streams.settings import KafkaSettings, Settings
@@ -185,10 +186,12 @@ class BrokerExaminer:
             return self._failure("access", f"group {self._group_id}", error, self._kafka)
 
     def _sessions(self, shown: ShownSettings) -> list[Finding]:
-        return [
+        found = [
             failed("broker", "sessions", *split_problem(one))
             for one in session_problems(self._kafka, shown.broker)
         ]
+        risk = auto_create_risk(shown.broker)
+        return found if risk is None else [*found, warning("broker", "topics", *split_problem(risk))]
 
     def _topics(self, cluster: Cluster, shown: ShownSettings, group: GroupView | Finding) -> list[Finding]:
         here = len(group.clients) if isinstance(group, GroupView) else 0

@@ -23,11 +23,11 @@ from streams.doctor.facts import Cluster, GroupView, Node, Partition, Settings, 
 from streams.doctor.topics import TOPIC_SETTINGS
 from streams.kafka.access.connections import Connection, open_connection
 from streams.kafka.access.reach import reach
+from streams.kafka.topics.broker_settings import BROKER_NAMES
 from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights
 from streams.kafka.topics.rights import NO_RIGHTS_TOLD, rights_of
 from streams.settings import KafkaSettings
 
-BROKER_SETTINGS: Final = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 _TOPIC: Final = 2
 _BROKER: Final = 4
 _SOON: Final = frozenset(
@@ -127,7 +127,7 @@ class KafkaProbe:
             TimeoutError: No answer in time.
         """
         wanted = [(_TOPIC, name, list(TOPIC_SETTINGS)) for name in topics]
-        wanted.append((_BROKER, str(node.node_id), list(BROKER_SETTINGS)))
+        wanted.append((_BROKER, str(node.node_id), list(BROKER_NAMES)))
         answer = await self._ask((node.host, node.port), DescribeConfigsRequest(wanted))
         shown: dict[str, dict[str, str]] = {}
         broker: dict[str, str] = {}

@@ -21,7 +21,9 @@ MIN_MESSAGE_BYTES: Final = 32 * 1024
 
 _SHORTEST_SESSION = "group.min.session.timeout.ms"
 _LONGEST_SESSION = "group.max.session.timeout.ms"
-_BROKER_NAMES = (_SHORTEST_SESSION, _LONGEST_SESSION)
+_AUTO_CREATE = "auto.create.topics.enable"
+BROKER_NAMES: Final = (_SHORTEST_SESSION, _LONGEST_SESSION, _AUTO_CREATE)
+"""What a broker is asked for of its own settings."""
 _TOPIC_NAMES = ("cleanup.policy", "max.message.bytes", "unclean.leader.election.enable")
 
 
@@ -72,6 +74,20 @@ def problems_of(
     return found
 
 
+def auto_create_risk(broker: Mapping[str, str]) -> str | None:
+    """Say what follows from a broker that creates topics by itself; None where it does not, or does not say.
+
+    Args:
+        broker: The broker's settings.
+    """
+    if broker.get(_AUTO_CREATE) != "true":
+        return None
+    return (
+        f"{_AUTO_CREATE} is on: a topic that is deleted comes back at once, with the broker's own partitions, copies and "
+        "retention, and nobody notices; switch it off"
+    )
+
+
 def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[str]:
     ours = round(kafka.session_timeout_seconds * 1000)
     shortest, longest = broker.get(_SHORTEST_SESSION, ""), broker.get(_LONGEST_SESSION, "")
@@ -108,7 +124,7 @@ async def find_problems(
     compacted = {topic.name for topic in wanted if topic.config[CLEANUP] == "compact"}
     try:
         broker_id = (await admin.describe_cluster())["brokers"][0]["node_id"]
-        resources = [ConfigResource(ConfigResourceType.BROKER, str(broker_id), _wanted(_BROKER_NAMES))]
+        resources = [ConfigResource(ConfigResourceType.BROKER, str(broker_id), _wanted(BROKER_NAMES))]
         resources += [ConfigResource(ConfigResourceType.TOPIC, name, _wanted(_TOPIC_NAMES)) for name in names]
         answers = await admin.describe_configs(resources)
         replicas = {
@@ -128,6 +144,8 @@ async def find_problems(
     broker = next(
         (settings for (kind, _), settings in shown.items() if kind is ConfigResourceType.BROKER), {}
     )
+    if (risk := auto_create_risk(broker)) is not None:
+        _log.warning("the broker creates topics by itself", risk=risk)
     topics = {
         name: TopicFacts(replicas.get(name, 0), settings, compacted=name in compacted)
         for (kind, name), settings in shown.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.kafka.topics.broker_settings import TopicFacts, problems_of
+from streams.kafka.topics.broker_settings import TopicFacts, auto_create_risk, problems_of
 from streams.settings import KafkaSettings
 
 KAFKA = KafkaSettings(session_timeout_seconds=30)
@@ -69,3 +69,11 @@ def test_a_single_replica_has_no_unclean_leader() -> None:
     """With one copy there is nobody to elect, so the setting means nothing."""
     alone = TopicFacts(1, {"unclean.leader.election.enable": "true"})
     assert problems_of(KAFKA, {}, {"alone": alone}) == []
+
+
+@pytest.mark.parametrize(("shown", "told"), [("true", True), ("false", False), ("", False)])
+def test_a_broker_that_creates_topics_by_itself_is_a_risk(shown: str, told: bool) -> None:
+    """A deleted topic would come back with the broker's defaults; it is said, and refused nothing."""
+    broker = {"auto.create.topics.enable": shown}
+    assert (auto_create_risk(broker) is not None) == told
+    assert problems_of(KAFKA, broker, {}) == []
