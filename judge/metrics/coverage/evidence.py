@@ -23,6 +23,9 @@ from judge.text.quotations import Quotable, Quotation
 from judge.text.tags import without_tags
 from judge.text.words import content_words, share_stem, words
 
+_NOTHING_LISTED = (
+    "facts and conclusions are empty, but the reference says something; list what it states, matched or not"
+)
 _NUMBER = re.compile(r"\d[\d.,]*(?:s|st|nd|rd|th)?")
 
 
@@ -68,7 +71,7 @@ class _Verifier:
             organization_justification=reply.organization.justification,
             corrections=self.findings.corrections,
             suspicions=self.findings.suspicions,
-            objection=self.findings.objection,
+            objection=self.findings.objection if reply.facts or reply.conclusions else _NOTHING_LISTED,
         )
 
     def _items(self, name: str, listed: Sequence[ListedItem]) -> list[Item]:

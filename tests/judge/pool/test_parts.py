@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from judge.chat import ChatReply, ChatRequest
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.pool.observer import Unobserved
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge
+from judge.verdict import aside
 from judge.verdict.evaluator import Judge
 from judge.verdict.repair import REPAIR_BEGINNING
 from schemas import Scored, Usage
@@ -42,8 +45,10 @@ class Slow:
         """Nothing to close."""
 
 
-def test_each_part_has_the_time_of_a_verdict() -> None:
+def test_each_part_has_the_time_of_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two parts of 20 seconds and a repair turn take 25 seconds of the 30 that a verdict may take; all calls are booked."""
+    # A child process does not wait for a clock that jumps.
+    monkeypatch.setattr(aside, "INLINE_BYTES", 1_000_000)
 
     async def scenario() -> Any:
         slow = Slow()

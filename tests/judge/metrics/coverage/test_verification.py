@@ -172,3 +172,10 @@ def test_a_judges_own_counts_leave_out_what_the_answer_contradicts(answer: str, 
     outcome = metric.interpret(task, json.dumps({"score": 5, "rationale": lines}))
     assert isinstance(outcome, ScoredOutcome)
     assert outcome.verdict["rationale"][0] == f"Fact: {matched} of 2 facts correctly matched."
+
+
+def test_a_judge_that_lists_nothing_is_asked_again() -> None:
+    """No item is the neutral ratio of facts and a 5, which the reference does not bear out."""
+    outcome = _judge([], answer="Something.")
+    assert outcome.objection is not None
+    assert _kinds(outcome.suspicions) == ["reference_not_accounted"] * 2

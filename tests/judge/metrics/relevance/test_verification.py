@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from judge.chat import ChatRequest
+from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.relevance.metric import Relevance
-from schemas import QAEvent
+from judge.verdict.evaluator import Judge
+from schemas import QAEvent, Scored
 from tests.judge.tasks import make_task
 
 STRENGTHS: tuple[Verification, ...] = ("marks", "strict", "off")
@@ -212,3 +216,24 @@ def test_traffic_that_never_cites_may_go_unscored() -> None:
 def test_the_strength_is_part_of_the_fingerprint() -> None:
     """Numbers of two strengths are not blended."""
     assert len({Relevance(verification=one).scoring_version for one in STRENGTHS}) == 3
+
+
+async def test_an_invented_quotation_gets_one_repair_turn() -> None:
+    """It names the quotation; what comes back counts, and where it is no better the match is gone."""
+    good = _claim("The tower is 330 metres tall.", [1], "330 metres** tall")
+    bad = {**good, "page_span": "It is the tallest of all towers"}
+    task = make_task("relevance", answer="The tower is 330 metres tall. [Page 1]", context=PAGES)
+    for second, score in ((good, 5), (bad, 1)):
+        replies = iter(
+            json.dumps({"claims": [one], "justification": "Fine.", "score": 5}) for one in (bad, second)
+        )
+        asked: list[str] = []
+
+        def say(request: ChatRequest, asked: list[str] = asked, replies: Iterator[str] = replies) -> str:
+            asked.append(request.messages[-1].content)
+            return next(replies)
+
+        result = await Judge(Relevance(), ScriptedChat(say)).judge(task)
+        assert isinstance(result, Scored)
+        assert (result.score, len(asked)) == (score, 2)
+        assert "It is the tallest of all towers" in asked[1]
