@@ -144,20 +144,21 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
     path = folder / "store.sqlite3"
     decoder = Decoder(TopicSettings(), ("coverage", "relevance"), "full")
     writer = Writer(path)
-    spent = 0.0
+    spent = cpu = 0.0
     sys.setswitchinterval(SWITCH_SECONDS)
     with ThreadPoolExecutor(
         1
     ) as pool:  # as the agent does: one batch is decoded while the one before is written
         writing: Future[int] | None = None
         for some in records.batches():
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             positions = {(one.topic, one.partition): one.offset + 1 for one in some}
             batch = decoder.batch(some, positions, oldest=0)
             if writing is not None:
                 writing.result()
             writing = pool.submit(writer.write, batch)
             spent += time.perf_counter() - start
+            cpu += time.process_time() - used
     writer.close()
     rate = VERDICTS / spent
     size = file_bytes(path)
@@ -167,7 +168,7 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
         "verdicts/s",
         aim=f"at least {INGEST_AIM}",
         met=rate >= INGEST_AIM,
-        note=f"file {size / 2**20:.0f} MiB, {size / VERDICTS:.0f} bytes a verdict",
+        note=f"file {size / 2**20:.0f} MiB, {size / VERDICTS:.0f} bytes a verdict; {1e6 * cpu / VERDICTS:.0f} us of CPU a verdict",
     ).as_json()
     reader = Reader(path, longest_seconds=60)
     for name, ask in _questions():

@@ -22,6 +22,7 @@ Place = tuple[str, int]
 MAX_RECORDS: Final = 2_000
 FETCH_BYTES: Final = 8 * 1024 * 1024
 POLL_MILLISECONDS: Final = 500
+GATHER_SECONDS: Final = 0.1
 PARTITIONS_SECONDS: Final = 30.0
 """How often partitions that were added are looked for."""
 
@@ -105,6 +106,9 @@ class Following:
             }
             self._positions |= positions
             yield Read(records, positions, self._behind())
+            if len(records) < MAX_RECORDS // 2:
+                # What trickles in is taken a few times a second, not record by record.
+                await asyncio.sleep(GATHER_SECONDS)
 
     async def _assign(self) -> None:
         """Take every partition there is, each from where it was read to."""

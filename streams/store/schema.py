@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them."""
 
 APPLICATION_ID: Final = 0x6A737472
@@ -53,7 +53,7 @@ CREATE TABLE verdicts (
   partition INTEGER NOT NULL,     -- of this result's own record
   offset INTEGER NOT NULL
 );
-CREATE INDEX verdicts_worst ON verdicts (replay, status, metric, score, at DESC);
+CREATE INDEX verdicts_worst ON verdicts (replay, status, score, at DESC);
 CREATE INDEX verdicts_time ON verdicts (replay, at);
 CREATE INDEX verdicts_labels ON verdicts (labels, replay, status, score, at DESC);
 CREATE INDEX verdicts_event ON verdicts (event_id);
