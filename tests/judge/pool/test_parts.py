@@ -64,10 +64,10 @@ def test_each_part_has_the_time_of_a_verdict(monkeypatch: pytest.MonkeyPatch) ->
         judge = ReliableJudge({"slow": Judge(Coverage(), slow)}, pool)
         started = loop.time()
         # Short enough to be read in the loop: a child process keeps another time.
-        task = task_for(Coverage(), answer=SENTENCES[0], reference=" ".join(SENTENCES[:52]))
+        task = task_for(Coverage(), answer=SENTENCES[0], reference=" ".join(SENTENCES[:56]))
         result = await judge.judge(task)
         assert isinstance(result, Scored), result
-        assert result.score == 2  # 1 of 52 facts: 5 * (0.0135 + 0.21 + 0.09) = 1.57
+        assert result.score == 2  # 1 of 56 facts: 5 * (0.0125 + 0.21 + 0.09) = 1.56
         assert loop.time() - started < 26
         assert result.judge is not None
         assert result.judge.tries == slow.calls == 3
