@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import signal
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from streams.errors import SettingsError
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
+from tests.integration.test_worker_process import Endpoint, process
 from tests.streams.intake.reading.otlp.building import request, span
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -29,6 +33,14 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
         "telemetry.labels": ["trace_parts"],
     }
     return Stage(bootstrap_servers, tmp_path, changes=changes)
+
+
+@pytest.fixture
+async def judge() -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint()
+    await endpoint.start()
+    yield endpoint
+    await endpoint.stop()
 
 
 def parts(trace_id: str) -> list[bytes]:
@@ -109,6 +121,66 @@ async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage
     assert Counter(result.event_id for result in results) == Counter(ids)
     assert {result.labels.get("context_from") for result in results} == {"retrieval"}
     assert not any("trace_parts" in result.labels for result in results)
+
+
+async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stage: Stage) -> None:
+    """Its root lies behind the first record of a trace that is still open, so that it is read again without its children."""
+    stage.partitions = 1
+    stage.changes["ingest.otlp"] = {"grace_seconds": 0.2, "idle_seconds": 30, "max_seconds": 60}
+    whole, other = trace_ids(2, seed=4)
+    find, call, root = parts(whole)
+
+    async def judged(count: int) -> bool:
+        return len(await stage.results()) >= count
+
+    async with stage.worker(Chat()):
+        await produce(stage, [(whole, find), (whole, call), (other, parts(other)[0]), (whole, root)])
+        await until(lambda: judged(1), "the first verdict")
+    assert await stage.committed("events") == [2]
+    async with stage.worker(Chat()):
+        await produce(stage, [(other, part) for part in parts(other)[1:]])
+        await until(lambda: judged(3), "both verdicts, one of them again")
+    results = await stage.results()
+    assert Counter(result.event_id for result in results) == {whole: 2, other: 1}
+    assert {result.labels.get("context_from") for result in results} == {"retrieval"}
+    assert not any("trace_parts" in result.labels for result in results)
+
+
+async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, judge: Endpoint) -> None:
+    """SIGKILL amid traces, three times: children late and early, batches twice, roots lost, a child after the close.
+
+    Every trace has its results under one id, and the last of them is of the whole trace: what is read again after a
+    crash is joined with what was committed before it.
+    """
+    stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    stage.changes["ingest.otlp"] = {"grace_seconds": 0.5, "idle_seconds": 3, "max_seconds": 60}
+    ids = trace_ids(60, seed=3)
+    full, twice, rootless = ids[:40], ids[40:50], ids[50:]
+    calls = [(one, parts(one)[1]) for one in ids]
+    waves = [
+        [(one, parts(one)[0]) for one in ids] + calls[::2],
+        calls[1::2] + [(one, parts(one)[2]) for one in full[::2]],
+        [(one, part) for one in twice for part in parts(one)],
+        [(one, parts(one)[2]) for one in full[1::2]] + [(one, parts(one)[1]) for one in full[:5]],
+    ]
+    for wave in waves[:-1]:
+        async with process(stage) as worker:
+            await produce(stage, wave)
+            await asyncio.sleep(0.7)  # amid the grace of what has just come
+            worker.send_signal(signal.SIGKILL)
+            assert await worker.wait() == -signal.SIGKILL
+    async with process(stage):
+        await produce(stage, waves[-1])
+
+        async def judged() -> bool:
+            return {result.event_id for result in await stage.results()} >= set(ids)
+
+        await until(judged, "a result for every trace", deadline_seconds=60)
+    last = {result.event_id: result for result in await stage.results()}
+    assert set(last) == set(ids)
+    assert {result.labels.get("context_from") for result in last.values()} == {"retrieval"}
+    assert {one for one in ids if "trace_parts" in last[one].labels} == set(rootless)
+    assert await stage.dead_letters() == []
 
 
 async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None:
