@@ -157,14 +157,17 @@ async def _scores_on(
 
 
 def _real_table() -> str:
-    cells: dict[str, list[str]] = {}
-    for metric in ("coverage", "relevance"):
-        for verification in STRENGTHS:
-            for name, kind, scores in _on_real_events(verification):
-                if name == metric:
-                    above = sum(score > AIM for score in scores)
-                    cells.setdefault(kind, []).append(f"{max(scores)}; {above} of {len(scores)}")
-    return _table("answer, with the tag of a page", cells)
+    cells: dict[tuple[str, str, str], str] = {}
+    for verification in STRENGTHS:
+        for metric, kind, scores in _on_real_events(verification):
+            above = sum(score > AIM for score in scores)
+            cells[kind, metric, verification] = f"{max(scores)}; {above} of {len(scores)}"
+    rows = {
+        kind: [cells[kind, metric, one] for metric in ("coverage", "relevance") for one in STRENGTHS]
+        for kind in _EMPTY
+        if cells
+    }
+    return _table("answer, with the tag of a page", rows)
 
 
 def _table(first: str, cells: dict[str, list[str]]) -> str:

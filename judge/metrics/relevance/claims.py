@@ -24,7 +24,7 @@ MAX_CHARS = 4000
 """Of a sentence, so much is looked at."""
 
 _OPENINGS = """
-    hi hello hey dear|thanks|thank you|sure|certainly|of course|absolutely|great question|good question|happy to help|glad to|i hope
+    hi|hello|hey|dear|thanks|thank you|sure|certainly|of course|absolutely|great question|good question|happy to help|glad to|i hope
     hope this|hope that|let me know|feel free|please|if you have any|if you need|if you would like|if you'd like|if there is anything|would you like
     is there anything|anything else|here is|here are|here's|below is|below are|below you|the following|in the following|in this answer|i can|i could
     i would|i'll|i will|i am|i'm|i have|i've|let's|let us|let me|you're welcome|no problem|you are welcome|good luck|have a|sorry|unfortunately, i
@@ -150,9 +150,10 @@ def claims_surely(sentence: str) -> bool:
     ends = text.rstrip(_CLOSING)[-1:] in _STOPS
     if said and is_unspaced(said[0].text):
         return ends and len(said) >= MIN_UNSPACED_CHARS
-    if ends:
-        return len(said) >= MIN_CLAIM_WORDS
     titled = sum(text[word.start].isupper() for word in said)
+    if ends:
+        # Capitals alone are a name or a title.
+        return len(said) >= MIN_CLAIM_WORDS and titled < len(said)
     return len(said) >= MIN_BARE_WORDS and 2 * titled < len(said)
 
 

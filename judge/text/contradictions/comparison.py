@@ -101,7 +101,7 @@ def number_that_differs(stated: str, source: str) -> tuple[Kind, Quantity] | Non
         return None
     if counts[0] == counts[1] and [word for _, word in mine.words] == [word for _, word in its.words]:
         return _in_same_words(list(zip(mine.quantities, its.quantities, strict=True)))
-    return _in_like_words(mine, its) if mine.is_like(its) else None
+    return _in_like_words(mine, its) if mine.is_like(its) else _slip_of_unit(mine, its)
 
 
 def has_number(sentence: str, number: Quantity) -> bool:
@@ -124,6 +124,16 @@ def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | N
         return None
     pairs = [(one, other) for one in left for other in right if _same_place(mine, one, its, other)]
     return _found(*pairs[0]) if len(pairs) == 1 else None
+
+
+def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
+    """The same number in another unit of the same kind (500 mg, 500 g), the only one of its kind on both sides, by a common word."""
+    if len(mine.quantities) != 1 or len(its.quantities) != 1:
+        return None
+    one, other = mine.quantities[0], its.quantities[0]
+    if None in one.dimensions or one.dimensions != other.dimensions or difference(one, other) != "unit":
+        return None
+    return ("units_differ", other) if any(word in mine.vocabulary for _, word in its.words) else None
 
 
 def _same_place(mine: _Sentence, one: Quantity, its: _Sentence, other: Quantity) -> bool:

@@ -92,3 +92,12 @@ def test_a_number_written_in_another_way_is_the_same(number: int, unit: str) -> 
     grouped = f"{number:,}"
     for written in (grouped, grouped.replace(",", "\u202f"), arabic):
         assert contradiction(f"The sum is {written} {unit} now.", f"The sum is {number} {unit} now.") is None
+
+
+def test_the_same_number_in_another_unit_needs_no_like_words() -> None:
+    """Only where it is the one number of both sides, and they have a word in common."""
+    found = contradiction("Patients should take 500 g a day.", "The recommended dose for patients is 500 mg.")
+    assert found is not None
+    assert found.kind == "units_differ"
+    assert contradiction("Boil the pasta for 5 minutes.", "The drive takes 5 hours.") is None
+    assert contradiction("Rest for 5 minutes, then 3 hours.", "Let the dough rest for 5 hours.") is None
