@@ -139,7 +139,7 @@ class Step:
         named = [family.name for family in self.families if family.name != "judgestream"]
         return named[0] if named else ""
 
-    @property
+    @lazy
     def is_ours(self) -> bool:
         """Whether it is a span or log record of a judgestream worker, whose judging nobody judges."""
         scope, service = self.span.scope, self.span.resource.get("service.name")
@@ -165,12 +165,14 @@ class Step:
             and self.answer is None
         )
 
-    @property
+    @lazy
     def searches(self) -> bool:
         """Whether it retrieves: by its kind, or a step or tool by its name (and then its output has to be documents)."""
         if self.kind not in {"chain", "tool"}:
             return self.kind in _SEARCHING
-        named = f"{self.span.name} {self._text(lambda family: family.tool_name) or ''}".lower()
+        named = self.span.name.lower()
+        if self.kind == "tool":
+            named += (self._text(lambda family: family.tool_name) or "").lower()
         return any(word in named for word in _SEARCH_WORDS)
 
     # What was said
@@ -380,11 +382,12 @@ class Step:
             for name in family.label_maps:
                 opened = loaded(self.attributes.get(name))
                 pairs += list(opened.items()) if isinstance(opened, dict) else []
-            for prefix in family.label_prefixes:
+            prefixes = family.label_prefixes
+            if prefixes:
                 pairs += [
-                    (name[len(prefix) :], value)
+                    (name[len(next(one for one in prefixes if name.startswith(one))) :], value)
                     for name, value in self.attributes.items()
-                    if name.startswith(prefix)
+                    if name.startswith(prefixes)
                 ]
             for label, value in pairs:
                 text = _label(str(label), value)

@@ -75,10 +75,13 @@ class Trace:
     @lazy
     def judged(self) -> tuple[Step, ...]:
         """The steps that belong to the application's work: neither a worker's own nor within an evaluation."""
+        apart = {step.span.span_id for step in self.steps if step.is_ours or step.kind in _APART}
+        if not apart:
+            return self.steps
         return tuple(
             step
             for step in self.steps
-            if not any(one.is_ours or one.kind in _APART for one in (*self.around(step), step))
+            if apart.isdisjoint([step.span.span_id, *(one.span.span_id for one in self.around(step))])
         )
 
     @lazy
@@ -100,16 +103,13 @@ class Trace:
             step
             for step in self.judged
             if step.may_answer
-            and (
-                step.kind != "chain" or step.span.span_id in around_models or (not self.models and step.asked)
-            )
-            and step.answer is not None
+            and (step.kind != "chain" or step.span.span_id in around_models or not self.models)
         ]
-        return min(
-            able,
-            key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end),
-            default=None,
-        )
+        able.sort(key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end))
+        for step in able:  # most outputs are never looked at
+            if step.answer is not None and (self.models or step.kind != "chain" or step.asked is not None):
+                return step
+        return None
 
     @property
     def why_no_answer(self) -> NoAnswer:

@@ -53,6 +53,7 @@ def _span_heads(value: bytes) -> list[Head]:
     """As `heads`, of spans in Protobuf: this runs on every record, so each span costs a comparison or two."""
     traces: dict[bytes, list[Any]] = {}
     last = b""
+    stateless = b"ot=" not in value  # a search through the bytes costs less than a look at each span
     gathered: list[Any] = ["", 0]
     for resource in _parse(Heads, value).resources:
         for scope in resource.scopes:
@@ -65,7 +66,7 @@ def _span_heads(value: bytes) -> list[Head]:
                     gathered = traces.setdefault(trace_id, ["", 0])
                 if not head.parent_span_id:
                     gathered[1] += 1
-                if not gathered[0] and (state := head.trace_state):
+                if not stateless and not gathered[0] and (state := head.trace_state):
                     gathered[0] = state.decode("latin-1")
     return [Head(trace_id.hex(), state, roots) for trace_id, (state, roots) in traces.items()]
 
