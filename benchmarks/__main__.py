@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 BENCHMARKS = (
     "agreement",
-    "alerts",
     "causes",
     "honesty",
     "intake",

@@ -26,6 +26,9 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "partition": "Kafka partition",
     "sink": "name of a sink in the settings",
     "instrumentation": "family of instrumentations, as docs/traces.md lists them",
+    "slice": "part of the traffic: `all`, or one label's value such as `app=support`",
+    "measure": "what is watched: `mean`, `mix` (the plain mean, which the mix of labels moves), or a share such as `share_at_most_2`",
+    "end": "`lowest` or `highest`",
     "fingerprint": "hash of everything that makes a number: prompts, response schema, scoring, model, parameters",
 }
 
@@ -97,10 +100,11 @@ usual ones of the process (`process_*`, `python_*`). Names and labels are a cont
 first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond {combinations:,} combinations all
 labels of a result are `{other}`. Characters that Prometheus does
 not allow become `_`. A name that results and scores have of their own (`metric`, `status`, `reason`, `score`), or that rules
-add to them (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
+have (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
 
-A counter starts when it first counts: a series that is not there yet means 0 for counts of trouble, and "no data" for
-scores. Prometheus does not see the first step of a new series.
+A counter appears when it first counts: a series that is not there yet means 0 for counts of trouble, and "no data" for
+scores. It is shown as 0 once and as it is from then on, so that `increase` sees its first step; a second Prometheus that scrapes
+the same worker may miss it.
 """
 
 _SUMS: Final = """\

@@ -50,7 +50,7 @@ worst labels, scores, rates, the judge, the last verdicts. It holds this worker'
 - **Intervals.** Dashed lines are the ends of a 95% interval. Two means whose intervals overlap may be the same.
 - **Evaluators.** A fingerprint names prompt, schema, scoring rules, model and parameters together; legends show its first
   eight characters. A new evaluator begins a new line, and a purple mark says when. Numbers of two are never added up or
-  compared. `mixed` is a worker that had two for one metric at a time.
+  compared.
 - **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value. An empty panel says why.
 - **Labels.** `app`, `model`, `prompt_version` and others are there if `telemetry.labels` names them. On results and scores `model` is
   that event label: what wrote the answer. On judge calls, tokens, cost and `judgestream_evaluator_info` it is the judge's.

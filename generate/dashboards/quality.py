@@ -114,9 +114,8 @@ _STATS: Final = Line(
                 ),
             ),
             alerts=(
-                "JudgestreamRelevanceDrop",
-                "JudgestreamCoverageDrop",
-                "JudgestreamOtherMetricDrop",
+                "JudgestreamDrop",
+                "JudgestreamMixShift",
             ),
             thresholds=((-0.3, "yellow"), (-0.2, "green")),
             base_color="red",
@@ -231,9 +230,8 @@ _MEANS: Final = (
                     for window in ("1h", "6h")
                 ),
                 alerts=(
-                    "JudgestreamRelevanceDrop",
-                    "JudgestreamCoverageDrop",
-                    "JudgestreamOtherMetricDrop",
+                    "JudgestreamDrop",
+                    "JudgestreamMixShift",
                 ),
                 thresholds=((0.2, "yellow"), (0.3, "red")),
                 decimals=2,
@@ -279,7 +277,7 @@ def _breakdown(name: str, variable: str) -> Panel:
                 legend="{{metric}} {{slice}} · {{evaluator}}",
             ),
         ),
-        alerts=("JudgestreamLabelDrop",),
+        alerts=("JudgestreamPartDrop",),
         decimals=2,
     )
 
@@ -302,7 +300,55 @@ _COLUMNS: Final = {
 }
 _IDENTITY: Final = ("metric", "slice", "fingerprint", "job", "namespace", "cluster")
 
+_MONITOR: Final = 'job=~"$job", metric=~"$metric", slice="all"'
 _WHERE: Final = (
+    Line(
+        8,
+        (
+            Panel(
+                title="Evidence for a drop",
+                description="What the monitor's test has gathered, as a share of what it needs: 1 calls a drop. By measure: the "
+                "mean within the parts of the traffic, shares of low scores, and the mix.",
+                type="timeseries",
+                unit="short",
+                no_data="No worker runs the monitor, or there was no result for a day",
+                queries=(
+                    Query(
+                        expr=f"max by (metric, measure, fingerprint) (judgestream_monitor_evidence{{{_MONITOR}}})"
+                        " / max by (metric, measure, fingerprint) "
+                        f"(judgestream_monitor_threshold{{{_MONITOR}}} > 0)",
+                        legend="{{metric}} {{measure}}",
+                    ),
+                ),
+                alerts=("JudgestreamDrop", "JudgestreamPartDrop", "JudgestreamMixShift"),
+                decimals=2,
+            ),
+            Panel(
+                title="Normal and tolerated mean",
+                description="What the monitor has learned: the mean of the baseline, and the lowest one that is all right. Beside "
+                "them the sampling rules that had answers in the past week and none lately.",
+                type="timeseries",
+                unit="short",
+                no_data="The monitor is still learning",
+                queries=(
+                    Query(
+                        expr=f'max by (metric, fingerprint) (judgestream_monitor_baseline{{{_MONITOR}, measure="mean"}})',
+                        legend="{{metric}} normal",
+                    ),
+                    Query(
+                        expr=f'max by (metric, fingerprint) (judgestream_monitor_tolerated{{{_MONITOR}, measure="mean"}})',
+                        legend="{{metric}} tolerated",
+                    ),
+                    Query(
+                        expr=f"max by (metric) (judgestream_monitor_missing_strata{{{_MONITOR}}} > 0)",
+                        legend="{{metric}} rules without answers",
+                    ),
+                ),
+                alerts=("JudgestreamStratumSilent",),
+                decimals=2,
+            ),
+        ),
+    ),
     Line(
         9,
         (
@@ -323,7 +369,7 @@ _WHERE: Final = (
                 unit="short",
                 no_data="No scored answer with an event label in the last hour; telemetry.labels names the labels",
                 queries=tuple(Query(expr=expr, instant=True, table=True) for expr in _COLUMNS.values()),
-                alerts=("JudgestreamLabelDrop",),
+                alerts=("JudgestreamPartDrop",),
                 transformations=(
                     {"id": "merge", "options": {}},
                     {

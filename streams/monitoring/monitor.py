@@ -184,6 +184,8 @@ class Monitor:
             window=series.window(now),
             recent=series.recent,
             measures=tuple(_measure(watch) for watch in series.watches),
+            heard_at=entry.heard_at,
+            missing_strata=series.missing_strata(now),
         )
 
     def _reason_to_ignore(self, result: Scored | Unscored | Failed) -> IgnoredReason | None:

@@ -63,6 +63,8 @@ class SeriesSnapshot:
         window: Over the answers given in the latest `window_seconds`.
         recent: Over the latest 50 scores.
         measures: What is watched; the mean first.
+        heard_at: When its latest result came.
+        missing_strata: Sampling rules that had answers in the past week and none in the window.
     """
 
     metric: str
@@ -76,6 +78,8 @@ class SeriesSnapshot:
     window: Estimate | None
     recent: Estimate | None
     measures: tuple[MeasureSnapshot, ...]
+    heard_at: datetime
+    missing_strata: tuple[str, ...]
 
     @property
     def mean(self) -> MeasureSnapshot:

@@ -25,6 +25,7 @@ _TEXT_TYPES: Final = {
     "stateset": "gauge",
     "gaugehistogram": "histogram",
 }
+_COUNTED: Final = {"counter", "histogram"}
 _TEXT_SUFFIXES: Final = {"counter": "_total", "info": "_info"}
 
 
@@ -38,22 +39,37 @@ def content_type(accept: str) -> str:
     return OPENMETRICS if "application/openmetrics-text" in offers else TEXT
 
 
-def expose(registry: CollectorRegistry, kind: str) -> bytes:
+def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]] | None = None) -> bytes:
     """Write all metrics down.
+
+    A counter whose labels are new begins with what it counted first, and Prometheus' `increase` does not see that: of a
+    label value with few answers it loses up to half. So it is shown as 0 once, and as it is from then on.
 
     Args:
         registry: The metrics.
         kind: `TEXT` or `OPENMETRICS`; exemplars exist in the latter alone.
+        shown: The series of counters and histograms that were shown before, which is kept up; None shows all as they are.
     """
     rich = kind == OPENMETRICS
     lines: list[str] = []
     for family in registry.collect():
         lines.extend(_head(family, rich=rich))
         created = family.name + "_created"
-        lines.extend(_line(sample, rich=rich) for sample in family.samples if sample.name != created)
+        samples = (sample for sample in family.samples if sample.name != created)
+        if shown is not None and family.type in _COUNTED:
+            samples = (_at_first(sample, shown) for sample in samples)
+        lines.extend(_line(sample, rich=rich) for sample in samples)
     if rich:
         lines.append("# EOF\n")
     return "".join(lines).encode()
+
+
+def _at_first(sample: Sample, shown: set[tuple[object, ...]]) -> Sample:
+    key = (sample.name, *sample.labels.values())
+    if key in shown:
+        return sample
+    shown.add(key)
+    return Sample(sample.name, sample.labels, 0.0)
 
 
 def _head(family: Metric, *, rich: bool) -> Iterator[str]:

@@ -66,12 +66,21 @@ SUMS: Final = {
 }
 """The six sums from which a weighted mean and its interval follow, over any window."""
 
+MONITOR_GAUGES: Final = (
+    ("state", "1", "Where a measure of a series stands: 0 learning, 1 watching, 2 dropped."),
+    ("evidence", "1", "Evidence for a drop; while dropped, that with which it was called."),
+    ("threshold", "1", "Where the evidence calls a drop."),
+    ("baseline", "points or share", "What is normal."),
+    ("tolerated", "points or share", "The worst level that is all right, apart from season and mix."),
+)
+"""What the owner of a series tells of each of its measures."""
+
 CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_events_total", "counter", "events", "Events read, by what became of them.", ("outcome", "reason")),
     Spec("judgestream_results_total", "counter", "results", "Results written.", ("metric", "status", "reason", LABELS)),
     Spec("judgestream_scores_total", "counter", "results", "Scored results, by score.", ("metric", "score", LABELS)),
     *(
-        Spec(f"judgestream_score_{name}_total", "counter", "1", text, ("metric", LABELS))
+        Spec(f"judgestream_score_{name}_total", "counter", "1", text, ("metric", "fingerprint", LABELS))
         for name, text in SUMS.items()
     ),
     Spec(
@@ -102,6 +111,12 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec("judgestream_offset_moves_total", "counter", "moves", "Partitions that went on elsewhere because their offset was out of range.", ("topic", "why")),
     Spec("judgestream_removed_metric_tasks", "gauge", "records", "Tasks of a metric that is not in the settings any more: nobody judges them.", ("metric",)),
     Spec("judgestream_results_repeated_total", "counter", "results", "Results written again after a redelivery, and therefore counted nowhere else.", ("metric",)),
+    *(
+        Spec(f"judgestream_monitor_{name}", "gauge", unit, text, ("metric", "fingerprint", "slice", "measure"))
+        for name, unit, text in MONITOR_GAUGES
+    ),
+    Spec("judgestream_monitor_missing_strata", "gauge", "strata", "Sampling rules that had answers in the past week and none in the window.", ("metric", "fingerprint", "slice")),
+    Spec("judgestream_score_range", "gauge", "points", "Ends of a metric's scale.", ("metric", "end")),
     Spec("judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.", ("metric", "fingerprint", "model")),
 )  # fmt: skip
 
@@ -234,6 +249,41 @@ class _PartitionsCollector:
         yield age
 
 
+@dataclass(frozen=True, slots=True)
+class MonitorGauge:
+    """One number of the monitor.
+
+    Args:
+        name: A name of `MONITOR_GAUGES`, or "missing_strata".
+        labels: The values of its labels, in their order.
+        value: The number.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    value: float
+
+
+class _MonitorCollector:
+    """Reads the monitor at the moment it is asked."""
+
+    def __init__(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
+        self._gauges = gauges
+
+    def describe(self) -> Iterable[MetricFamily]:
+        return ()
+
+    def collect(self) -> Iterator[MetricFamily]:
+        families: dict[str, GaugeMetricFamily] = {}
+        for gauge in self._gauges():
+            spec = _SPECS[f"judgestream_monitor_{gauge.name}"]
+            family = families.get(spec.name)
+            if family is None:
+                family = families[spec.name] = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
+            family.add_metric([_harmless(value) for value in gauge.labels], gauge.value)
+        yield from families.values()
+
+
 class Metrics:
     """All metrics of one worker.
 
@@ -254,7 +304,7 @@ class Metrics:
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
         for spec in CATALOGUE:
-            if spec.name in {
+            if spec.name.startswith("judgestream_monitor_") or spec.name in {
                 "judgestream_events_total",
                 "judgestream_consumer_lag_records",
                 "judgestream_oldest_unfinished_seconds",
@@ -361,6 +411,15 @@ class Metrics:
         """
         self.registry.register(_PartitionsCollector(partitions, now))
 
+    def watch_monitor(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
+        """Expose where the monitor's series stand, as they are when they are asked for."""
+        self.registry.register(_MonitorCollector(gauges))
+
+    def set_range(self, metric: str, lowest: float, highest: float) -> None:
+        """Say which scale a metric has."""
+        self._child("judgestream_score_range", metric, "lowest").set(lowest)
+        self._child("judgestream_score_range", metric, "highest").set(highest)
+
     # Judging
 
     def observe_call(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
@@ -416,9 +475,10 @@ class Metrics:
                 self._child("judgestream_verdict_suspicions_total", metric, kind).inc()
         if isinstance(result, Scored):
             self._child("judgestream_scores_total", metric, str(result.score), *values).inc(1, example)
-            self._add_sums(metric, values, 1 / result.sampling.probability, float(result.score))
+            by = (metric, result.evaluator.fingerprint)
+            self._add_sums(by, values, 1 / result.sampling.probability, float(result.score))
 
-    def _add_sums(self, metric: str, values: tuple[str, ...], weight: float, score: float) -> None:
+    def _add_sums(self, by: tuple[str, str], values: tuple[str, ...], weight: float, score: float) -> None:
         amounts = {
             "weight": weight,
             "weighted": weight * score,
@@ -428,7 +488,7 @@ class Metrics:
             "weight_square_score_square": (weight * score) ** 2,
         }
         for name, amount in amounts.items():
-            self._child(f"judgestream_score_{name}_total", metric, *values).inc(amount)
+            self._child(f"judgestream_score_{name}_total", *by, *values).inc(amount)
 
     def observe_usage(self, endpoint: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """A call has used tokens.

@@ -50,6 +50,7 @@ from streams.kafka.transport import Consumer, Plan, Room
 from streams.kafka.transport.ranges import Move
 from streams.monitoring.agent import Forwarder
 from streams.monitoring.from_settings import monitor_config
+from streams.monitoring.gauges import gauges_of
 from streams.monitoring.keeper import Keeper
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
@@ -365,6 +366,9 @@ class Wiring:
             ],
         )
         self._add(topics.observations, "monitor", keeper, keeper.handle)
+        self.metrics.watch_monitor(lambda: gauges_of(keeper.snapshot(datetime.now(UTC))))
+        for name, metric in self._judged_by.items():
+            self.metrics.set_range(name, *metric.score_range)
 
     def explorer(self) -> Explorer | None:
         """Make what shows the store; None where none runs here."""

@@ -65,6 +65,7 @@ class WebServer:
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._registry = registry
+        self._shown: set[tuple[object, ...]] = set()
         self._health = health
         self._status = status
         self._explorer = explorer
@@ -120,7 +121,7 @@ class WebServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         kind = content_type(request.headers.get("Accept", ""))
         return web.Response(
-            body=expose(self._registry, kind), headers={"Content-Type": kind, "Vary": "Accept"}
+            body=expose(self._registry, kind, self._shown), headers={"Content-Type": kind, "Vary": "Accept"}
         )
 
     async def _alive(self, _: web.Request) -> web.Response:

@@ -22,7 +22,7 @@ from schemas import (
     Unscored,
     Usage,
 )
-from streams.telemetry.instruments import Metrics
+from streams.telemetry.instruments import Metrics, MonitorGauge
 from streams.telemetry.partitions import PartitionState
 
 MINUTES = 10 * 60
@@ -46,11 +46,27 @@ class _Worker:
         self._fingerprint = fingerprint
         self._minute = 0
         self.metrics.watch_partitions(self._partitions, lambda: 60.0 * self._minute)
+        self.metrics.set_range("coverage", 0, 5)
+        self.metrics.set_range("relevance", 1, 5)
+        self.metrics.watch_monitor(self._monitored)
         self.metrics.watch_budget(lambda period: self._minute % (60 if period == "hour" else 1440) / 1500)
 
     def _partitions(self) -> Iterator[PartitionState]:
         for topic in ("qa.events", "judge.tasks.relevance"):
             yield PartitionState(topic, 0, 20 + self._minute % 7, 60.0 * self._minute - 4, 3)
+
+    def _monitored(self) -> Iterator[MonitorGauge]:
+        for metric in ("coverage", "relevance"):
+            series = (metric, self._fingerprint, "all")
+            yield MonitorGauge("missing_strata", series, 1.0)
+            for name, value in (
+                ("state", 1.0),
+                ("evidence", 20.0),
+                ("threshold", 60_000.0),
+                ("baseline", 4.5),
+                ("tolerated", 4.4),
+            ):
+                yield MonitorGauge(name, (*series, "mean"), value)
 
     def live(self, minute: int) -> None:
         """Let a minute pass, with something of everything."""

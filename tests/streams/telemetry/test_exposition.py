@@ -100,3 +100,26 @@ def test_exemplars_are_for_openmetrics_alone() -> None:
 def test_the_format_is_the_askers_choice(accept: str, kind: str) -> None:
     """OpenMetrics for Prometheus, text for everybody else."""
     assert content_type(accept) == kind
+
+
+def test_a_new_series_is_shown_as_0_once_so_that_increase_sees_its_first_step() -> None:
+    """Counters and histograms; gauges are what they are. A series that comes later begins at 0, too."""
+    registry = CollectorRegistry()
+    counter = Counter("c_total", "C.", ["app"], registry=registry)
+    seconds = Histogram("h", "H.", registry=registry, buckets=(1.0,))
+    Gauge("g", "G.", registry=registry).set(7)
+    counter.labels("a").inc(3)
+    seconds.observe(0.5)
+    shown: set[tuple[object, ...]] = set()
+    first, second = (expose(registry, TEXT, shown).decode() for _ in range(2))
+    assert 'c_total{app="a"} 0.0' in first
+    assert "h_count 0.0" in first
+    assert 'h_bucket{le="1.0"} 0.0' in first
+    assert "g 7.0" in first
+    assert 'c_total{app="a"} 3.0' in second
+    assert "h_count 1.0" in second
+    counter.labels("b").inc(5)
+    third = expose(registry, TEXT, shown).decode()
+    assert 'c_total{app="a"} 3.0' in third
+    assert 'c_total{app="b"} 0.0' in third
+    assert 'c_total{app="b"} 5.0' in expose(registry, TEXT).decode()

@@ -61,6 +61,13 @@ _NAMES = {
     "judgestream_traces_closed_total": "counter",
     "judgestream_traces_late_records": "gauge",
     "judgestream_traces_without_content_total": "counter",
+    "judgestream_monitor_state": "gauge",
+    "judgestream_monitor_evidence": "gauge",
+    "judgestream_monitor_threshold": "gauge",
+    "judgestream_monitor_baseline": "gauge",
+    "judgestream_monitor_tolerated": "gauge",
+    "judgestream_monitor_missing_strata": "gauge",
+    "judgestream_score_range": "gauge",
     "judgestream_evaluator_info": "gauge",
 }
 
@@ -130,7 +137,9 @@ def test_the_six_sums_of_a_weighted_score() -> None:
         "weight_square_score_square": 65,
     }
     for name, value in expected.items():
-        assert _value(metrics, f"judgestream_score_{name}_total", metric="relevance") == value
+        assert (
+            _value(metrics, f"judgestream_score_{name}_total", metric="relevance", fingerprint="f1") == value
+        )
 
 
 def test_a_scored_result_counts_everywhere_it_should() -> None:

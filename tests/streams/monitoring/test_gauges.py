@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.gauges import gauges_of
+from streams.monitoring.monitor import SILENT_SECONDS, Monitor
+from tests.streams.results import at, scored
+
+CONFIG = MonitorConfig(labels=("app",), baseline_samples=20, shares={"relevance": (2,)})
+
+
+def test_every_measure_of_every_series_has_its_numbers() -> None:
+    """40 good answers of one app, then bad ones: learning, watching, dropped."""
+    monitor = Monitor(CONFIG)
+    states = []
+    for number in range(60):
+        score = 5 - number % 2 if number < 40 else 1
+        monitor.observe(scored(number, score, labels={"app": "a"}), at(number))
+        gauges = {(one.name, *one.labels): one.value for one in gauges_of(monitor.snapshot(at(number)))}
+        states.append(gauges["state", "relevance", "f1", "all", "mean"])
+    assert sorted(set(states)) == [0, 1, 2]
+    assert states == sorted(states)
+    assert gauges["baseline", "relevance", "f1", "all", "mean"] == 4.5
+    assert gauges["tolerated", "relevance", "f1", "all", "mean"] < 4.5
+    assert (
+        gauges["evidence", "relevance", "f1", "all", "mean"]
+        >= gauges["threshold", "relevance", "f1", "all", "mean"]
+    )
+    assert gauges["missing_strata", "relevance", "f1", "all"] == 0
+    measures = {key[4] for key in gauges if key[0] == "state" and key[3] == "all"}
+    assert measures == {"mean", "share_at_most_2", "mix"}
+    assert {key[3] for key in gauges} == {"all", "app=a"}
+
+
+def test_a_series_that_is_silent_for_a_day_is_shown_no_more() -> None:
+    """An evaluator that was replaced during a drop does not page for ever."""
+    monitor = Monitor(CONFIG)
+    monitor.observe(scored(1, 5), at(1))
+    assert list(gauges_of(monitor.snapshot(at(SILENT_SECONDS + 1))))
+    assert not list(gauges_of(monitor.snapshot(at(SILENT_SECONDS + 2))))
