@@ -9,6 +9,7 @@ from typing import Any
 
 from judge.metrics.scoring import relevance_cap
 from judge.offline.matching import Match, Searched, Statement
+from judge.text.citations.forms import USUAL, Citing
 from judge.text.overlap import Vocabulary
 from judge.text.tags import Claim, tagged_claims, untagged_segments
 from judge.text.words import content_words
@@ -51,7 +52,9 @@ class JudgedClaim:
         return 0.0 if self.match is None else self.match.share
 
 
-def judge_claims(*, question: str, answer: str, pages: Mapping[int, str]) -> list[JudgedClaim]:
+def judge_claims(
+    *, question: str, answer: str, pages: Mapping[int, str], citing: Citing = USUAL
+) -> list[JudgedClaim]:
     """Hold each claim of an answer against the pages that it cites.
 
     A claim is supported where six neighbouring sentences of one cited page have most of its words, all its numbers, and as
@@ -62,13 +65,14 @@ def judge_claims(*, question: str, answer: str, pages: Mapping[int, str]) -> lis
         question: The question.
         answer: The answer, with its evidence tags.
         pages: The text of each page that exists, by number.
+        citing: How the answer may cite.
 
     Returns:
         The claims in the answer's order; none where the answer claims nothing.
     """
     searched = {page: Searched(text, together=TOGETHER) for page, text in pages.items()}
-    untagged = (segment for segment in untagged_segments(answer) if is_claim(segment.text))
-    claims = sorted((*tagged_claims(answer), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
+    untagged = (segment for segment in untagged_segments(answer, citing) if is_claim(segment.text))
+    claims = sorted((*tagged_claims(answer, citing), *untagged), key=lambda claim: claim.start)[:MAX_CLAIMS]
     said = [{word.text for word in content_words(claim.text)} for claim in claims]
     asked = Vocabulary(word.text for word in content_words(question))
     about = Vocabulary(word for own in said if any(one in asked for one in own) for word in own)
@@ -82,7 +86,7 @@ def judge_claims(*, question: str, answer: str, pages: Mapping[int, str]) -> lis
 
 
 def relevance_evidence(
-    *, question: str, answer: str, pages: Mapping[int, str], missing: bool
+    *, question: str, answer: str, pages: Mapping[int, str], missing: bool, citing: Citing = USUAL
 ) -> dict[str, Any]:
     """List an answer's claims, in the form of the schema `relevance_evidence`.
 
@@ -91,8 +95,9 @@ def relevance_evidence(
         answer: The answer, with its evidence tags.
         pages: The text of each page that exists, by number.
         missing: Whether the answer cites pages that do not exist.
+        citing: How the answer may cite.
     """
-    judged = judge_claims(question=question, answer=answer, pages=pages)
+    judged = judge_claims(question=question, answer=answer, pages=pages, citing=citing)
     upheld = sum(one.supported and one.relevant for one in judged)
     score = relevance_cap(upheld=upheld, total=len(judged)) if judged else 1
     return {

@@ -19,6 +19,7 @@ from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE, coverage_scor
 from judge.offline.coverage_rules import coverage_evidence
 from judge.offline.prompts import Shown, fill, read_range, read_shown
 from judge.offline.relevance_rules import relevance_evidence
+from judge.text.citations.sources import citing_of_names
 from judge.text.index import is_blank
 from judge.text.overlap import Vocabulary
 from judge.text.tags import cited_pages, page_key, page_number, tagged_claims, without_tags
@@ -83,6 +84,7 @@ def _built_in(sections: Mapping[str, str], schema_name: str | None) -> dict[str,
             answer=sections["answer"],
             pages=_pages(sections),
             missing="missing_pages" in sections,
+            citing=citing_of_names(sections.get("page_names", "")),
         )
         return evidence if schema_name else _relevance_verdict(evidence)
     return None
@@ -96,7 +98,7 @@ def _metric(sections: Mapping[str, str], schema_name: str | None) -> MetricName 
     metric: MetricName
     if others == {"reference"}:
         metric, schema = "coverage", COVERAGE_SCHEMA
-    elif all(name == "missing_pages" or _page(name) is not None for name in others):
+    elif all(name in {"missing_pages", "page_names"} or _page(name) is not None for name in others):
         metric, schema = "relevance", RELEVANCE_SCHEMA
     else:
         return None

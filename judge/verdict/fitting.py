@@ -30,6 +30,8 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Outcome
+from judge.text.citations.forms import Citing
+from judge.text.citations.sources import read_sources
 from judge.text.sentences import sentences
 from judge.text.tags import page_number, tagged_claims
 from judge.text.words import content_words
@@ -159,6 +161,7 @@ def _cut(
     given = shares(sizes, room)
     shorter: dict[str | None, str] = {}
     cuts: list[Correction] = []
+    citing = read_sources(task.context or {}).citing
     for name, text in texts.items():
         if given[name] >= sizes[name]:
             continue
@@ -166,7 +169,7 @@ def _cut(
         kept = (
             _beginning(text, places, given[name])
             if name is None
-            else _nearest(text, places, given[name], _claim_words(task.answer, name))
+            else _nearest(text, places, given[name], _claim_words(task.answer, name, citing))
         )
         if not kept:
             raise EventError(
@@ -223,9 +226,9 @@ def _nearest(text: str, places: Sequence[Place], room: int, wanted: frozenset[st
     return [places[one] for one in sorted(kept)]
 
 
-def _claim_words(answer: str, name: str) -> frozenset[str]:
+def _claim_words(answer: str, name: str, citing: Citing) -> frozenset[str]:
     page = page_number(name)
-    claims = (claim for claim in tagged_claims(answer) if page in claim.pages)
+    claims = (claim for claim in tagged_claims(answer, citing) if page in claim.pages)
     return frozenset(word.text for claim in claims for word in content_words(claim.text))
 
 

@@ -19,7 +19,7 @@ from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
 from judge.metrics.structured import check_score, read_evidence
 from judge.text.characters import quoted
 from judge.text.citations.patterns import safe_pattern
-from judge.text.citations.sources import Sources, read_sources
+from judge.text.citations.sources import Sources, read_sources, told_names
 from judge.text.index import is_blank
 from judge.text.tags import Claim, page_key, tagged_claims
 from schemas import JudgeTask, QAEvent, Suspicion
@@ -126,9 +126,9 @@ class Relevance:
             return ChatRequest(self._pack.render(inputs), response_schema=self._schema)
         sections = {"question": task.question, "answer": task.answer}
         sections |= {page_key(page): text for page, text in pages.items()}
-        named = [f"{page_key(page)}: {sources.names[page]}" for page in pages if page in sources.names]
+        named = told_names(sources, pages)
         if named:
-            sections["page_names"] = "\n".join(named)
+            sections["page_names"] = named
         if missing:
             lines = [page_key(page) for page in missing[:MAX_LISTED_MISSING]]
             if len(missing) > MAX_LISTED_MISSING:

@@ -8,7 +8,7 @@ that is free, else they are counted in their order, so that `[2]` is the second 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from judge.text.citations.forms import MAX_NAME_CHARS, MAX_PAGE, Citing, normal_name
@@ -80,6 +80,18 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
         texts[number] = text
         names[number] = key
     return Sources(texts, names, Citing(_told(names), pattern))
+
+
+def told_names(sources: Sources, pages: Iterable[int]) -> str:
+    """The names of pages as a prompt tells them, one a line; empty where all are called by their numbers."""
+    return "\n".join(f"{page_key(page)}: {sources.names[page]}" for page in pages if page in sources.names)
+
+
+def citing_of_names(told: str) -> Citing:
+    """How an answer may cite pages whose names a prompt tells; see `told_names`."""
+    lines = (line.partition(": ") for line in told.splitlines())
+    names = {page_number(key): name for key, _, name in lines}
+    return Citing(_told({number: name for number, name in names.items() if number is not None and name}))
 
 
 def _free_number(key: str, position: int, taken: Mapping[int, str]) -> int:

@@ -13,6 +13,7 @@ from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError
 from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.relevance.metric import Relevance
+from judge.offline.chat import OfflineChat
 from judge.verdict.evaluator import Judge
 from schemas import QAEvent, Scored
 from tests.judge.tasks import make_task
@@ -237,3 +238,15 @@ async def test_an_invented_quotation_gets_one_repair_turn() -> None:
         assert isinstance(result, Scored)
         assert (result.score, len(asked)) == (score, 2)
         assert "It is the tallest of all towers" in asked[1]
+
+
+async def test_the_offline_judge_knows_documents_by_name() -> None:
+    """The prompt tells which page a name is."""
+    answer = "The tower is 330 metres tall. (source: handbook)"
+    task = make_task(
+        "relevance", question="How tall is the tower?", answer=answer,
+        context={"Page-2 (handbook.pdf)": "The tower is 330 metres tall."},
+    )  # fmt: skip
+    result = await Judge(Relevance(), OfflineChat()).judge(task)
+    assert isinstance(result, Scored)
+    assert result.score == 5
