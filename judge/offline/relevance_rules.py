@@ -12,7 +12,7 @@ from judge.offline.matching import Match, Searched, Statement
 from judge.text.citations.forms import USUAL, Citing
 from judge.text.overlap import Vocabulary
 from judge.text.tags import Claim, tagged_claims, untagged_segments
-from judge.text.words import content_words
+from judge.text.words import content_words, word_texts
 
 THRESHOLD = 0.6
 """Share of a claim's words that a passage of its page must have."""
@@ -58,8 +58,8 @@ def judge_claims(
     """Hold each claim of an answer against the pages that it cites.
 
     A claim is supported where six neighbouring sentences of one cited page have most of its words, all its numbers, and as
-    much negation. It is relevant where it shares a word with the question or with a claim that does, or goes on from a
-    relevant one with a pronoun.
+    much negation. It is relevant where it, or what supports it, shares a word with the question or with a claim that does, or
+    where it goes on from a relevant one with a pronoun.
 
     Args:
         question: The question.
@@ -81,7 +81,11 @@ def judge_claims(
     for claim, own in zip(claims, said, strict=True):
         goes_on = relevant and _GOES_ON.match(claim.text) is not None
         relevant = goes_on or not content_words(question) or any(one in asked or one in about for one in own)
-        found.append(JudgedClaim(claim, *_best(claim, searched), relevant=relevant))
+        page, match = _best(claim, searched)
+        if not relevant and page is not None and match is not None and match.holds(THRESHOLD):
+            # What supports it speaks of what was asked.
+            relevant = any(word in asked for word in word_texts(pages[page][match.start : match.end]))
+        found.append(JudgedClaim(claim, page, match, relevant=relevant))
     return found
 
 
