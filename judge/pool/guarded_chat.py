@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -12,10 +11,12 @@ from judge.chat import ChatClient, ChatReply, ChatRequest
 from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
 from judge.pool.attempt import Attempt
 from judge.pool.breaker import Breaker
-from judge.pool.limits.admission import Admission, Marks
+from judge.pool.limits.admission import Admission
 from judge.pool.limits.turns import Turns
+from judge.pool.limits.waiting import Marks
 from judge.pool.neutral_probe import NeutralProbe
 from judge.pool.observer import PoolObserver
+from judge.pool.recovery import Recovery
 from judge.pool.streak import Streak
 from schemas import Failed
 
@@ -27,9 +28,6 @@ CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
 PROBE_WEIGHT: Final = 9
 """An answered probe tells as much as so many answered calls for other events: it comes right after the failure."""
-MOST_PROBES: Final = 8
-"""Probes that hang do not keep the next from being sent; beyond so many the oldest is given up."""
-_SOON_SECONDS: Final = 0.05
 _CONFIGURATION: Final = frozenset({"configuration"})
 
 
@@ -92,8 +90,7 @@ class GuardedChat:
         self._ever_answered = False
         self._refused_since = 0.0
         self._refusals = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._probes: deque[asyncio.Task[None]] = deque()
+        self._recovery = Recovery(breaker, self._find_out, clock)
         self.misconfigured: str | None = None
         """What is wrong with its configuration: it refuses everything, and has never answered."""
         self.on_change: Callable[[], None] = _nothing
@@ -321,37 +318,17 @@ class GuardedChat:
             self._observer.down(self.endpoint, reason)
             self.admission.turn_away(reason)
             self.on_change()
-            self._arm()
+            if self.probe.judges:
+                self._recovery.arm()
 
     def _came_back(self) -> None:
         self._kinds = frozenset()
         self._streak.judged()
         self.misconfigured = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._recovery.disarm()
         self._observer.down(self.endpoint, None)
         self.admission.came_back()
         self.on_change()
-
-    def _arm(self) -> None:
-        """Try it when its pause is over."""
-        if not self.probe.judges:
-            return
-        seconds = max(self.breaker.next_try_at - self._clock(), _SOON_SECONDS)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._try_again)
-
-    def _try_again(self) -> None:
-        if not self.breaker.is_open:
-            return
-        now = self._clock()
-        if self.breaker.may_try(now):
-            self.breaker.started(now)
-            while self._probes and (self._probes[0].done() or len(self._probes) >= MOST_PROBES):
-                self._probes.popleft().cancel()
-            self._probes.append(asyncio.create_task(self._find_out()))
-        self._arm()
 
     async def _find_out(self) -> None:
         """Have a neutral event judged while the endpoint is down."""
@@ -370,16 +347,13 @@ class GuardedChat:
             if not self._refusals:
                 self._refused_since = self._clock()
             self._refused(trouble)
-        self._arm()
+        self._recovery.arm()
 
     def stop(self) -> None:
         """Start no more calls of its own accord."""
         self.admission.stop()
         self.probe.stop()
-        if self._timer is not None:
-            self._timer.cancel()
-        for probing in self._probes:
-            probing.cancel()
+        self._recovery.stop()
 
 
 def _nothing() -> None:

@@ -8,9 +8,9 @@ import structlog
 
 from judge.chat import ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
-from judge.pool.guarded_chat import MOST_PROBES
 from judge.pool.observer import PoolObserver
 from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
+from judge.pool.recovery import MOST_PROBES
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache, VerdictCache
 from judge.verdict.cache_file import FileCache

@@ -229,6 +229,28 @@ async def test_a_judge_that_can_never_answer_stops_the_worker(
     assert await stage.dead_letters() == []
 
 
+async def test_a_stop_sends_nothing_more(stage: Stage) -> None:
+    """Of ten tasks with two slots, two calls are under way: they end and are published, eight are left to the next worker unpaid."""
+    stage.changes = {"judge.max_in_flight": 2}
+    chat = Chat()
+    chat.gate.clear()
+    async with stage.worker(chat):
+        await stage.produce([event(number) for number in range(10)])
+        await until(lambda: chat.at_once == 2, "two calls")
+        asyncio.get_running_loop().call_later(0.5, chat.gate.set)
+    assert chat.asked == 2
+    assert len(await stage.results()) == 2
+    async with stage.worker(chat):
+
+        async def all_judged() -> bool:
+            return len(await stage.results()) >= 10
+
+        await until(all_judged, "the rest")
+    # Some may be judged twice where a later task of a partition ended first; none is lost.
+    assert {result.event_id for result in await stage.results()} == {f"e{number}" for number in range(10)}
+    assert await stage.dead_letters() == []
+
+
 async def test_results_are_keyed_and_carry_their_headers(stage: Stage) -> None:
     """Keyed by event id; result_id, metric and status are headers too."""
     async with stage.worker(Chat()):

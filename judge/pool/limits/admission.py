@@ -6,15 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
-from judge.errors import DrainingError, EndpointDownError, JudgeUnavailableError
+from judge.errors import EndpointDownError, JudgeUnavailableError
 from judge.pool.breaker import Breaker
 from judge.pool.limits.concurrency import AdaptiveLimit, GentleStart
 from judge.pool.limits.learned_quota import LearnedQuota
 from judge.pool.limits.quota import Quota
 from judge.pool.limits.turns import Turns
+from judge.pool.limits.waiting import Marks, Turn, Waiting
 from judge.pool.observer import PoolObserver
 
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -31,11 +32,6 @@ OVERLOAD_SHARE: Final = 0.2
 """Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of single events."""
 _CHARS_A_TOKEN: Final = 4
 _NEVER: Final = float("inf")
-
-Marks: TypeAlias = tuple[float, float]
-"""Where a call stands in the quotas of requests and of tokens."""
-Turn: TypeAlias = tuple[asyncio.Future[Marks], float, bool]
-"""A call that waits: its turn, its tokens, and whether its verdict has begun (an earlier call for it was answered)."""
 
 
 @dataclass(slots=True)
@@ -104,16 +100,13 @@ class Admission:
         """Why the endpoint is down; None while it is not."""
         self.on_free: Callable[[], None] = _nothing
         """Called when a call has ended and one of the common slots is free again."""
-        self._fresh: deque[Turn] = deque()
-        self._late: deque[Turn] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._waiting = Waiting(self.admit)
         self._output_tokens = 0.0
 
     @property
     def waiting(self) -> int:
         """Calls that wait for their turn."""
-        return len(self._fresh) + len(self._late)
+        return len(self._waiting)
 
     @property
     def pausing(self) -> bool:
@@ -141,7 +134,7 @@ class Admission:
             EndpointDownError: The endpoint is down; nothing is sent there now.
             DrainingError: Calls that wait were given up.
         """
-        if (self._late if late else self._fresh) or self.wait_seconds(tokens, late=late) > 0:
+        if self._waiting.lane(late=late) or self.wait_seconds(tokens, late=late) > 0:
             return await self._turn(tokens, late=late, begun=begun)
         return self._enter_now(tokens, late=late)
 
@@ -177,7 +170,7 @@ class Admission:
         """Whether one more late call leaves the others what they need."""
         if self._late_in_flight < max(1, int(most * LATE_SHARE)):
             return True
-        if self._fresh:
+        if self._waiting.fresh:
             return False
         # While others come at all, half of the slots stay theirs.
         return self._in_flight < most // 2 or self._in_flight == self._late_in_flight
@@ -192,12 +185,14 @@ class Admission:
         """Let those who wait go, as far as limits allow."""
         try:
             # The few slots of late calls are theirs even while others wait, so that their tasks come to an end.
-            waits = min(self._admit(self._late, late=True), self._admit(self._fresh, late=False))
+            waits = min(
+                self._admit(self._waiting.late, late=True), self._admit(self._waiting.fresh, late=False)
+            )
         except EndpointDownError as error:
             self.turn_away(str(error))
             return
         if waits != _NEVER:
-            self._admit_after(waits)
+            self._waiting.look_again(waits)
 
     def _admit(self, queue: deque[Turn], *, late: bool) -> float:
         """Let go those at the head of a queue; say how long the next one waits, infinite where only a free slot helps."""
@@ -215,23 +210,15 @@ class Admission:
 
     def turn_away(self, reason: str) -> None:
         """Send off all who wait, for the endpoint is down."""
-        for queue in (self._fresh, self._late):
-            while queue:
-                turn = queue.popleft()[0]
-                if not turn.done():
-                    turn.set_exception(EndpointDownError(reason))
+        self._waiting.turn_away(reason)
 
     def drain(self) -> None:
         """Give up all calls that wait, but those for a verdict that has begun."""
-        for queue in (self._fresh, self._late):
-            for turn, _, begun in queue:
-                if not (begun or turn.done()):
-                    turn.set_exception(DrainingError("given up before it was sent"))
+        self._waiting.drain()
 
     def stop(self) -> None:
         """Let nobody in any more who waits for a turn."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._waiting.stop()
 
     # Lessons
 
@@ -358,14 +345,12 @@ class Admission:
         if not self._in_flight and self._start is not None:
             self._start.is_over = False
         self._observer.in_flight(self._endpoint, self._in_flight)
-        if self._fresh or self._late:
+        if len(self._waiting):
             self.admit()
         self.on_free()
 
     async def _turn(self, tokens: float, *, late: bool, begun: bool) -> Marks:
-        turn: asyncio.Future[Marks] = asyncio.get_running_loop().create_future()
-        queue = self._late if late else self._fresh
-        queue.append((turn, tokens, begun))
+        turn = self._waiting.add(tokens, late=late, begun=begun)
         self.admit()
         try:
             return await turn
@@ -373,20 +358,6 @@ class Admission:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._free_slot(late=late)  # its turn had come in the same moment
             raise
-
-    def _admit_after(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
-        if self._timer is not None:
-            if self._timer_at <= at:
-                return  # it looks again then
-            self._timer.cancel()
-        # uvloop counts whole milliseconds: it may call too early, and what it gives for less than one knows no time.
-        self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
-
-    def _time_is_up(self) -> None:
-        self._timer = None
-        self.admit()
 
 
 def _reset_seconds(limits: RateLimits | None) -> float:
