@@ -120,4 +120,5 @@ class Asking:
 
     def each(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[sqlite3.Row]:
         """The rows of an answer one by one, for those that do not fit into memory."""
-        yield from self._db.execute(sql, parameters)
+        for row in self._db.execute(sql, parameters):  # noqa: UP028 - a cursor that is delegated to is closed after its database
+            yield row

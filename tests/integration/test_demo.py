@@ -49,6 +49,10 @@ async def test_notices_that_answers_got_worse() -> None:
     for sides in summary["means"].values():
         assert sides["after"] < sides["before"] - 0.5
     assert summary["alerts"] >= 1
+    # One bad deployment is one incident, however many series fell, and it is named.
+    [incident] = summary["incidents"]
+    assert incident["alerts"] == summary["alerts"]
+    assert "prompt_version=v8" in incident["headline"]
     assert summary["results"]["failed"] == 0
     assert isinstance(summary["tokens"], int)
     assert summary["tokens"] > 0
