@@ -127,7 +127,7 @@ def _terms(reference: str) -> list[str]:
 
 def _named(term: str, searched: Searched) -> dict[str, Any]:
     """One term, matched where the answer has it in one form or another."""
-    (wanted,) = word_texts(term)
+    wanted = next(iter(word_texts(term)), term)  # a ligature is several words, a mark by itself none
     sentence = searched.has(wanted) or ""
     form = next((word for word in words(sentence) if wanted in Vocabulary([word.text])), None)
     return {

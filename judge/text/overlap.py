@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from judge.text.index import TextIndex
@@ -75,7 +75,7 @@ class Vocabulary:
 
     def __init__(self, given: Iterable[str]) -> None:
         self._words = frozenset(given)
-        self._by_stem: Mapping[str, list[str]] | None = None
+        self._by_stem: Mapping[str, set[str]] | None = None
         self._numbers: frozenset[str] | None = None
 
     @property
@@ -96,16 +96,33 @@ class Vocabulary:
             return number in self.numbers
         if self._by_stem is None:
             self._by_stem = _by_stem(self._words)
-        alike = self._by_stem.get(word[:_STEM_CHARS])
-        return alike is not None and any(are_forms(word, other) for other in alike)
+        if not word[:_STEM_CHARS].isalpha():
+            return False
+        # A form of it parts from the word there, and goes on otherwise.
+        return any(
+            letters is not None and bool(letters - {word[end : end + 1]})
+            for end in _stem_ends(word)
+            for letters in (self._by_stem.get(word[:end]),)
+        )
 
 
-def _by_stem(words: Iterable[str]) -> Mapping[str, list[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
+def _by_stem(words: Iterable[str]) -> Mapping[str, set[str]]:
+    """By the stem of each word, with each usual ending taken off, the letters with which the endings begin.
+
+    So looking a word up takes a few steps, however many words begin alike.
+    """
+    found: defaultdict[str, set[str]] = defaultdict(set)
     for word in words:
-        if len(word) >= _STEM_CHARS:
-            found[word[:_STEM_CHARS]].append(word)
+        for end in _stem_ends(word):
+            found[word[:end]].add(word[end : end + 1])
     return found
+
+
+def _stem_ends(word: str) -> Iterator[int]:
+    """Where a word's stem may end: before a usual ending, at most five letters long, after at least four letters."""
+    for end in range(max(_STEM_CHARS, len(word) - 5), len(word) + 1):
+        if _is_ending(word[end:]):
+            yield end
 
 
 def are_forms(one: str, other: str) -> bool:
@@ -162,7 +179,7 @@ class Surroundings:
         text: What is read in its stead, with every place where it was; without the evidence tags of an answer, say.
     """
 
-    __slots__ = ("_cache", "_ends", "_starts", "_text", "_unread", "index")
+    __slots__ = ("_cache", "_ends", "_places", "_starts", "_text", "_unread", "index")
 
     def __init__(self, index: TextIndex, *, text: str | None = None) -> None:
         self.index = index
@@ -170,13 +187,16 @@ class Surroundings:
         self._unread = each_sentence(index.text)
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self._places: list[tuple[int, int]] | None = None
         self._cache: dict[tuple[int, int], Vocabulary] = {}
 
     @property
     def places(self) -> list[tuple[int, int]]:
         """Start and end (exclusive) of all sentences."""
-        self._read(len(self.index.text), 1)
-        return list(zip(self._starts, self._ends, strict=True))
+        if self._places is None:
+            self._read(len(self.index.text), 1)
+            self._places = list(zip(self._starts, self._ends, strict=True))
+        return self._places
 
     def _read(self, end: int, beyond: int) -> None:
         """Read on, until so many sentences are known that begin at `end` or later, or all are."""

@@ -34,7 +34,7 @@ class Support:
     def __init__(self, question: str, answer: str, untagged: str) -> None:
         self._question = question
         self._answer = answer
-        self._asked_words = list(word_texts(question))
+        self._asked_text = f" {' '.join(word_texts(question))} "
         self._asked = {word.text for word in content_words(question)}
         self._known = Vocabulary(self._asked)
         self._said = Vocabulary(word_texts(untagged))
@@ -148,11 +148,8 @@ class Support:
             return "the claim says nothing"
         if is_refusal(claim, self._known):
             return "the claim refuses an answer or announces one"
-        given = list(word_texts(claim))
-        for start in range(len(self._asked_words) - len(given) + 1):
-            if self._asked_words[start : start + len(given)] == given:
-                return "the claim repeats the question"
-        return None
+        given = f" {' '.join(word_texts(claim))} "
+        return "the claim repeats the question" if given in self._asked_text else None
 
 
 def _problem_of_repetition(claim: str, said: Vocabulary) -> str | None:

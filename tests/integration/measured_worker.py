@@ -1,0 +1,45 @@
+"""A worker that notes how long its event loop stood still: `python -m tests.integration.measured_worker SETTINGS PAUSES`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+
+from streams.settings import load_settings
+from streams.worker.run import Running, run_worker
+
+STEP_SECONDS = 0.01
+NOTED_SECONDS = 0.02
+
+
+async def note_pauses(path: Path) -> None:
+    """Append a line "moment seconds" for every stretch in which this process worked and its loop did not turn; Unix time."""
+    with path.open("a", encoding="utf-8") as file:
+        while True:
+            begun, used = time.perf_counter(), time.process_time()
+            await asyncio.sleep(STEP_SECONDS)
+            # What other processes take of the machine is no pause of ours: only what this one worked meanwhile counts.
+            paused = min(time.perf_counter() - begun - STEP_SECONDS, time.process_time() - used)
+            if paused > NOTED_SECONDS:
+                file.write(f"{time.time():.3f} {paused:.4f}\n")
+                file.flush()
+
+
+def _tell(running: Running) -> None:
+    print(running.url, flush=True)  # noqa: T201 - how the test learns of it
+
+
+async def main(settings: str, pauses: str) -> None:
+    """Run until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    noting = asyncio.create_task(note_pauses(Path(pauses)))
+    await run_worker(load_settings(settings), stop=stop, on_ready=_tell)
+    noting.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,377 @@
+"""One hostile record among a thousand, read by two workers: nothing that one event or reply holds stops the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from aiohttp import web
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from judge.metrics.prompting import parse_fenced
+from judge.text.redaction import KINDS
+from schemas import RESULT, DeadLetter
+from tests.integration.conftest import RunningBroker
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage
+from tests.places import ROOT
+from tests.robustness import corpus
+
+EVENTS: Final = 1_000
+MAX_RSS_MIB: Final = 350
+MAX_RATIO: Final = 2.0
+"""How much longer than undisturbed the other events may take; the issue's own bound."""
+SLACK_SECONDS: Final = 2.0
+"""What two runs of the same differ by on a machine that does other things, too."""
+SECONDS: Final = 120.0
+_PARTITIONS: Final = 4
+_LARGE: Final = "20000000"
+
+Fields = dict[str, Any]
+
+
+def _page(text: str) -> Fields:
+    return {"answer": "Rain fell on 3 days. Evidence: [Page 1]", "context": {"Page-1": text}}
+
+
+def _answer(text: str) -> Fields:
+    return {"answer": text, "context": {"Page-1": "Rain fell on 3 days."}}
+
+
+HOSTILE: Final[dict[str, Fields]] = {
+    "8 KB of colons as id": {"event_id": ":" * 8_000},
+    "120 KB of marks in a page tag": _answer("Rain fell [Page 1 e" + "\u0301\u0316" * 60_000 + "]."),
+    "400 KB of U+FDFA in a page tag": _answer("Rain fell [Page 1" + "\ufdfa" * 400_000 + "]."),
+    "15 KB of dots": _answer(f"Rain {'.' * 15_000}x [Page 1]"),
+    "240 KB of web tokens": _page("-eyJ" * 60_000),
+    "30 KB of tables on one line": {
+        "answer": f"{corpus.text('tables', 30_000)} [Page 1]",
+        "context": {"Page-1": corpus.text("table cells", 30_000)},
+    },
+    "66 KB of words of one stem": {
+        "answer": f"{corpus.text('one stem', 66_000)} [Page 1]",
+        "reference": corpus.text("one stem", 66_000),
+        "context": {"Page-1": corpus.text("one stem", 66_000)},
+    },
+    "75 KB of an ordinary answer": {
+        "answer": corpus.text("different tags", 75_000),
+        "context": {f"Page-{number}": corpus.text("different sentences", 2_000) for number in range(500)},
+    },
+    "0.9 MB of U+FDFA on a page": _page("\ufdfa" * 300_000),
+    "3.9 MB of Korean pages": {
+        "answer": "".join(f"Rain fell [Page {number}]. " for number in range(10)),
+        "context": {f"Page-{number}": corpus.text("different Korean", 130_000) for number in range(10)},
+    },
+    "200 KB of percent signs and numbers": _answer(f"{corpus.text('percent', 190_000)} [Page 1]"),
+    "1 MB of different signs": _page(corpus.text("different signs", 330_000)),
+    "1 MB of joiners": _page("\u200b" * 330_000),
+    "500,000 labels": {"labels": {str(number): {} for number in range(500_000)}},
+    "a reply of 900 KB of nested JSON": {"question": "REPLY nested JSON?"},
+    "a reply of 900 KB of nested lists": {"question": "REPLY nested lists?"},
+    "a reply of 900 KB of dots": {"question": "REPLY dots?"},
+    "a reply of 900 KB of objects": {"question": "REPLY objects?"},
+    "a reply of 2 MB": {"question": "REPLY letters?"},
+}
+"""Records that stopped workers, and others of their kinds."""
+
+
+def honest(number: int, run: int) -> Fields:
+    """An event like any other."""
+    return {
+        "event_id": f"r{run}-e{number}",
+        "question": "On how many days did rain fall?",
+        "answer": f"Rain fell on {number} days. Evidence: [Page 1]",
+        "reference": f"Rain fell on {number} days.",
+        "context": {"Page-1": f"In May rain fell on {number} days. It was warm."},
+    }
+
+
+def _reply(request: dict[str, Any]) -> str:
+    """What a judge says that quotes what it was given, or what the event asks for."""
+    sections = parse_fenced(request["messages"][-1]["content"])
+    question, answer = sections.get("question", ""), sections.get("answer", "")
+    if question.startswith("REPLY "):
+        kind = question.removeprefix("REPLY ").removesuffix("?")
+        return corpus.text(kind, 2_000_000 if kind == "letters" else 900_000)
+    pieces = [answer[start : start + 400] for start in range(0, min(len(answer), 8_000), 400)]
+    if "reference" in sections:
+        facts = [
+            {
+                "item": piece,
+                "reference_span": sections["reference"][:400],
+                "answer_span": piece,
+                "matched": True,
+                "justification": "so",
+            }
+            for piece in pieces
+        ]
+        body: dict[str, Any] = {"facts": facts, "conclusions": [], "terms": []}
+        return json.dumps({**body, "organization": {"similar": True, "justification": "so"}})
+    claims = [
+        {"claim_span": piece, "pages": [1], "page": 1, "page_span": sections.get("Page-1", "")[:400], "supported": True, "relevant": True,
+         "justification": "so"}
+        for piece in pieces
+    ]  # fmt: skip
+    return json.dumps({"claims": claims, "justification": "so", "score": 5})
+
+
+@contextlib.asynccontextmanager
+async def endpoint() -> AsyncIterator[int]:
+    """A judge that answers at once; gives its port."""
+
+    async def answer(request: web.Request) -> web.Response:
+        body = await request.json()
+        message = {"role": "assistant", "content": _reply(body)}
+        choice = {"index": 0, "finish_reason": "stop", "message": message}
+        usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+        return web.json_response(
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "m",
+                "choices": [choice],
+                "usage": usage,
+            }
+        )
+
+    app = web.Application(client_max_size=100_000_000)
+    app.router.add_post("/v1/chat/completions", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def worker(stage: Stage, number: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker process that reads."""
+    settings = stage.directory / "settings.yaml"
+    settings.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
+    with (stage.directory / f"worker{number}.log").open("ab") as log:
+        started = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.integration.measured_worker",
+            str(settings),
+            str(stage.directory / f"pauses{number}"),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+    try:
+        assert started.stdout is not None
+        async with asyncio.timeout(60):
+            assert await started.stdout.readline(), (stage.directory / f"worker{number}.log").read_text(
+                "utf-8"
+            )[-3000:]
+        yield started
+    finally:
+        if started.returncode is None:
+            started.terminate()
+        await started.wait()
+        started._transport.close()  # type: ignore[attr-defined] # there is no public way
+
+
+def _resident_mib(process: int) -> float:
+    """Of a process and its children."""
+    pages = 0
+    for one in _tree(process):
+        with contextlib.suppress(OSError):
+            pages += int(Path(f"/proc/{one}/statm").read_text("utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
+
+
+def _tree(process: int) -> Iterator[int]:
+    yield process
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            for child in (task / "children").read_text("utf-8").split():
+                yield from _tree(int(child))
+
+
+class Outcomes:
+    """The events that have ended, read from the topics of results and dead letters as they come."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.results: dict[str, dict[str, str]] = {}
+        """Of each event, what became of it for each metric."""
+        self.dead: dict[tuple[int, int], str] = {}
+        """Of each dead letter's record, by partition and offset, the reason."""
+
+    async def follow(self) -> None:
+        """Read until cancelled."""
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._stage.bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest",
+            max_partition_fetch_bytes=int(_LARGE), fetch_max_bytes=3 * int(_LARGE),
+        )  # fmt: skip
+        await consumer.start()
+        try:
+            scores, dead = self._stage.topic("scores"), self._stage.topic("dead")
+            consumer.assign(
+                [TopicPartition(topic, one) for topic in (scores, dead) for one in range(_PARTITIONS)]
+            )
+            async for record in consumer:
+                if record.topic == scores:
+                    result = RESULT.validate_json(record.value)
+                    said = (
+                        getattr(result, "error_type", None)
+                        or getattr(result, "reason", None)
+                        or result.status
+                    )
+                    self.results.setdefault(result.event_id, {})[result.metric] = said
+                else:
+                    letter = DeadLetter.model_validate_json(record.value)
+                    self.dead[letter.partition, letter.offset] = letter.reason
+        finally:
+            await consumer.stop()
+
+    def is_done(self, ids: set[str]) -> bool:
+        """Whether all these events have both their results."""
+        return all(len(self.results.get(one, ())) == 2 for one in ids)
+
+
+@dataclass
+class Watch:
+    """Looks at the workers' memory while something is waited for."""
+
+    processes: Sequence[asyncio.subprocess.Process]
+    highest_mib: float = 0.0
+
+    def sees(self, outcomes: Outcomes, ids: set[str], place: tuple[int, int] | None) -> bool:
+        """Whether these events have ended, or the record at this place was set aside."""
+        self.highest_mib = max(self.highest_mib, *(_resident_mib(one.pid) for one in self.processes))
+        return place in outcomes.dead or outcomes.is_done(ids)
+
+
+async def members(stage: Stage) -> set[str]:
+    """Who is in the workers' group."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers)
+    await admin.start()
+    try:
+        described = await admin.describe_consumer_groups([stage.settings.kafka.group_id])
+        return {member[0] for member in described[0].groups[0][5]}
+    finally:
+        await admin.close()
+
+
+async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int, int] | None:
+    """A thousand events, with one hostile among them; gives its partition and offset."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=stage.bootstrap_servers, max_request_size=int(_LARGE), compression_type="gzip"
+    )
+    await producer.start()
+    place = None
+    try:
+        for number in range(EVENTS):
+            partition = number % _PARTITIONS
+            if hostile is not None and number == EVENTS // 2:
+                value = json.dumps({**honest(number, run), "event_id": f"hostile-{run}", **hostile}).encode()
+                sent = await producer.send_and_wait(
+                    stage.topic("events"), value, key=b"h", partition=partition
+                )
+                place = (sent.partition, sent.offset)
+                continue
+            await producer.send(
+                stage.topic("events"),
+                json.dumps(honest(number, run)).encode(),
+                key=b"k%d" % number,
+                partition=partition,
+            )
+        await producer.flush()
+    finally:
+        await producer.stop()
+    return place
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
+async def test_one_record_holds_up_nobody(broker: RunningBroker, tmp_path: Path) -> None:
+    """All others are judged within twice the undisturbed time, nobody leaves the group, and no worker grows beyond its bound."""
+    rows: list[dict[str, Any]] = []
+    async with endpoint() as port, contextlib.AsyncExitStack() as running:
+        changes = {
+            "metrics": {"coverage": {}, "relevance": {}},
+            "judge.redact": list(KINDS),
+            "judge.verification_seconds": 5,
+            "judge.max_in_flight": 32,
+            "judge.repair_attempts": 0,
+        }
+        stage = Stage(
+            broker.bootstrap_servers,
+            tmp_path,
+            partitions=_PARTITIONS,
+            base_url=f"http://127.0.0.1:{port}/v1",
+            changes=changes,
+        )
+        for topic in ("events", "tasks.coverage", "tasks.relevance", "scores", "dead"):
+            broker.create_topic(stage.topic(topic), _PARTITIONS, max_message_bytes=_LARGE)
+        processes = [await running.enter_async_context(worker(stage, number)) for number in range(2)]
+        outcomes = Outcomes(stage)
+        following = asyncio.create_task(outcomes.follow())
+
+        async def both_in() -> bool:
+            return len(await members(stage)) == 2
+
+        await until(both_in, "two members", deadline_seconds=60)
+        before = await members(stage)
+        undisturbed = 0.0
+        for run, (name, hostile) in enumerate([("warm-up", None), ("undisturbed", None), *HOSTILE.items()]):
+            began, begun_at = time.perf_counter(), time.time()
+            place = await _produce(stage, run, hostile)
+            ids = {honest(number, run)["event_id"] for number in range(EVENTS)}
+            if hostile is not None:
+                ids.discard(honest(EVENTS // 2, run)["event_id"])
+
+            watch = Watch(processes)
+            await until(
+                partial(watch.sees, outcomes, ids, None), f"all others of {name}", deadline_seconds=SECONDS
+            )
+            seconds = time.perf_counter() - began
+            hostile_id = None if hostile is None else hostile.get("event_id", f"hostile-{run}")
+            own = set() if hostile_id is None else {hostile_id}
+            await until(
+                partial(watch.sees, outcomes, own, place), f"an outcome of {name}", deadline_seconds=SECONDS
+            )
+            if name == "undisturbed":
+                undisturbed = seconds
+            pauses = [
+                float(line.split()[1])
+                for number in range(2)
+                for line in (tmp_path / f"pauses{number}").read_text("utf-8").splitlines()
+                if float(line.split()[0]) >= begun_at
+            ]
+            outcome = outcomes.dead.get(place or (-1, -1)) or outcomes.results.get(hostile_id or "")
+            rows.append(
+                {"record": name, "seconds": round(seconds, 2), "rss_mib": round(watch.highest_mib), "pause_ms": round(1000 * max(pauses, default=0)),
+                 "outcome": outcome}
+            )  # fmt: skip
+            print(json.dumps(rows[-1]), flush=True)  # noqa: T201 - the table of docs/robustness.md, with -s
+        assert await members(stage) == before
+        assert [one.returncode for one in processes] == [None, None]
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await following
+    assert {row["record"]: row["rss_mib"] for row in rows if row["rss_mib"] > MAX_RSS_MIB} == {}
+    slow = {
+        row["record"]: row["seconds"]
+        for row in rows
+        if row["seconds"] > MAX_RATIO * undisturbed + SLACK_SECONDS
+    }
+    assert slow == {}, undisturbed

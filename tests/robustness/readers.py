@@ -1,0 +1,199 @@
+"""Every function that reads foreign text, by name: what an event, a record or a judge's reply brings passes through these."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from judge.chat import ChatRequest
+from judge.errors import EventError
+from judge.metric import Metric
+from judge.metrics.registry import build_metric
+from judge.metrics.reply import extract_object
+from judge.text.index import TextIndex, is_blank, neutralize, normalise, safe_nfkc
+from judge.text.quoting import quoted
+from judge.text.redaction import KINDS, Redactor
+from judge.text.sentences import sentences
+from judge.text.surrogates import without_lone_surrogates
+from judge.text.tags import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
+from judge.text.words import content_words, word_texts, words
+from judge.verdict.fitting import estimated_tokens, fit, request_tokens
+from judge.verdict.repair import repair_request
+from streams.errors import DecodeError
+from streams.intake.reading import Ingest
+from streams.intake.reading.trace import trace_from_headers
+from streams.settings.problems import describe
+from tests.judge.tasks import make_task
+from tests.robustness.corpus import as_json_text
+
+_METRICS: Final[Mapping[str, Metric]] = {name: build_metric(name) for name in ("coverage", "relevance")}
+_VERBATIM: Final[Mapping[str, Metric]] = {
+    name: build_metric(name, mode="verbatim") for name in ("coverage", "relevance")
+}
+_REDACTOR: Final = Redactor(KINDS)
+_INGEST: Final = Ingest(max_event_bytes=100_000_000)
+_SPANS: Final = 20
+_SPAN_CHARS: Final = 60
+
+
+def _decoded(body: bytes, headers: list[tuple[str, bytes | None]] | None = None) -> None:
+    with contextlib.suppress(DecodeError):
+        _INGEST.decode(body, headers or [], 0)
+
+
+def _event(**fields: bytes) -> bytes:
+    named = {"event_id": b'"e"', "question": b'"q"', "answer": b'"a"'} | fields
+    return b"{" + b",".join(f'"{name}":'.encode() + value for name, value in named.items()) + b"}"
+
+
+def _prepared(metric: Metric, text: str) -> object:
+    return metric.prepare(make_task(metric.name, **_texts(text)))
+
+
+def _texts(text: str) -> dict[str, Any]:
+    return {
+        "question": text[: len(text) // 8],
+        "answer": f"{text} [Page 1]",
+        "reference": text,
+        "context": {"Page-1": text},
+    }
+
+
+def _pieces(text: str) -> list[str]:
+    """As many quotations whatever the text's length: each is looked for in all of it."""
+    step = max(len(text) // _SPANS, 1)
+    return [text[start : start + min(step, _SPAN_CHARS)] for start in range(0, len(text), step)][:_SPANS]
+
+
+def _interpreted(metric: Metric, text: str, reply: str) -> None:
+    with contextlib.suppress(EventError):
+        metric.interpret(make_task(metric.name, **_texts(text)), reply)
+
+
+def _listed_claims(text: str) -> str:
+    claims = [
+        {
+            "claim_span": piece,
+            "pages": [1],
+            "page": 1,
+            "page_span": piece,
+            "supported": True,
+            "relevant": True,
+        }
+        for piece in _pieces(text)
+    ]
+    return json.dumps({"claims": claims, "justification": text, "score": 5})
+
+
+def _listed_items(text: str) -> str:
+    items = [
+        {"item": piece, "reference_span": piece, "answer_span": piece, "matched": True}
+        for piece in _pieces(text)
+    ]
+    lists = {"facts": items, "conclusions": items[:2], "terms": items[:2]}
+    return json.dumps({**lists, "organization": {"similar": True}})
+
+
+def _fitted(metric: Metric, text: str) -> None:
+    task = make_task(metric.name, **_texts(text))
+    request = metric.prepare(task)
+    if isinstance(request, ChatRequest):
+        # Instructions whole, and of the texts about two thirds.
+        bare = metric.prepare(make_task(metric.name, **_texts("Rain fell. " * 8)))
+        fixed = request_tokens(bare) if isinstance(bare, ChatRequest) else 0
+        limit = fixed + 3 * estimated_tokens(text) // 2
+        with contextlib.suppress(EventError):
+            fit(task, request, metric.prepare, limit_tokens=limit)
+
+
+def _extracted(text: str) -> None:
+    with contextlib.suppress(EventError):
+        extract_object(text, key="score")
+
+
+def _mended(text: str) -> object:
+    request = ChatRequest(())
+    with contextlib.suppress(EventError):
+        extract_object(text, key="nothing")
+    try:
+        extract_object(text, key="no such key")
+    except EventError as error:
+        return repair_request(request, text, error)  # type: ignore[arg-type]  # it is an InvalidVerdictError
+    return None
+
+
+READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "sentences": sentences,
+    "index": TextIndex,
+    "index, a place": lambda text: list(TextIndex(text).find_all(text[: len(text) // 2])),
+    "index, many places": lambda text: list(TextIndex(text).find_all(text[:2])),
+    "normalise": normalise,
+    "NFKC": safe_nfkc,
+    "neutralize": neutralize,
+    "blank": is_blank,
+    "surrogates": without_lone_surrogates,
+    "quoted": quoted,
+    "words": words,
+    "word texts": word_texts,
+    "content words": content_words,
+    "claims": tagged_claims,
+    "segments": untagged_segments,
+    "cited pages": cited_pages,
+    "without tags": without_tags,
+    "a page's name": page_number,
+    "redaction": _REDACTOR.redact,
+    "reply": _extracted,
+    "mended": _mended,
+    "describe": describe,
+    "decode, id": lambda text: _decoded(_event(event_id=as_json_text(text))),
+    "decode, question": lambda text: _decoded(_event(question=as_json_text(text))),
+    "decode, label": lambda text: _decoded(_event(labels=b'{"a":' + as_json_text(text) + b"}")),
+    "decode, a label's name": lambda text: _decoded(_event(labels=b"{" + as_json_text(text) + b':"a"}')),
+    "decode, a page's name": lambda text: _decoded(_event(context=b"{" + as_json_text(text) + b':"a"}')),
+    "decode, pages of no text": lambda text: _decoded(_event(context=as_json_text(text))),
+    "decode, time": lambda text: _decoded(_event(occurred_at=as_json_text(text))),
+    "decode, trace": lambda text: _decoded(
+        _event(trace_id=as_json_text(text), tracestate=as_json_text(text))
+    ),
+    "decode, raw": lambda text: _decoded(text.encode("utf-8", "surrogatepass")),
+    "decode, headers": lambda text: _decoded(
+        _event(),
+        [
+            ("content-type", text.encode("utf-8", "surrogatepass")),
+            ("ce_specversion", b"1.0"),
+            ("ce_id", text.encode("utf-8", "surrogatepass")),
+            ("ce_time", text.encode("utf-8", "surrogatepass")),
+        ],
+    ),
+    "trace headers": lambda text: trace_from_headers(
+        [("traceparent", text.encode("utf-8", "surrogatepass")), ("tracestate", b"a=b")]
+    ),
+    **{f"{name}, prepared": partial(_prepared, one) for name, one in _METRICS.items()},
+    **{f"{name}, fitted": partial(_fitted, one) for name, one in _METRICS.items()},
+    "coverage, verified": lambda text: _interpreted(_METRICS["coverage"], text, _listed_items(text)),
+    "relevance, verified": lambda text: _interpreted(_METRICS["relevance"], text, _listed_claims(text)),
+    "coverage, verbatim": lambda text: _interpreted(
+        _VERBATIM["coverage"],
+        text,
+        json.dumps(
+            {
+                "score": 4,
+                "rationale": [
+                    "Fact: 2 of 3",
+                    "Conclusion: 1 of 1",
+                    f"Term: 1 of 2 {text}",
+                    "Organization: matched",
+                    text,
+                ],
+            }
+        ),
+    ),
+    "relevance, verbatim": lambda text: _interpreted(
+        _VERBATIM["relevance"], text, json.dumps({"score": 4, "justification": text})
+    ),
+    "coverage, any reply": lambda text: _interpreted(_METRICS["coverage"], "Rain fell.", text),
+}
+"""The offline judge is not among them: it is a demonstration's endpoint, in a process or thread of its own."""

@@ -1,0 +1,120 @@
+"""Every expression and every loop over foreign text takes time in proportion to the text. Ratios, so that no machine is too slow."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from tests.places import ROOT
+from tests.robustness import corpus, growth
+from tests.robustness.expressions import METHODS, Expression, expressions
+from tests.robustness.readers import READERS
+
+WHOLE: Final = os.environ.get("HOSTILE", "") == "whole"
+"""`make fuzz` runs every text through every reader; `make test` those that stopped a worker, and the worst of each kind."""
+_USUAL: Final = (
+    "colons", "dots", "stops without an end", "-eyJ", "grown by NFKC", "Korean", "marks out of order", "tables", "one stem",
+    "different tags", "list of claims", "nested JSON", "a tag of blanks", "braces in a string",
+)  # fmt: skip
+_READ: Final = ("stops without an end", "marks out of order", "one stem", "different tags", "nested JSON")
+_SIZES: Final = growth.SIZES if WHOLE else growth.SIZES[:2]
+# Read is at most so much of a text, whatever its length.
+BOUNDED: Final = {
+    ("judge.text.sentences", "_LAST_WORD"): 20,
+    ("judge.text.tags", "_LEAD_IN"): 25,
+    ("judge.text.tags", "_KEY"): 64,
+    ("judge.endpoint.rate_headers", "_PART"): 64,
+    ("judge.text.sensitive.addresses", "_NUMBERED"): 12,
+}
+
+
+def _steep(function: Callable[[str], object], texts: tuple[str, ...]) -> list[str]:
+    found = []
+    for name in texts:
+        ratio, where = growth.steepest(function, name, sizes=_SIZES)
+        if ratio > growth.MAX_RATIO:
+            found.append(f"{name}: {ratio:.1f} times as long for twice the text ({where})")
+    return found
+
+
+@pytest.mark.parametrize("expression", expressions(), ids=lambda one: f"{one.module}.{one.name}.{one.method}")
+def test_an_expression_reads_in_proportion(expression: Expression) -> None:
+    """Each one in the packages, as its module uses it: a new one is found here by itself."""
+    bound = BOUNDED.get((expression.module, expression.name))
+    function = expression.function
+    read = function if bound is None else (lambda text: function(text[:bound]))
+    assert _steep(read, tuple(corpus.TEXTS) if WHOLE else (*_USUAL, *corpus.PLAIN)) == []
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_reads_in_proportion(name: str) -> None:
+    """Decoding, redaction, tags, sentences, words, prompts, fitting, replies and the verification of both metrics."""
+    assert _steep(READERS[name], tuple(corpus.TEXTS) if WHOLE else _READ) == []
+
+
+def test_no_expression_hides() -> None:
+    """One that is made within a function, or given as a text to `re`, would not be found."""
+    hidden = []
+    for package in ("judge", "schemas", "streams"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            tree = ast.parse(path.read_text("utf-8"))
+            top = {
+                id(node)
+                for statement in tree.body
+                for node in ast.walk(statement)
+                if not _is_function(statement)
+            }
+            hidden += [
+                f"{path.relative_to(ROOT)}:{node.lineno} re.{node.func.attr}"
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "re"
+                and node.func.attr in {*METHODS, "compile"}
+                and id(node) not in top
+            ]
+    assert sorted({one.partition(":")[0] for one in hidden} - OWN_TEXTS) == []
+
+
+def _is_function(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+OWN_TEXTS: Final = {
+    "judge/metrics/packs/templates.py",
+    "judge/metrics/prompting.py",
+    "judge/offline/prompts.py",
+    "judge/text/citations/forms.py",
+    "judge/text/citations/patterns.py",
+    "judge/text/secrets.py",
+    "judge/text/sensitive/addresses.py",
+    "streams/settings/addresses.py",
+    "streams/store/filters.py",
+    "streams/telemetry/instruments.py",
+}
+"""Modules whose hidden expressions read texts of this project or of its settings alone."""
+
+
+def test_the_measure_tells_a_square() -> None:
+    """Otherwise nothing here would fail."""
+
+    def squared(text: str) -> int:
+        return (
+            sum(text.count(char) for char in text[:: max(len(text) // 2_000, 1)])
+            if len(text) < 100
+            else sum(1 for place in range(0, len(text), 4) for _ in range(0, place, 4))
+        )
+
+    assert growth.steepest(squared, "letters")[0] > growth.MAX_RATIO
+    assert growth.steepest(lambda text: text.replace("a", "bb").count("b"), "letters")[0] <= growth.MAX_RATIO
+
+
+def test_the_corpus_is_of_the_size_that_is_asked_for() -> None:
+    """Twice the text is twice the text."""
+    for name in corpus.TEXTS:
+        assert 0.9 < len(corpus.text(name, 10_000)) / 10_000 < 1.1, name
