@@ -84,7 +84,7 @@ class Searched:
 
     def __init__(self, text: str, *, together: int) -> None:
         text = unmarked(text)
-        self._text = text
+        self.text = text
         self._together = together
         self._places = sentences(text)
         self._said: list[Vocabulary] = []
@@ -123,7 +123,7 @@ class Searched:
             share=len(shared) / len(statement.words),
             numbers_agree=statement.numbers <= shared,
             negation_agrees=len(found[nearest]) < NEARLY_ALL * len(statement.words)
-            or _is_negated(self._text[slice(*self._places[nearest])]) == statement.negated,
+            or _is_negated(self.text[slice(*self._places[nearest])]) == statement.negated,
             start=self._places[first][0],
             end=self._places[first - less][1],
         )
@@ -140,7 +140,7 @@ class Searched:
         """The first sentence that has a word, in one form or another."""
         for number in self._index.get(_key(word), ()):
             if word in self._said[number]:
-                return self._text[slice(*self._places[number])]
+                return self.text[slice(*self._places[number])]
         return None
 
 

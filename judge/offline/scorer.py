@@ -17,6 +17,7 @@ from judge.metrics.prompting import parse_fenced
 from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
 from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE, coverage_score, half_up
 from judge.offline.coverage_rules import coverage_evidence
+from judge.offline.library_rules import NO_MODEL, library_evidence
 from judge.offline.prompts import Shown, fill, read_range, read_shown
 from judge.offline.relevance_rules import relevance_evidence
 from judge.text.citations.sources import citing_of_names
@@ -28,7 +29,6 @@ from judge.verdict.repair import REPAIR_BEGINNING
 
 REFUSAL = "offline judge finds no answer in this prompt"
 """Said to a prompt that shows nothing to judge: a number for it would be invented."""
-NO_MODEL = "Compared by rules, not by a language model."
 
 MetricName = Literal["coverage", "relevance"]
 
@@ -74,6 +74,10 @@ def _sections(contents: Sequence[str]) -> dict[str, str] | None:
 
 
 def _built_in(sections: Mapping[str, str], schema_name: str | None) -> dict[str, Any] | None:
+    if schema_name is not None and schema_name.endswith("_evidence"):
+        said = library_evidence(schema_name.removesuffix("_evidence"), sections)
+        if said is not None:
+            return said
     metric = _metric(sections, schema_name)
     if metric == "coverage":
         evidence = coverage_evidence(reference=sections["reference"], answer=sections["answer"])

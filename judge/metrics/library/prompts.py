@@ -29,7 +29,7 @@ LIBRARY: Final = (
     "context_relevance",
     "hallucinated_citation",
 )
-"""By name; see docs/library-of-metrics.md for their scales."""
+"""By name; docs/verdicts.md tells their scales."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from judge.errors import InvalidVerdictError, PromptPackError
@@ -73,7 +72,7 @@ def read_choice(given: Any, *, good: Any = None) -> Choice:
         if good is not None and not isinstance(good, bool):
             raise PromptPackError(f"good must be true or false, got {good!r:.60}")
         numbers = {"true": 0, "false": 1} if good is False else {"true": 1, "false": 0}
-        return Choice(MappingProxyType(numbers), is_boolean=True)
+        return Choice(numbers, is_boolean=True)
     if good is not None:
         raise PromptPackError("good is for `result: boolean`; give the numbers of labels in their mapping")
     labels = given
@@ -97,6 +96,6 @@ def read_choice(given: Any, *, good: Any = None) -> Choice:
     if len(set(labels.values())) < 2:
         raise PromptPackError("the labels need at least two different numbers: more is better")
     return Choice(
-        MappingProxyType({json.dumps(label, ensure_ascii=False): number for label, number in labels.items()}),
+        {json.dumps(label, ensure_ascii=False): number for label, number in labels.items()},
         is_boolean=False,
     )

@@ -102,12 +102,13 @@ def prompts(
 
     A prompt pack of your own replaces them (metrics.<name>.prompt_pack).
     """
+    from judge.metrics.library.prompts import library_prompt
     from judge.metrics.prompting import built_in_hash, load_prompt
-    from judge.metrics.registry import BUILT_IN
+    from judge.metrics.registry import BUILT_IN, NAMED, build_metric
     from judge.metrics.response_schemas import SCHEMAS
 
     modes = ("evidence", "verbatim")
-    for given, known, what in ((metric, tuple(BUILT_IN), "metric"), (mode, modes, "--mode")):
+    for given, known, what in ((metric, NAMED, "metric"), (mode, modes, "--mode")):
         if given is not None and given not in known:
             raise BadUsageError(f"{what} must be one of {', '.join(known)}, got {given}")
     shown = [
@@ -119,7 +120,19 @@ def prompts(
             "response_schema": SCHEMAS[name].schema if way == "evidence" else None,
         }
         for name in ([metric] if metric else BUILT_IN)
+        if name in BUILT_IN
         for way in ([mode] if mode else modes)
+    ]
+    shown += [
+        {
+            "metric": name,
+            "mode": "evidence",
+            "hash": build_metric(name).prompt_hash,
+            "prompt": library_prompt(name).system,
+            "response_schema": library_prompt(name).schema.schema,
+        }
+        for name in ([metric] if metric else NAMED)
+        if name not in BUILT_IN and mode != "verbatim"
     ]
     if as_json:
         typer.echo(json.dumps(shown, ensure_ascii=False, indent=2))

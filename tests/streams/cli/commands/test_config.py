@@ -167,16 +167,16 @@ def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) ->
     """All, one, or as JSON with schema and hash; an unknown name is a usage error."""
     assert call("config", "prompts") == 0
     out = capsys.readouterr().out
-    assert [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")] == [
-        "# coverage"
-    ] * 2 + ["# relevance"] * 2
+    shown = [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")]
+    assert shown[:5] == ["# coverage", "# coverage", "# relevance", "# relevance", "# faithfulness"]
+    assert len(shown) == 13
     assert call("config", "prompts", "relevance", "--mode", "evidence", "--json") == 0
-    (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["metric"], shown["mode"], len(shown["hash"])) == ("relevance", "evidence", 12)
-    assert "claim_span" in shown["prompt"]
-    assert "claims" in shown["response_schema"]["properties"]
-    assert call("config", "prompts", "tone") == 2
-    assert "metric must be one of coverage, relevance, got tone" in capsys.readouterr().err
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["metric"], one["mode"], len(one["hash"])) == ("relevance", "evidence", 12)
+    assert "claim_span" in one["prompt"]
+    assert "claims" in one["response_schema"]["properties"]
+    assert call("config", "prompts", "mood") == 2
+    assert "hallucinated_citation, got mood" in capsys.readouterr().err
 
 
 def test_check_fails_where_a_worker_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
