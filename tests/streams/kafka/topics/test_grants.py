@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from streams.kafka.topics.flow import AGENTS, group_of, topic_uses
+from streams.kafka.topics.flow import AGENTS, ALL_AGENTS, group_of, topic_uses
 from streams.kafka.topics.grants import (
     Grant,
     checking_grants,
@@ -24,7 +24,7 @@ SETTINGS = Settings.model_validate({"metrics": {"coverage": {}, "relevance": {}}
 
 
 def grants_of(*parts: str) -> list[Grant]:
-    agents = [agent for agent in AGENTS if agent in (parts or AGENTS)]
+    agents = [agent for agent in ALL_AGENTS if agent in (parts or AGENTS)]
     group = group_of(SETTINGS.kafka.group_id, agents)
     return worker_grants(SETTINGS.topics, SETTINGS.metrics, group, agents)
 
@@ -43,6 +43,8 @@ def documented() -> dict[str, list[str]]:
         ("intake", grants_of("intake"), "User:judgestream-intake"),
         ("judge", grants_of("judge"), "User:judgestream-judge"),
         ("monitor", grants_of("monitor"), "User:judgestream-monitor"),
+        ("store", grants_of("store"), "User:judgestream-store"),
+        ("review", produce_grants(SETTINGS.topics.labels), "User:judgestream-review"),
         ("checking", checking_grants(grants_of()), "User:judgestream"),
         ("creating", creating_grants(grants_of()), "User:judgestream"),
         ("produce", produce_grants(SETTINGS.topics.events), "User:sender"),
@@ -56,9 +58,11 @@ def test_the_documentation_shows_what_is_granted_in_the_tests(
     assert documented()[name] == commands(grants, principal)
 
 
-@pytest.mark.parametrize("parts", [(), ("intake",), ("judge",), ("monitor",), ("intake", "judge")])
+@pytest.mark.parametrize(
+    "parts", [(), ("intake",), ("judge",), ("monitor",), ("store",), ("intake", "judge")]
+)
 def test_every_needed_topic_has_a_grant(parts: tuple[str, ...]) -> None:
-    agents = [agent for agent in AGENTS if agent in (parts or AGENTS)]
+    agents = [agent for agent in ALL_AGENTS if agent in (parts or AGENTS)]
     topics = {grant.name for grant in grants_of(*parts) if grant.resource == "topic"}
     assert topics == {use.name for use in topic_uses(SETTINGS.topics, SETTINGS.metrics, agents)}
 
