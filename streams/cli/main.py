@@ -19,6 +19,7 @@ from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
 from streams.cli.commands.produce import produce
+from streams.cli.commands.replay import replay
 from streams.cli.commands.tail import tail
 from streams.cli.commands.topics import topics_app
 from streams.cli.commands.verdicts.explore import explore
@@ -48,6 +49,7 @@ app.command()(doctor)
 app.command()(judge)
 app.command("map")(map_)
 app.command()(produce)
+app.command()(replay)
 app.command()(tail)
 app.command()(show)
 app.command()(explore)

@@ -37,6 +37,7 @@ from typing import Final, Literal
 from schemas import QAEvent
 from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstream
 from streams.intake.conditions import LabelsCondition
+from streams.intake.tracestate import random_value, upstream_threshold
 
 RANDOM_BITS: Final = 56
 RANGE: Final = 1 << RANDOM_BITS
@@ -44,8 +45,6 @@ RANGE: Final = 1 << RANDOM_BITS
 SkipReason = Literal["filtered", "not_sampled"]
 """filtered: the stratum's rate is 0; not_sampled: the event's randomness is below the threshold."""
 
-_THRESHOLD_VALUE = re.compile(r"[0-9a-f]{1,14}", re.ASCII)
-_RANDOM_VALUE = re.compile(r"[0-9a-f]{14}", re.ASCII)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NO_TRACE: Final = "0" * 32
 
@@ -73,37 +72,6 @@ def threshold(rate: Fraction | float) -> int:
 def probability(threshold_: int) -> Fraction:
     """Give the inclusion probability that a threshold means, exactly."""
     return Fraction(RANGE - threshold_, RANGE)
-
-
-def random_value(tracestate: str | None) -> int | None:
-    """Read explicit randomness from tracestate; None where there is none that is well formed."""
-    value = _ot_value(tracestate, "rv")
-    return int(value, 16) if value is not None and _RANDOM_VALUE.fullmatch(value) else None
-
-
-def upstream_threshold(tracestate: str | None) -> int | None:
-    """Read the threshold of a sampler upstream from tracestate; None where there is none that is well formed.
-
-    Up to 14 hexadecimal digits, whose trailing zeros are left out.
-    """
-    value = _ot_value(tracestate, "th")
-    if value is None or not _THRESHOLD_VALUE.fullmatch(value):
-        return None
-    return int(value.ljust(RANDOM_BITS // 4, "0"), 16)
-
-
-def _ot_value(tracestate: str | None, wanted: str) -> str | None:
-    if not tracestate or "ot=" not in tracestate:
-        return None
-    for member in tracestate.split(","):
-        vendor, _, entries = member.strip(" \t").partition("=")
-        if vendor == "ot":
-            for entry in entries.split(";"):
-                name, _, value = entry.partition(":")
-                if name == wanted:
-                    return value
-            return None
-    return None
 
 
 def trace_randomness(trace_id: str | None, tracestate: str | None) -> int | None:

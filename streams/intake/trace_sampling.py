@@ -13,7 +13,13 @@ from streams.errors import DecodeError
 from streams.intake.pushdown import Record
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Head
-from streams.intake.sampling import RANGE, SamplingPolicy, SkipReason, hashed_randomness, random_value
+from streams.intake.sampling import (
+    RANGE,
+    SamplingPolicy,
+    SkipReason,
+    hashed_randomness,
+)
+from streams.intake.tracestate import random_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,10 @@ from streams.intake.sampling import (
     event_randomness,
     hashed_randomness,
     probability,
-    random_value,
     threshold,
     trace_randomness,
-    upstream_threshold,
 )
+from streams.intake.tracestate import random_value, upstream_threshold
 from streams.monitoring.statistics.estimators import WeightedSums
 
 RATES = st.floats(min_value=0, max_value=1)

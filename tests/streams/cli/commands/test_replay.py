@@ -1,0 +1,113 @@
+"""`judgestream replay --dead-letters`: originals on their topics again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from schemas import DeadLetter, Header
+from streams.cli.main import run
+from streams.embedded.broker import EmbeddedBroker
+from streams.kafka.returning import Wanted
+from tests.streams.cli.processes import judgestream
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def letter(number: int, **fields: Any) -> DeadLetter:
+    return DeadLetter.model_validate(
+        {
+            "reason": "unroutable",
+            "detail": "no metric's conditions fit",
+            "topic": "qa.events",
+            "partition": 0,
+            "offset": number,
+            "timestamp": NOON,
+            "key": b"k%d" % number,
+            "value": b"\x00original %d" % number,
+            "value_bytes": 11,
+            "headers": (Header(name="h", value=b"v"),),
+            "failed_at": NOON + timedelta(minutes=number),
+            **fields,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (Wanted(), [0, 1, 2]),
+        (Wanted(reasons=["undecodable"]), [2]),
+        (Wanted(topics=["elsewhere"]), []),
+        (Wanted(since=NOON + timedelta(minutes=1)), [1, 2]),
+        (Wanted(since=NOON, until=NOON + timedelta(minutes=1)), [0]),
+    ],
+)
+def test_which_dead_letters_are_wanted(wanted: Wanted, numbers: list[int]) -> None:
+    """By reason, topic, and when they were set aside: from then on, and before then."""
+    letters = [letter(0), letter(1), letter(2, reason="undecodable")]
+    assert [index for index, one in enumerate(letters) if wanted.fits(one)] == numbers
+
+
+async def test_originals_are_sent_again_as_they_were() -> None:
+    """Asked first: without a terminal and --yes nothing is sent. What is cut, or no dead letter, is counted."""
+    async with EmbeddedBroker(topics={"qa.events": 1, "qa.dead-letters": 2}) as broker:
+        at = ("--bootstrap-servers", broker.bootstrap_servers)
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        await producer.start()
+        values = [letter(0), letter(1, reason="undecodable"), letter(2, truncated=True)]
+        for one in values:
+            await producer.send_and_wait("qa.dead-letters", one.model_dump_json().encode(), key=one.key)
+        await producer.send_and_wait("qa.dead-letters", b"nonsense")
+        await producer.stop()
+
+        asked = await judgestream("replay", "--dead-letters", *at)
+        assert asked.code == 2
+        assert "1 records of qa.events, set aside as unroutable" in asked.err
+        assert "2 records would be sent again; add --yes" in asked.err
+
+        sent = await judgestream("replay", "--dead-letters", *at, "--yes", "--json")
+        assert sent.code == 0, sent.err
+        assert json.loads(sent.out) == {
+            "found": 2,
+            "sent": 2,
+            "refused": 0,
+            "cut": 1,
+            "unreadable": 1,
+            "by_topic": [
+                {"topic": "qa.events", "reason": "undecodable", "count": 1},
+                {"topic": "qa.events", "reason": "unroutable", "count": 1},
+            ],
+        }
+        consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest")
+        await consumer.start()
+        consumer.assign([TopicPartition("qa.events", 0)])
+        records = [await consumer.getone(), await consumer.getone()]
+        await consumer.stop()
+    assert {(one.key, one.value, one.timestamp) for one in records} == {
+        (b"k0", b"\x00original 0", round(NOON.timestamp() * 1000)),
+        (b"k1", b"\x00original 1", round(NOON.timestamp() * 1000)),
+    }
+    assert {name for one in records for name, _ in one.headers} == {"h", "judgestream-sent-again"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "say what to replay: --dead-letters"),
+        (("--dead-letters", "--rate", "0"), "--rate must be above 0"),
+        (("--dead-letters", "--from", "yesterday"), "--from must be a time as in RFC 3339"),
+    ],
+)
+def test_bad_usage_is_named(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is read."""
+    with pytest.raises(SystemExit) as ended:
+        run(["replay", *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
