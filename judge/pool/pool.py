@@ -99,6 +99,8 @@ class EndpointPool:
         self.clock = clock
         slots = Slots(max_in_flight)
         self.chats: tuple[GuardedChat, ...] = tuple(self._guarded(one, slots) for one in endpoints)
+        self._asked: list[tuple[GuardedChat, ...]] = []
+        """Which endpoints metrics are judged at."""
         self._drains = 0
         self._change = asyncio.Event()
         for chat in self.chats:
@@ -140,48 +142,67 @@ class EndpointPool:
 
     @property
     def trouble(self) -> str | None:
-        """Why nobody can be asked; None while somebody can."""
-        reasons = []
-        for chat in self.chats:
-            if not chat.breaker.is_open:
-                return None
-            reasons.append(chat.admission.trouble or chat.endpoint)
-        return "; ".join(reasons)
+        """Why some metric cannot be judged, because none of its endpoints can be asked; None while all can be."""
+        found = (trouble_of(chats) for chats in self._asked or (self.chats,))
+        return next((trouble for trouble in found if trouble is not None), None)
 
-    def choose(self, avoided: Collection[str] = ()) -> GuardedChat | None:
+    def ask_among(self, names: Sequence[str]) -> tuple[GuardedChat, ...]:
+        """Give the endpoints that a metric is judged at, in order of preference.
+
+        Args:
+            names: Theirs; empty for all, in the pool's order.
+
+        Raises:
+            JudgeConfigurationError: One of them is not in the pool.
+        """
+        known = {chat.endpoint: chat for chat in self.chats}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise JudgeConfigurationError(
+                f"no judge endpoint is called {', '.join(unknown)}; there are {', '.join(known)}"
+            )
+        chats = tuple(known[name] for name in names) or self.chats
+        if chats not in self._asked:
+            self._asked.append(chats)
+        return chats
+
+    def choose(
+        self, avoided: Collection[str] = (), among: Sequence[GuardedChat] | None = None
+    ) -> GuardedChat | None:
         """Choose whom to ask.
 
         Args:
             avoided: Names of endpoints to be asked only where no other can be.
+            among: The endpoints that may be asked, in order of preference; None: all.
 
         Returns:
             The first that is not down; None where all are.
         """
         second_choice = None
-        for chat in self.chats:
+        for chat in among or self.chats:
             if chat.may_be_asked():
                 if chat.endpoint not in avoided:
                     return chat
                 second_choice = second_choice or chat
         return second_choice
 
-    async def someone(self) -> None:
-        """Wait until an endpoint may be asked.
+    async def someone(self, among: Sequence[GuardedChat]) -> None:
+        """Wait until one of these endpoints may be asked.
 
         Raises:
             JudgeConfigurationError: None ever will, as configured; with what is wrong with each.
             DrainingError: `drain` was called meanwhile.
         """
         drains = self._drains
-        while self.choose() is None:
-            wrong = [chat.misconfigured for chat in self.chats]
+        while self.choose(among=among) is None:
+            wrong = [chat.misconfigured for chat in among]
             if all(wrong):
                 raise JudgeConfigurationError("; ".join(filter(None, wrong)))
             await self._next_change(drains)
         await asyncio.sleep(0)
 
-    async def rest(self, seconds: float) -> None:
-        """Wait so long, or until an endpoint comes back.
+    async def rest(self, seconds: float, among: Sequence[GuardedChat]) -> None:
+        """Wait so long, or until one of these endpoints comes back.
 
         Raises:
             DrainingError: `drain` was called meanwhile.
@@ -191,7 +212,7 @@ class EndpointPool:
             async with asyncio.timeout(seconds):
                 while True:
                     await self._next_change(drains)
-                    if self.trouble is None:
+                    if trouble_of(among) is None:
                         return
         except TimeoutError:
             return
@@ -223,3 +244,10 @@ class EndpointPool:
     def _freed(self) -> None:
         for chat in self.chats:
             chat.admission.admit()
+
+
+def trouble_of(chats: Sequence[GuardedChat]) -> str | None:
+    """Say why none of these endpoints can be asked; None while one can."""
+    if not all(chat.breaker.is_open for chat in chats):
+        return None
+    return "; ".join(chat.admission.trouble or chat.endpoint for chat in chats)

@@ -53,7 +53,7 @@ class ReliableJudge:
     """One metric at the endpoints of a pool.
 
     Args:
-        judges: One for each of the pool's endpoints, by name.
+        judges: One for each endpoint that may be asked, by name, in order of preference.
         pool: The endpoints. Stays the caller's to close.
         hedge_after_seconds: A call without a reply for so long is made a second time; None: never.
     """
@@ -61,11 +61,12 @@ class ReliableJudge:
     def __init__(
         self, judges: Mapping[str, Judge], pool: EndpointPool, *, hedge_after_seconds: float | None = None
     ) -> None:
-        self._judges = {chat.endpoint: judges[chat.endpoint] for chat in pool.chats}
+        self._judges = dict(judges)
         self._pool = pool
-        self._first = pool.chats[0]
+        self._chats = pool.ask_among(tuple(judges))
+        self._first = self._chats[0]
         self._metric = judges[self._first.endpoint].metric.name
-        for chat in pool.chats:
+        for chat in self._chats:
             chat.probe.judges[self._metric] = judges[chat.endpoint]
         self._hedge_after_seconds = hedge_after_seconds
 
@@ -88,7 +89,7 @@ class ReliableJudge:
             try:
                 result = await self._round(task, attempt)
             except EndpointDownError:
-                await self._pool.someone()
+                await self._pool.someone(self._chats)
                 continue
             if result is not None:
                 return result
@@ -96,7 +97,7 @@ class ReliableJudge:
     async def _round(self, task: JudgeTask, attempt: Attempt) -> Result | None:
         """Ask one endpoint; give the result, or None where nothing is decided yet."""
         # With all of them down the first is "asked" too: what needs no call is decided all the same.
-        chat = self._pool.choose(attempt.avoided) or self._first
+        chat = self._pool.choose(attempt.avoided, self._chats) or self._first
         judge = self._judges[chat.endpoint]
         attempt.calls_before, attempt.call_seconds = attempt.calls, 0.0
         result: Result | None
@@ -168,7 +169,7 @@ class ReliableJudge:
         """Draw the lesson of a failure, and wait; say why where the task is to be given up."""
         if attempt.calls == attempt.calls_before:
             # No call failed: an endpoint asks for patience.
-            await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt))
+            await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt), self._chats)
             return None
         self._observe(chat, error.kind, attempt)
         if error.kind == "rate_limited":
@@ -183,7 +184,7 @@ class ReliableJudge:
         here = attempt.failed_at[chat.endpoint] = attempt.failed_at.get(chat.endpoint, 0) + 1
         if here >= TRIES_BEFORE_NEXT or error.kind == "timeout":
             attempt.avoided.add(chat.endpoint)
-        next_chat = self._pool.choose(attempt.avoided)
+        next_chat = self._pool.choose(attempt.avoided, self._chats)
         if next_chat is None or next_chat.endpoint in attempt.avoided:
             attempt.avoided.clear()
             attempt.failed_at.clear()
@@ -209,7 +210,7 @@ class ReliableJudge:
     async def _pause(self, attempt: Attempt) -> None:
         seconds = self._wait_seconds(attempt)
         attempt.spent_seconds += seconds
-        await self._pool.rest(seconds)
+        await self._pool.rest(seconds, self._chats)
 
     def _wait_seconds(self, attempt: Attempt) -> float:
         """Exponential, with a cap and a jitter of up to a half, so that those who failed together come back apart."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from judge.metric import Metric
 from judge.pool.observer import PoolObserver
@@ -50,6 +51,7 @@ class JudgingStack:
         prices: What tokens cost.
         cache: Verdicts given before. Closed with the stack.
         observer: Hears of calls and outages.
+        clock: Gives seconds and never goes back.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class JudgingStack:
         prices: PriceTable | None = None,
         cache: VerdictCache | None = None,
         observer: PoolObserver | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.endpoints = tuple(endpoints)
         self._options = options or JudgingOptions()
@@ -70,14 +73,40 @@ class JudgingStack:
             max_in_flight=self._options.max_in_flight,
             patience=self._options.patience,
             observer=observer,
+            clock=clock,
         )
 
-    def judge(self, metric: Metric) -> ReliableJudge:
-        """Give a metric's judge over all endpoints, which waits out what passes."""
-        judges = {one.chat.endpoint: self.evaluator(metric, one) for one in self.endpoints}
+    def judge(
+        self,
+        metric: Metric,
+        *,
+        endpoints: Sequence[str] = (),
+        parameters: Mapping[str, Any] | None = None,
+    ) -> ReliableJudge:
+        """Give a metric's judge, which waits out what passes.
+
+        Args:
+            metric: How it judges.
+            endpoints: Names of those that may be asked, in order of preference; empty: all.
+            parameters: Sampling parameters of this metric; they go before an endpoint's own.
+
+        Raises:
+            JudgeConfigurationError: No endpoint has one of these names.
+        """
+        known = {one.chat.endpoint: one for one in self.endpoints}
+        judges = {
+            chat.endpoint: self.evaluator(metric, known[chat.endpoint], parameters=parameters)
+            for chat in self.pool.ask_among(endpoints)
+        }
         return ReliableJudge(judges, self.pool, hedge_after_seconds=self._options.hedge_after_seconds)
 
-    def evaluator(self, metric: Metric, endpoint: Endpoint | None = None) -> Judge:
+    def evaluator(
+        self,
+        metric: Metric,
+        endpoint: Endpoint | None = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Judge:
         """Give a metric's judge at one endpoint, by default the first, outside the pool's limits: one try a call."""
         asked = endpoint or self.endpoints[0]
         # The smallest window of all: what is cut must not depend on which endpoint answers.
@@ -86,7 +115,7 @@ class JudgingStack:
             metric,
             asked.chat,
             prices=self._prices,
-            parameters=asked.parameters,
+            parameters={**asked.parameters, **(parameters or {})},
             max_output_tokens=self._options.max_output_tokens,
             context_tokens=min(windows, default=None),
             repair_attempts=self._options.repair_attempts,

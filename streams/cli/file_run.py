@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams.judging.files.reading import Line
     from streams.judging.files.summary import FileSummary
     from streams.judging.files.writing import ResultFile
-    from streams.settings import EndpointSettings, JudgeSettings, Settings
+    from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
 
 MAX_LINE_BYTES: Final = 100 * 1024 * 1024
 
@@ -99,13 +99,17 @@ class FileRun:
         try:
             async with (
                 _endpoints(self._call, self._judge) as endpoints,
-                open_file_judge(self._metrics, self._judge, endpoints) as judge,
+                open_file_judge(self._metrics, self._judge, endpoints, self._wanted()) as judge,
             ):
                 await self._write(judge, lines, stop)
         except (JudgeConfigurationError, SettingsError) as error:
             kept = None if self._results is None else self._results.leave()
             raise BadUsageError(str(error) + (f"\n{kept}" if kept else "")) from error
         return self.summary
+
+    def _wanted(self) -> Mapping[str, MetricSettings]:
+        """What the settings say of each metric; nothing where the endpoint is named on the command line."""
+        return {} if self._settings is None or self._call.base_url is not None else self._settings.metrics
 
     async def _write(self, judge: FileJudge, lines: Iterable[Line], stop: asyncio.Event) -> None:
         """Write results until the lines are over, the judge is gone, or the user asks to stop."""

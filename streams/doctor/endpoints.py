@@ -19,8 +19,6 @@ from judge.chat import ChatClient, ChatRequest
 from judge.endpoint.models import ModelList, list_models
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
-from judge.metric import Metric
-from judge.pool.stack import JudgingStack
 from judge.text.printable import printable
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import neutral_task
@@ -128,11 +126,16 @@ class EndpointExaminer:
         self, endpoint: EndpointSettings, listed: Listed, window: int | None
     ) -> list[Finding]:
         subject = f"{endpoint.name}, "
-        names = list(self.settings.metrics)
+        # Each metric where it is judged.
+        wanted = {
+            name: metric
+            for name, metric in self.settings.metrics.items()
+            if not metric.endpoints or endpoint.name in metric.endpoints
+        }
         # As a worker has it: what is cut does not depend on which endpoint answers.
         asked = endpoint.model_copy(update={"context_tokens": window})
         if not listed.go_on:
-            return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in names]
+            return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in wanted]
         try:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
@@ -142,14 +145,14 @@ class EndpointExaminer:
             return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
         async with stack:
             found = []
-            for name, metric in metrics.items():
+            for name, settings in wanted.items():
                 known = self._judged.get((endpoint.name, name))
-                found.append(known or await self._verdict(endpoint, metric, stack))
+                judge = stack.evaluator(metrics[name], parameters=settings.parameters)
+                found.append(known or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
             return found
 
-    async def _verdict(self, endpoint: EndpointSettings, metric: Metric, stack: JudgingStack) -> Finding:
-        judge, chat = stack.evaluator(metric), stack.endpoints[0].chat
-        name = metric.name
+    async def _verdict(self, endpoint: EndpointSettings, judge: Judge, chat: ChatClient) -> Finding:
+        name = judge.metric.name
         task = neutral_task(judge.metric, now=datetime.now(UTC))
         subject = f"{endpoint.name}, {name}"
         try:

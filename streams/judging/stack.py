@@ -8,9 +8,11 @@ import structlog
 
 from judge.chat import ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
+from judge.metric import Metric
 from judge.pool.observer import PoolObserver
 from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
 from judge.pool.recovery import MOST_PROBES
+from judge.pool.reliable import ReliableJudge
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache, VerdictCache
 from judge.verdict.cache_file import FileCache
@@ -20,6 +22,7 @@ from streams.settings import (
     CacheSettings,
     EndpointSettings,
     JudgeSettings,
+    MetricSettings,
     default_endpoints,
     resolve_api_key,
 )
@@ -82,6 +85,24 @@ def open_stack(
     return JudgingStack(
         asked, _options(judge, confirm_seconds), prices=prices, cache=cache, observer=observer
     )
+
+
+def metric_judges(
+    stack: JudgingStack, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
+) -> dict[str, ReliableJudge]:
+    """Give each metric's judge, at the endpoints and with the parameters that its settings name.
+
+    Args:
+        stack: What judges.
+        metrics: By name.
+        settings: Theirs; a metric without any is judged at all endpoints.
+    """
+    return {
+        name: stack.judge(metric, endpoints=wanted.endpoints, parameters=wanted.parameters)
+        if (wanted := settings.get(name)) is not None
+        else stack.judge(metric)
+        for name, metric in metrics.items()
+    }
 
 
 def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint:

@@ -45,6 +45,7 @@ class Settings(Section):
                 *_metric_problems(self),
                 *_topic_problems(self),
                 *_target_problems(self),
+                *_endpoint_problems(self),
             ]
         )
         return self
@@ -99,6 +100,22 @@ def _target_problems(settings: Settings) -> list[tuple[str, str]]:
         for name in getattr(settings.monitor, field)
         if name not in settings.metrics
     ]
+
+
+def _endpoint_problems(settings: Settings) -> list[tuple[str, str]]:
+    names = [endpoint.name for endpoint in settings.judge.endpoints]
+    known = ", ".join(names) or "none"
+    problems = []
+    for metric, asked in settings.metrics.items():
+        path = f"metrics.{metric}.endpoints"
+        problems += [
+            (path, f"must name judge.endpoints (those are {known}), got {name!r}; add it there or remove it")
+            for name in asked.endpoints
+            if name not in names
+        ]
+        if len(set(asked.endpoints)) != len(asked.endpoints):
+            problems.append((path, f"names an endpoint twice (got {list(asked.endpoints)}); remove one"))
+    return problems
 
 
 def _topic_problems(settings: Settings) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices, check_prices
 from streams.judging.spending import Spending
-from streams.judging.stack import judge_endpoints, open_stack
+from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
 from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
@@ -339,7 +339,9 @@ class Wiring:
         if self._spending.limits.any:
             self.metrics.watch_budget(self._spending.spent_ratio)
         agent = JudgeAgent(
-            judges={name: stack.judge(metric) for name, metric in self._judged_by.items()},
+            judges=metric_judges(
+                stack, self._judged_by, {} if self._given_chat is not None else settings.metrics
+            ),
             output=self._output,
             spending=self._spending,
             citations=self._citations,

@@ -14,7 +14,7 @@ from judge.pool.reliable import TRIES_BEFORE_NEXT
 from judge.pool.streak import FIRST_DOUBT, MOST_DOUBT
 from judge.pool.suspicion import ODDS
 from judge.verdict.fitting import CUT_KIND
-from streams.settings import JudgeSettings
+from streams.settings import JudgeSettings, Settings
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "judge.md"
@@ -51,3 +51,11 @@ def test_links_lead_somewhere() -> None:
     """To pages that are there."""
     for name in re.findall(r"\]\((?!http)([^)#]+)", TEXT):
         assert (PAGE.parent / name).exists(), name
+
+
+def test_the_example_of_a_judge_for_each_metric_holds() -> None:
+    """As it stands."""
+    section = TEXT.partition("## Which judge for which metric")[2].partition("\n## ")[0]
+    example = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
+    settings = Settings.model_validate(yaml.safe_load(example))
+    assert settings.metrics["relevance"].endpoints == ("small", "large")

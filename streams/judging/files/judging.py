@@ -37,8 +37,8 @@ from streams.intake.reading import Ingest
 from streams.judging.agent import PatientJudge
 from streams.judging.files.reading import Line, misspelt
 from streams.judging.prices import build_prices
-from streams.judging.stack import open_stack
-from streams.settings import EndpointSettings, JudgeSettings
+from streams.judging.stack import metric_judges, open_stack
+from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 
 OUTAGE_SECONDS = 5.0
 """With all endpoints down for so long, the file is given up."""
@@ -95,7 +95,10 @@ class FileJudge:
 
 @asynccontextmanager
 async def open_file_judge(
-    metrics: Sequence[Metric], judge: JudgeSettings, endpoints: Sequence[EndpointSettings]
+    metrics: Sequence[Metric],
+    judge: JudgeSettings,
+    endpoints: Sequence[EndpointSettings],
+    wanted: Mapping[str, MetricSettings] | None = None,
 ) -> AsyncIterator[FileJudge]:
     """Open what judges a file, as a worker would.
 
@@ -103,6 +106,7 @@ async def open_file_judge(
         metrics: The metrics, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
         judge: The section `judge`; its budget is the worker's and bounds nothing here.
         endpoints: In order of preference; at least one.
+        wanted: The metrics' settings, for the endpoints and parameters that they name; None: all endpoints judge all metrics.
 
     Raises:
         SettingsError: A key is not where the settings say.
@@ -113,7 +117,8 @@ async def open_file_judge(
     async with open_stack(
         judge, endpoints, prices=prices, observer=checks, confirm_seconds=CONFIRM_SECONDS
     ) as stack:
-        yield FileJudge({metric: stack.judge(metric) for metric in metrics}, stack.pool, checks)
+        judges = metric_judges(stack, {metric.name: metric for metric in metrics}, wanted or {})
+        yield FileJudge({metric: judges[metric.name] for metric in metrics}, stack.pool, checks)
 
 
 async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:

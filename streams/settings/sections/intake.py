@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from judge.metrics.registry import BUILT_IN
 from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
@@ -167,6 +167,15 @@ class MetricSettings(Section):
     prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
     score_range: tuple[int, int] | None = Field(
         default=None, description="Lowest and highest score (metrics of a prompt pack only)."
+    )
+    endpoints: tuple[str, ...] = Field(
+        default=(),
+        max_length=20,
+        description="Names of the judge.endpoints that judge this metric, in order of preference; empty: all, in their order.",
+    )
+    parameters: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Sampling parameters of this metric (temperature, seed, ...); they go before an endpoint's own.",
     )
     verification: Literal["marks", "strict", "off"] = Field(
         default="marks",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from judge.endpoint.scripted import ScriptedChat
-from judge.errors import JudgeUnavailableError
+from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.coverage.metric import Coverage
 from judge.pool.pool import Endpoint
 from judge.pool.stack import JudgingStack
 from judge.verdict.cache import MemoryCache
+from tests.judge.pool.test_reliable import METRIC as TONE
+from tests.judge.pool.test_reliable import Server, now
 from tests.judge.tasks import make_task
+from tests.judge.virtual_time import run_virtually
 
 
 class NotedCache(MemoryCache):
@@ -49,3 +54,55 @@ async def test_an_evaluator_tries_once() -> None:
     async with JudgingStack([Endpoint(chat)]) as stack:
         with pytest.raises(JudgeUnavailableError, match="gone"):
             await stack.evaluator(Coverage()).judge(make_task("coverage", reference="It is that."))
+
+
+async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
+    """In its own order, with its own parameters over theirs; the other endpoint is not asked, and the evaluator says so."""
+    large, small = (
+        ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
+    )
+    endpoints = [
+        Endpoint(large, parameters={"seed": 1, "top_p": 0.5}),
+        Endpoint(small, parameters={"seed": 1}),
+    ]
+    async with JudgingStack(endpoints) as stack:
+        judge = stack.judge(TONE, endpoints=["small"], parameters={"seed": 7})
+        result = await judge.judge(make_task("tone"))
+        assert result.judge is not None
+        assert (result.judge.endpoint, result.judge.fallback) == ("small", False)
+        assert result.evaluator.parameters == {"seed": 7}
+        turned = await stack.judge(TONE, endpoints=["small", "large"]).judge(make_task("tone"))
+        assert turned.judge is not None
+        assert turned.judge.endpoint == "small"
+        everywhere = await stack.judge(TONE).judge(make_task("tone"))
+        assert everywhere.judge is not None
+        assert everywhere.judge.endpoint == "large"
+        assert everywhere.evaluator.parameters == {"seed": 1, "top_p": 0.5}
+        assert len(large.requests) == 1
+        with pytest.raises(
+            JudgeConfigurationError, match="no judge endpoint is called medium; there are large, small"
+        ):
+            stack.judge(TONE, endpoints=["medium"])
+
+
+def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged() -> None:
+    """The pool says why, for not everything can be judged; the metric is judged when one of its endpoints is back."""
+
+    async def scenario() -> None:
+        began = now()
+        down = JudgeUnavailableError("gone")
+        small = Server(lambda *_: down if now() - began < 60 else 0.1, endpoint="small")
+        large = Server(lambda *_: 0.1, endpoint="large")
+        async with JudgingStack([Endpoint(large), Endpoint(small)], clock=now) as stack:
+            everywhere, there = stack.judge(TONE), stack.judge(TONE, endpoints=["small"])
+            waiting = [asyncio.create_task(there.judge(make_task("tone"))) for _ in range(20)]
+            await asyncio.sleep(30)
+            assert stack.pool.trouble == "gone"
+            assert (await everywhere.judge(make_task("tone"))).status == "scored"
+            assert not any(one.done() for one in waiting)
+            results = await asyncio.gather(*waiting)
+            assert {one.judge.endpoint for one in results if one.judge} == {"small"}
+            assert str(stack.pool.trouble) == "None"
+            assert now() - began <= 70
+
+    run_virtually(scenario())

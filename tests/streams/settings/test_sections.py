@@ -141,6 +141,20 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             {"judge": {"cache": {"file": "verdicts"}}},
             "judge.cache.max_entries: must be at least 1 with a file (got 0); raise it or remove file",
         ),
+        (
+            {
+                "judge": {"endpoints": [{"name": "large", "model": "m"}]},
+                "metrics": {"coverage": {"endpoints": ["larg"]}},
+            },
+            "metrics.coverage.endpoints: must name judge.endpoints (those are large), got 'larg'; add it there or remove it",
+        ),
+        (
+            {
+                "judge": {"endpoints": [{"name": "large", "model": "m"}]},
+                "metrics": {"coverage": {"endpoints": ["large", "large"]}},
+            },
+            "metrics.coverage.endpoints: names an endpoint twice (got ['large', 'large']); remove one",
+        ),
         ({"judge": {"budget": {"usd_per_week": 25}}}, "judge.budget.usd_per_week is not a setting"),
     ],
 )
