@@ -13,11 +13,10 @@ from judge.errors import EventError
 from judge.metric import Metric
 from judge.metrics.registry import build_metric
 from judge.metrics.reply import extract_object
+from judge.text.characters import quoted, without_lone_surrogates
 from judge.text.index import TextIndex, is_blank, neutralize, normalise, safe_nfkc
-from judge.text.quoting import quoted
 from judge.text.redaction import KINDS, Redactor
 from judge.text.sentences import sentences
-from judge.text.surrogates import without_lone_surrogates
 from judge.text.tags import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
 from judge.text.words import content_words, word_texts, words
 from judge.verdict.fitting import estimated_tokens, fit, request_tokens

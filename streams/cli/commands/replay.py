@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
-from streams.text import printable
 
 if TYPE_CHECKING:
     from streams.kafka.returning import Found, Wanted
