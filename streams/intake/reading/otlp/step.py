@@ -32,6 +32,7 @@ _ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "c
 _SEARCH_WORDS: Final = ("retriev", "search", "rerank", "vector", "knowledge")
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 
+_MAX_UNPACKED: Final = 5
 _CONVERSATIONS: Final = (
     "messages",
     "contents",
@@ -288,7 +289,7 @@ class Step:
         if not self.searches:
             return ()
         if self.kind not in _SEARCHING:
-            opened = loaded(self._first(lambda family: (*family.tool_result, *family.gave)))
+            opened = loaded(_unpacked(self._first(lambda family: (*family.tool_result, *family.gave))))
             return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
         for family in self.families:
             for prefix in family.documents_flat:
@@ -357,8 +358,8 @@ class Step:
         name = self._text(lambda family: family.tool_name) or self.span.name
         return ToolUse(
             name,
-            self._text(lambda family: (*family.tool_arguments, *family.given)) or "",
-            self._text(lambda family: (*family.tool_result, *family.gave)) or "",
+            as_text(_unpacked(self._first(lambda family: (*family.tool_arguments, *family.given)))).strip(),
+            as_text(_unpacked(self._first(lambda family: (*family.tool_result, *family.gave)))).strip(),
         )
 
     # Whose it is
@@ -396,7 +397,7 @@ class Step:
         return found
 
 
-_PRIVATE: Final = ("ls_", "lc_", "langgraph_", "langfuse_")
+_PRIVATE: Final = ("ls_", "lc_", "langgraph_", "langfuse_", "checkpoint_")
 _PEOPLE: Final = frozenset(
     {
         "user",
@@ -462,6 +463,20 @@ def _turns_of(value: Any, role: str) -> list[Turn]:
     if value is None or (isinstance(value, str) and value in _REDACTED):
         return []
     return read_turns(value, role)
+
+
+def _unpacked(value: Any, depth: int = 0) -> Any:
+    """Take what a tool was given, or gave, out of what LangChain's callbacks and messages put around it."""
+    opened = loaded(value)
+    if not isinstance(opened, dict) or depth > _MAX_UNPACKED:
+        return opened
+    if "lc" in opened and isinstance(opened.get("kwargs"), dict):
+        return _unpacked(opened["kwargs"].get("content"), depth + 1)
+    if "metadata" in opened or "tags" in opened or opened.keys() <= {"output", "kwargs"}:
+        for name in ("inputs", "output", "outputs"):
+            if name in opened:
+                return _unpacked(opened[name], depth + 1)
+    return opened
 
 
 def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
