@@ -1,11 +1,29 @@
-"""Which results were counted already, so that a redelivery counts nothing twice. Pure."""
+"""Which results were counted already, so that a redelivery counts nothing twice."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
+
+import structlog
+from aiokafka.errors import KafkaError
+
+from schemas import Failed, Scored, Unscored
+from streams.telemetry.instruments import Metrics
+
+_log = structlog.stdlib.get_logger(__name__)
 
 REMEMBERED: Final = 50_000
 """Ids in each of two generations: between so many and twice as many of the latest results are known, in at most 10 MB."""
+
+LEARN_SECONDS: Final = 15.0
+"""Results are not counted for so long while those of another worker are looked up; then they are, some perhaps twice."""
+MOST_WAITING: Final = 20_000
+"""Results that wait to be counted meanwhile; more are counted at once."""
+
+Place = tuple[int, int]
+"""Partition and offset on the scores topic."""
 
 
 class CountedResults:
@@ -29,3 +47,57 @@ class CountedResults:
             self._old, self._young = self._young, set()
         self._young.add(short)
         return True
+
+
+class OnceCounter:
+    """Counts each result once, whoever wrote it before.
+
+    Args:
+        metrics: Where results are counted.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._seen = CountedResults()
+        self._learning = 0
+        self._waiting: list[tuple[Scored | Unscored | Failed, Place | None]] = []
+
+    def observe(self, result: Scored | Unscored | Failed, place: Place | None) -> None:
+        """Count a result that was written; later, while it is looked up what others have written.
+
+        Args:
+            result: The result.
+            place: Where it lies, so that it is not taken for another worker's.
+        """
+        if self._learning and len(self._waiting) < MOST_WAITING:
+            self._waiting.append((result, place))
+        else:
+            self._count(result)
+
+    def _count(self, result: Scored | Unscored | Failed) -> None:
+        if self._seen.add(result.result_id):
+            self._metrics.observe_result(result)
+        else:
+            self._metrics.count_repeated(result.metric)
+
+    async def learn(self, read: Callable[[], Awaitable[Iterable[tuple[Place, str]]]]) -> None:
+        """Look up what was written before, by whom ever.
+
+        Args:
+            read: Gives places and ids of the latest results.
+        """
+        self._learning += 1
+        try:
+            found = await asyncio.wait_for(read(), LEARN_SECONDS)
+            own = {place for _, place in self._waiting}
+            for place, result_id in found:
+                if place not in own:
+                    self._seen.add(result_id)
+        except (KafkaError, TimeoutError, OSError) as error:
+            _log.warning("the latest results cannot be read, some may count twice", error=repr(error))
+        finally:
+            self._learning -= 1
+            if not self._learning:
+                waiting, self._waiting = self._waiting, []
+                for result, _ in waiting:
+                    self._count(result)

@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from schemas import Alert, DeadLetter, DeadLetterReason, Failed, JudgeTask, Scored, Unscored
 from streams.errors import DecodeReason, TooLargeError
-from streams.kafka.counted import CountedResults
+from streams.kafka.counted import OnceCounter
 from streams.kafka.letter_limit import DeadLetterLimit
 from streams.kafka.letters import (
     KEPT_KEY_BYTES,
@@ -130,7 +130,8 @@ class Output:
         self._topics = topics
         self._policy = DeadLetterSettings() if policy is None else policy
         self._limit = DeadLetterLimit(self._policy.limit)
-        self._counted = CountedResults()
+        self.counter = OnceCounter(metrics)
+        """Counts what is published."""
         self._failing: dict[str, WriteTrouble] = {}
 
     @property
@@ -140,20 +141,23 @@ class Output:
 
     async def write(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
-    ) -> None:
+    ) -> Any:
         """Write one record and wait until the broker has confirmed it.
+
+        Returns:
+            What the sender says of it: partition and offset; None where it says nothing.
 
         Raises:
             TooLargeError: It is too large for the topic or the producer.
         """
         try:
             try:
-                await self._send(topic, key, value, headers)
+                written = await self._send(topic, key, value, headers)
             except (KafkaError, ProducerSendError) as error:
                 if not _may_pass(error):
                     raise
                 self._note_failure(topic, error)
-                await self._send_again(topic, key, value, headers)
+                written = await self._send_again(topic, key, value, headers)
         except (ProducerSendError, MessageSizeTooLargeError, RecordTooLargeError) as error:
             raise TooLargeError(
                 f"record of {len(value or b'')} bytes is too large for topic {topic} ({_cause(error)!r}); "
@@ -161,11 +165,12 @@ class Output:
             ) from error
         if self._failing.pop(topic, None) is not None:
             _log.info("writing works again", topic=topic)
+        return written
 
-    async def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        await (await self._sender().send(topic, key, value, None, None, list(headers)))
+    async def _send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
+        return await (await self._sender().send(topic, key, value, None, None, list(headers)))
 
-    async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+    async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
         """Go on until it works. The first try is made without all this, which costs more than the try itself."""
         waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
         retrying = AsyncRetrying(
@@ -175,10 +180,11 @@ class Output:
         async for attempt in retrying:
             with attempt:
                 try:
-                    await self._send(topic, key, value, headers)
+                    return await self._send(topic, key, value, headers)
                 except (KafkaError, ProducerSendError) as error:
                     self._note_failure(topic, error)
                     raise
+        return None  # not reached: it goes on until it works, or raises
 
     def _note_failure(self, topic: str, error: Exception) -> None:
         known = self._failing.get(topic)
@@ -215,25 +221,17 @@ class Output:
         problem: TooLargeError | None = None
         for form in result_forms(result):
             try:
-                await self.write(
+                written = await self.write(
                     self._topics.scores, key=key, value=form.model_dump_json().encode(), headers=headers
                 )
             except TooLargeError as error:
                 problem = error
                 continue
-            if self._counted.add(result.result_id):
-                self._metrics.observe_result(result)
-            else:
-                self._metrics.count_repeated(result.metric)
+            self.counter.observe(result, None if written is None else (written.partition, written.offset))
             self._limit.finished(self._topics.task_topic(result.metric))
             return
         assert problem is not None, "there is at least one form"  # noqa: S101 - result_forms gives the result itself
         raise problem
-
-    def learn_counted(self, result_ids: Iterable[str]) -> None:
-        """Note results that were written before, by whom ever: written again, they count nowhere."""
-        for result_id in result_ids:
-            self._counted.add(result_id)
 
     async def alert(self, alert: Alert) -> None:
         """Publish an alert."""

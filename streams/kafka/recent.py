@@ -3,72 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
+from functools import partial
 from typing import Any, Final
 
-import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
 
 from streams.kafka.access.access import client_options
+from streams.kafka.counted import OnceCounter, Place
 from streams.settings import KafkaSettings, TopicSettings
-
-_log = structlog.stdlib.get_logger(__name__)
 
 MOST_RESULTS: Final = 20_000
 """Looked at in one go, shared out among the partitions."""
 LEAST_RESULTS: Final = 200
 """Of each partition."""
-LEARN_SECONDS: Final = 3.0
-"""So long an assignment waits for it; then the worker begins, and may count what was counted elsewhere."""
 RESULT_ID: Final = "result_id"
 """The header of a result that names it."""
 _POLL_MILLISECONDS: Final = 500
 
 
 class RecentResults:
-    """Learns, at every assignment of task partitions, which results of their events were written already.
+    """Looks up, at every assignment of task partitions, which results of their events were written already.
 
-    The worker that had them before may have written results whose tasks it had not committed; they come again. Called before
-    anything is delivered, so that no result of this worker is among them.
+    The worker that had them before may have written results whose tasks it had not committed; they come again.
 
     Args:
         kafka: Where the broker is.
         topics: Names of topics.
-        learn: Is told the ids.
+        counter: Is told of them.
     """
 
-    def __init__(
-        self, kafka: KafkaSettings, topics: TopicSettings, learn: Callable[[Iterable[str]], None]
-    ) -> None:
+    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, counter: OnceCounter) -> None:
         self._kafka = kafka
         self._topics = topics
-        self._learn = learn
+        self._counter = counter
+        self._learning: asyncio.Task[None] | None = None
 
-    async def on_assigned(self, committed: Collection[Any]) -> None:
-        """Look at the results of what was assigned; of what nothing is committed nothing was done before.
+    def on_assigned(self, committed: Collection[Any]) -> None:
+        """Begin to look at the results of what was assigned; of what nothing is committed nothing was done before.
 
         Args:
             committed: Topics and partitions with a committed offset.
         """
         prefix = self._topics.tasks_prefix
         tasks = {(topic, number) for topic, number in committed if topic.startswith(prefix)}
-        if not tasks:
-            return
-        limit = min(LEARN_SECONDS, self._kafka.session_timeout_seconds / 3)
-        try:
-            self._learn(await asyncio.wait_for(self._read(tasks), limit))
-        except (KafkaError, TimeoutError, OSError) as error:
-            _log.warning("the latest results cannot be read, some may count twice", error=repr(error))
+        self.close()  # what the assignment before had is not ours any more
+        if tasks:
+            self._learning = asyncio.create_task(self._counter.learn(partial(self._read, tasks)))
 
-    async def _read(self, tasks: Collection[tuple[str, int]]) -> list[str]:
+    def close(self) -> None:
+        """Break off what is under way."""
+        if self._learning is not None:
+            self._learning.cancel()
+
+    async def _read(self, tasks: Collection[tuple[str, int]]) -> list[tuple[Place, str]]:
         consumer = AIOKafkaConsumer(
             **client_options(self._kafka),
             group_id=None,
             enable_auto_commit=False,
             isolation_level="read_committed",
         )
-        ids: list[str] = []
+        ids: list[tuple[Place, str]] = []
         try:
             await consumer.start()
             places = await self._places(consumer, tasks)
@@ -82,7 +77,7 @@ class RecentResults:
             while [place for place in places if await consumer.position(place) < ends[place]]:
                 for records in (await consumer.getmany(timeout_ms=_POLL_MILLISECONDS)).values():
                     ids += [
-                        (value or b"").decode(errors="replace")
+                        ((record.partition, record.offset), (value or b"").decode(errors="replace"))
                         for record in records
                         for name, value in record.headers
                         if name == RESULT_ID

@@ -145,8 +145,8 @@ class Wiring:
             settings.topics,
             policy=settings.dead_letters,
         )
-        recent = RecentResults(settings.kafka, settings.topics, self._output.learn_counted)
-        self._plan.assigned = recent.on_assigned
+        self._recent = RecentResults(settings.kafka, settings.topics, self._output.counter)
+        self._plan.assigned = self._recent.on_assigned
         self.pipelines: list[Pipeline] = []
         self._sinks: list[Delivery | TopicSink] = []
         self._release: Callable[[], None] = lambda: None
@@ -238,6 +238,7 @@ class Wiring:
 
     async def close(self) -> None:
         """Give back what judging has opened."""
+        self._recent.close()
         if self._judging is not None:
             await self._judging.close()
         for sink in self._sinks:

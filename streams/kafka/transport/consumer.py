@@ -195,7 +195,7 @@ class Consumer(driver.Consumer):
         # Where a group begins is committed, too: a crash must not let it begin somewhere else.
         self._committed = dict(committed)
         if self.plan.assigned is not None:
-            await self.plan.assigned(committed.keys())
+            self.plan.assigned(committed.keys())
 
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.

@@ -33,7 +33,7 @@ class Plan:
         starts: By topic, where a group begins on a partition of which it has committed nothing; without an entry at the
             oldest record.
         resume_at: Where a partition goes on whose log has become shorter.
-        assigned: Awaited before anything of a new assignment is delivered; given the partitions that have a committed offset.
+        assigned: Told the partitions of a new assignment that have a committed offset, before anything is delivered.
         moved: Told of every partition that goes on elsewhere than it was read to.
         client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
     """
@@ -46,6 +46,6 @@ class Plan:
     producer: Mapping[str, Any] = field(default_factory=dict)
     starts: Mapping[str, Start] = field(default_factory=dict)
     resume_at: ResumeAt = "committed"
-    assigned: Callable[[Collection[TP]], Awaitable[None]] | None = None
+    assigned: Callable[[Collection[TP]], None] | None = None
     moved: Callable[[Move], None] | None = None
     client_rack: str | None = None
