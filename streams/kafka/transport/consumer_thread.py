@@ -178,7 +178,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                     self._unpack_with_care(fetcher)
                     try:
                         records = await fetcher.fetched_records(partitions, timeout=0)
-                    except (OffsetOutOfRangeError, NoOffsetForPartitionError) as error:
+                    except NoOffsetForPartitionError:
+                        continue  # nothing is committed there: `rewind` is about to say where it begins
+                    except OffsetOutOfRangeError as error:
                         self._examine(error)
                         continue
                 remaining = deadline - time.monotonic()
@@ -210,9 +212,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _examine(self, error: KafkaError) -> None:
         """Leave a partition alone whose offset is said to be out of range, until it is known whether that is so."""
         subscriptions = self._ensure_consumer()._subscription  # noqa: SLF001 - aiokafka's own way is to lose the offset
-        found = error.args[0]
-        offsets = dict(found) if isinstance(found, dict) else {found: None}
-        for tp, offset in offsets.items():
+        for tp, offset in error.args[0].items():
             if not subscriptions.is_assigned(tp):
                 continue
             subscriptions.pause(tp)
@@ -227,22 +227,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if not done.cancelled() and done.exception() is not None:
             self.app.give_up(done.exception())
 
-    async def _settle(self, tp: TopicPartition, offset: int | None, state: Any) -> None:
+    async def _settle(self, tp: TopicPartition, offset: int, state: Any) -> None:
         """Find out where a partition goes on, and have it go on there."""
         consumer = self._ensure_consumer()
         client, subscriptions = consumer._client, consumer._subscription  # noqa: SLF001 - as in _examine
         place = TP(tp.topic, tp.partition)
-        bounds = await (
-            ask_bounds(client, tp)
-            if offset is None
-            else confirmed_bounds(tp, offset, lambda tp: ask_bounds(client, tp))
-        )
+        bounds = await confirmed_bounds(tp, offset, lambda tp: ask_bounds(client, tp))
         committed = await consumer.committed(tp)
-        after = (
-            bounds.begin
-            if offset is None
-            else decide(offset, bounds, committed, self.consumer.plan.resume_at)
-        )
+        after = decide(offset, bounds, committed, self.consumer.plan.resume_at)
         if (
             not subscriptions.is_assigned(tp)
             or subscriptions.subscription.assignment.state_value(tp) is not state
@@ -250,9 +242,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return  # a rebalance came in between, and who has it now finds out
         if after is None:
             self.log.warning("Offset %s of %r was said to be out of range and is not", offset, place)
-        elif offset is None or after > offset:
-            consumer.seek(tp, after)
-        if offset is not None and after is not None:
+        elif state.has_valid_position and state.position == offset:
+            if after > offset:
+                consumer.seek(tp, after)
             move = Move(tp.topic, tp.partition, offset, after, "retention" if after > offset else "shorter")
             moving = asyncio.run_coroutine_threadsafe(self.consumer.on_move(move), self.parent_loop)
             if after < offset:
