@@ -26,6 +26,7 @@ ALERTS = alerts()
 CATALOGUED = {spec.name for spec in CATALOGUE}
 # Metrics that stand in no rule and no alert, each with what it is for.
 UNUSED = {
+    "judgestream_sink_verdicts_total": "what sinks did with verdicts: dashboards",
     "judgestream_monitor_evidence": "how near a drop is: dashboards",
     "judgestream_monitor_threshold": "beside the evidence",
     "judgestream_monitor_baseline": "in the annotations of the drop alerts",
