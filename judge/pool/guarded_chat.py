@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from judge.chat import ChatClient, ChatReply, ChatRequest
@@ -18,6 +17,7 @@ from judge.pool.neutral_probe import NeutralProbe
 from judge.pool.observer import PoolObserver
 from judge.pool.recovery import Recovery
 from judge.pool.streak import Streak
+from judge.pool.suspicion import Tally
 from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0
@@ -29,14 +29,6 @@ CUT_SHORT_SHARE: Final = 0.5
 PROBE_WEIGHT: Final = 9
 """An answered probe tells as much as so many answered calls for other events: it comes right after the failure."""
 _CONFIGURATION: Final = frozenset({"configuration"})
-
-
-@dataclass(slots=True)
-class Tally:
-    """Calls to one endpoint, by whether they were answered; what timed out again is not counted, for it may be the event."""
-
-    answered: int = 0
-    failed: int = 0
 
 
 class GuardedChat:
@@ -105,8 +97,6 @@ class GuardedChat:
         if self.admission.waiting or not self.may_be_asked():
             return False
         return self.admission.wait_seconds(self.admission.estimate(request)) <= 0
-
-    # Calls
 
     async def ask(
         self, request: ChatRequest, attempt: Attempt, on_sent: Callable[[], None] | None = None
@@ -210,8 +200,6 @@ class GuardedChat:
         self._probe_answered(started)
         return reply
 
-    # What verdicts tell
-
     def judged(self) -> None:
         """A verdict was given here."""
         self._streak.judged()
@@ -271,8 +259,6 @@ class GuardedChat:
             self.breaker.trip(now, MISCONFIGURED_SECONDS)
             self.on_change()
 
-    # Down and back
-
     def _used(self, reply: ChatReply | None, attempt: Attempt | None) -> None:
         """Book what a call has used."""
         if reply is None:
@@ -316,7 +302,7 @@ class GuardedChat:
             self.admission.trouble = reason
         if opened:
             self._observer.down(self.endpoint, reason)
-            self.admission.turn_away(reason)
+            self.admission.waiting.turn_away(reason)
             self.on_change()
             if self.probe.judges:
                 self._recovery.arm()
@@ -351,7 +337,7 @@ class GuardedChat:
 
     def stop(self) -> None:
         """Start no more calls of its own accord."""
-        self.admission.stop()
+        self.admission.waiting.stop()
         self.probe.stop()
         self._recovery.stop()
 

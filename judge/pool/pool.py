@@ -13,7 +13,8 @@ from judge.chat import ChatClient
 from judge.errors import DrainingError, JudgeConfigurationError
 from judge.pool.breaker import Breaker
 from judge.pool.guarded_chat import GuardedChat
-from judge.pool.limits.admission import Admission, Slots
+from judge.pool.limits.admission import Admission
+from judge.pool.limits.slots import Slots
 from judge.pool.observer import PoolObserver, Unobserved
 
 CONFIRM_SECONDS: Final = 10.0
@@ -224,7 +225,7 @@ class EndpointPool:
         """
         self._drains += 1
         for chat in self.chats:
-            chat.admission.drain()
+            chat.admission.waiting.drain()
         self._changed()
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 from typing import Final
 
@@ -12,6 +13,14 @@ ODDS: Final = 1e-6
 """An event is given up when an event like the others would have failed so often with less than this probability."""
 LEAST_SHARE: Final = 0.01
 """No single failure counts for more than one in a hundred, so that three are needed at least."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Calls to one endpoint, by whether they were answered; what timed out again is not counted, for it may be the event."""
+
+    answered: int = 0
+    failed: int = 0
 
 
 class Suspicion:

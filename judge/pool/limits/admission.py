@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
@@ -13,8 +12,8 @@ from judge.errors import EndpointDownError, JudgeUnavailableError
 from judge.pool.breaker import Breaker
 from judge.pool.limits.concurrency import AdaptiveLimit, GentleStart
 from judge.pool.limits.learned_quota import LearnedQuota
-from judge.pool.limits.quota import Quota
-from judge.pool.limits.turns import Turns
+from judge.pool.limits.quota import Quota, reset_seconds
+from judge.pool.limits.slots import Slots
 from judge.pool.limits.waiting import Marks, Turn, Waiting
 from judge.pool.observer import PoolObserver
 
@@ -32,16 +31,6 @@ OVERLOAD_SHARE: Final = 0.2
 """Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of single events."""
 _CHARS_A_TOKEN: Final = 4
 _NEVER: Final = float("inf")
-
-
-@dataclass(slots=True)
-class Slots:
-    """Calls at the same time, over all endpoints of a pool."""
-
-    most: int
-    taken: int = 0
-    turns: Turns = field(default_factory=Turns)
-    """In which replies are handed on."""
 
 
 class Admission:
@@ -100,13 +89,9 @@ class Admission:
         """Why the endpoint is down; None while it is not."""
         self.on_free: Callable[[], None] = _nothing
         """Called when a call has ended and one of the common slots is free again."""
-        self._waiting = Waiting(self.admit)
+        self.waiting = Waiting(self.admit)
+        """The calls that wait for their turn."""
         self._output_tokens = 0.0
-
-    @property
-    def waiting(self) -> int:
-        """Calls that wait for their turn."""
-        return len(self._waiting)
 
     @property
     def pausing(self) -> bool:
@@ -134,7 +119,7 @@ class Admission:
             EndpointDownError: The endpoint is down; nothing is sent there now.
             DrainingError: Calls that wait were given up.
         """
-        if self._waiting.lane(late=late) or self.wait_seconds(tokens, late=late) > 0:
+        if self.waiting.lane(late=late) or self.wait_seconds(tokens, late=late) > 0:
             return await self._turn(tokens, late=late, begun=begun)
         return self._enter_now(tokens, late=late)
 
@@ -170,7 +155,7 @@ class Admission:
         """Whether one more late call leaves the others what they need."""
         if self._late_in_flight < max(1, int(most * LATE_SHARE)):
             return True
-        if self._waiting.fresh:
+        if self.waiting.fresh:
             return False
         # While others come at all, half of the slots stay theirs.
         return self._in_flight < most // 2 or self._in_flight == self._late_in_flight
@@ -186,13 +171,13 @@ class Admission:
         try:
             # The few slots of late calls are theirs even while others wait, so that their tasks come to an end.
             waits = min(
-                self._admit(self._waiting.late, late=True), self._admit(self._waiting.fresh, late=False)
+                self._admit(self.waiting.late, late=True), self._admit(self.waiting.fresh, late=False)
             )
         except EndpointDownError as error:
-            self.turn_away(str(error))
+            self.waiting.turn_away(str(error))
             return
         if waits != _NEVER:
-            self._waiting.look_again(waits)
+            self.waiting.look_again(waits)
 
     def _admit(self, queue: deque[Turn], *, late: bool) -> float:
         """Let go those at the head of a queue; say how long the next one waits, infinite where only a free slot helps."""
@@ -207,18 +192,6 @@ class Admission:
             queue.popleft()
             turn.set_result(self._enter_now(tokens, late=late))
         return _NEVER
-
-    def turn_away(self, reason: str) -> None:
-        """Send off all who wait, for the endpoint is down."""
-        self._waiting.turn_away(reason)
-
-    def drain(self) -> None:
-        """Give up all calls that wait, but those for a verdict that has begun."""
-        self._waiting.drain()
-
-    def stop(self) -> None:
-        """Let nobody in any more who waits for a turn."""
-        self._waiting.stop()
 
     # Lessons
 
@@ -299,7 +272,7 @@ class Admission:
     def _refused(self, error: JudgeUnavailableError, sent_at: float) -> float | None:
         """It was asked too often: everybody leaves it alone for a while."""
         now = self._clock()
-        asked = error.retry_after_seconds or _reset_seconds(error.limits)
+        asked = error.retry_after_seconds or reset_seconds(error.limits)
         if sent_at < self._paused_until:  # sent before the pause began: the same lesson
             if self._learned is not None:
                 self._learned.refused_too()
@@ -345,12 +318,12 @@ class Admission:
         if not self._in_flight and self._start is not None:
             self._start.is_over = False
         self._observer.in_flight(self._endpoint, self._in_flight)
-        if len(self._waiting):
+        if self.waiting:
             self.admit()
         self.on_free()
 
     async def _turn(self, tokens: float, *, late: bool, begun: bool) -> Marks:
-        turn = self._waiting.add(tokens, late=late, begun=begun)
+        turn = self.waiting.add(tokens, late=late, begun=begun)
         self.admit()
         try:
             return await turn
@@ -358,16 +331,6 @@ class Admission:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._free_slot(late=late)  # its turn had come in the same moment
             raise
-
-
-def _reset_seconds(limits: RateLimits | None) -> float:
-    """Until what is used up is there again, by what an endpoint tells; 0 where it tells nothing."""
-    if limits is None:
-        return 0.0
-    used_up = (
-        one for one in (limits.requests, limits.tokens) if one.remaining is not None and one.remaining < 1
-    )
-    return max((one.reset_seconds or 0.0 for one in used_up), default=0.0)
 
 
 def _nothing() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from judge.chat import QuotaReport
+from judge.chat import QuotaReport, RateLimits
 
 MARGIN: Final = 0.97
 """Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were sent."""
@@ -106,3 +106,13 @@ class Quota:
         self._level = min(self._level + (now - self._level_at) * per_second, BURST_SECONDS * per_second)
         self._level_at = now
         return per_second
+
+
+def reset_seconds(limits: RateLimits | None) -> float:
+    """Say how long until what is used up is there again, by what an endpoint tells; 0 where it tells nothing."""
+    if limits is None:
+        return 0.0
+    used_up = (
+        one for one in (limits.requests, limits.tokens) if one.remaining is not None and one.remaining < 1
+    )
+    return max((one.reset_seconds or 0.0 for one in used_up), default=0.0)
