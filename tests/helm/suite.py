@@ -6,8 +6,12 @@ and the assertions below. A word that is not known here is an error, so that no 
 
 from __future__ import annotations
 
+import atexit
+import json
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,11 +20,12 @@ from typing import Any, Final
 
 import yaml
 
-from tests.helm.chart import CHART, Manifest, load
+from tests.helm.chart import CHART, NAMESPACE, Manifest, load
 from tests.toolbox import tool
 
 SUITES: Final = Path(__file__).parent / "suites"
-RELEASE: Final = "RELEASE-NAME"
+RELEASE: Final = "one"
+"""As the cases write it."""
 _PART: Final = re.compile(r'([^.\[\]]+)|\[(\d+)\]|\["([^"]+)"\]')
 _PLACES: Final = {"template", "documentIndex"}
 _MISSING: Final = object()
@@ -94,31 +99,41 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
+@lru_cache(maxsize=1)
+def _chart() -> Path:
+    """Copy the chart and let it render its notes as an object, which `helm template` leaves out."""
+    folder = Path(tempfile.mkdtemp(prefix="chart-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    chart = shutil.copytree(CHART, folder / CHART.name)
+    notes = (chart / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+    (chart / "templates" / "_cases.tpl").write_text(
+        f'{{{{- define "cases.notes" -}}}}\n{notes}{{{{- end }}}}\n'
+    )
+    (chart / "templates" / "cases.yaml").write_text(
+        'apiVersion: v1\nkind: Notes\nmetadata: {name: notes}\ntext: {{ include "cases.notes" . | toJson }}\n'
+    )
+    return chart
+
+
 @lru_cache(maxsize=128)
 def _render(files: tuple[str, ...], values: str) -> Rendered:
-    # An installation that is only tried prints the notes too, and asks no cluster.
-    command: list[str | Path] = [tool("helm"), "install", RELEASE.lower(), CHART, "--dry-run=client"]
-    command += [
-        "--namespace",
-        "NAMESPACE",
-        *(f"--values={CHART / 'ci' / file}" for file in files),
-        "--values=-",
-    ]
+    command: list[str | Path] = [tool("helm"), "template", RELEASE, _chart(), "--namespace", NAMESPACE]
+    command += [*(f"--values={CHART / 'ci' / file}" for file in files), "--values=-"]
     done = subprocess.run(command, input=values, capture_output=True, text=True, check=False)
     if done.returncode:
         return Rendered({}, done.stderr)
-    body, _, notes = done.stdout.replace(RELEASE.lower(), RELEASE).partition("\nNOTES:\n")
-    texts: dict[str, str] = {"templates/NOTES.txt": notes}
-    for part in re.split(r"^---\n", body, flags=re.MULTILINE):
+    texts: dict[str, str] = {}
+    for part in re.split(r"^---\n", done.stdout, flags=re.MULTILINE):
         source = re.match(r"# Source: [^/]+/(\S+)\n", part)
         if source:
             texts[source[1]] = texts.get(source[1], "") + "---\n" + part
-    return Rendered(texts)
+    (notes,) = yaml.safe_load_all(texts.pop("templates/cases.yaml"))
+    return Rendered({**texts, "templates/NOTES.txt": notes["text"]})
 
 
 def broken(case: Case) -> list[str]:
     """Say which assertions of a case do not hold."""
-    rendered = _render(case.files, yaml.safe_dump(dict(case.values)))
+    rendered = _render(case.files, json.dumps(case.values))
     failed = []
     for assertion in case.assertions:
         words = assertion.keys() - _PLACES
@@ -208,6 +223,9 @@ CHECKS: Final[Mapping[str, Callable[..., bool]]] = {
     "lengthEqual": _of_each(lambda found, about: isinstance(found, list) and len(found) == about["count"]),
     "matchRegex": _of_each(
         lambda found, about: isinstance(found, str) and re.search(about["pattern"], found) is not None
+    ),
+    "notMatchRegex": _of_each(
+        lambda found, about: not (isinstance(found, str) and re.search(about["pattern"], found))
     ),
     "contains": _of_each(_contains),
     "notContains": _of_each(lambda found, about: found is _MISSING or not _contains(found, about)),
