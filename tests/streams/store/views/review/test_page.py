@@ -21,7 +21,7 @@ _DRIVE = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
-from tests.streams.explorer.drive import FLAGS, axe
+from tests.streams.store.views.explorer.drive import FLAGS, axe
 import axe_playwright_python
 from playwright.sync_api import sync_playwright
 address, chromium, folder = sys.argv[1:4]
