@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
+from tests.integration.test_worker_process import process
 from tests.streams.results import scored
 
 CALM, FALLEN = 240, 60
@@ -44,21 +45,19 @@ async def of_one_monitor(stage: Stage) -> dict[str, Alert]:
     return alerts
 
 
-async def observed(stage: Stage, count: int, groups: Sequence[str]) -> bool:
-    """Whether so many results were observed, and all of that was committed."""
+async def observed(stage: Stage, count: int, group: str) -> bool:
+    """Whether so many results were forwarded, and all observations taken, and both was committed."""
+    if sum(offset or 0 for offset in await stage.committed("scores", group)) < count:
+        return False
     ends = [0] * stage.partitions
     for record in await stage.read("observations"):
         ends[record.partition] = record.offset + 1
-    for group in groups:
-        committed = await stage.committed("observations", group)
-        if [offset or 0 for offset in committed] == ends:
-            return sum(ends) >= count
-    return False
+    return [offset or 0 for offset in await stage.committed("observations", group)] == ends
 
 
 async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
     """Two workers share the results; both end during the drop, and one goes on: one drop, one recovery."""
-    group = [f"{stage.settings.kafka.group_id}.monitor"]
+    group = f"{stage.settings.kafka.group_id}.monitor"
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
@@ -86,9 +85,39 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
     assert by_kind == ["drop", "recovered"]
 
 
+async def test_sigkill_changes_no_alert(stage: Stage) -> None:
+    """A worker process is killed before, during and after the drop, in the middle of its results, and another goes on."""
+    group = stage.settings.kafka.group_id
+    done = 0
+    for stretch in (range(200), range(200, 260), range(260, 300)):
+        async with process(stage) as worker:
+            await stage.produce(results(stretch), topic="scores")
+            # Some of them observed, at any point of what follows from that.
+            wanted = done + len(stretch) // 2
+
+            async def some(wanted: int = wanted) -> bool:
+                return len(await stage.read("observations")) >= wanted
+
+            await until(some, "half of the results observed", deadline_seconds=60)
+            worker.send_signal(signal.SIGKILL)
+            assert await worker.wait() == -signal.SIGKILL
+        done += len(stretch)
+    async with process(stage):
+        await stage.produce(results(range(300, 700)), topic="scores")
+
+        async def all_of_them() -> bool:
+            return await observed(stage, 700, group)
+
+        await until(all_of_them, "700 results observed", deadline_seconds=90)
+    wanted_alerts = await of_one_monitor(stage)
+    assert {alert.alert_id for alert in await stage.alerts()} == set(wanted_alerts)
+    # Whether a recovery is shown depends on the order in which a new worker reads the partitions.
+    assert "drop" in {alert.kind for alert in wanted_alerts.values()}
+
+
 async def test_results_of_a_release_without_observations_are_learned_from(stage: Stage) -> None:
     """The group has read the calm results and knows nothing of observations: the fall that follows is called at once."""
-    group = [f"{stage.settings.kafka.group_id}.monitor"]
+    group = f"{stage.settings.kafka.group_id}.monitor"
     async with stage.worker(None, agents=["monitor"]):
         await stage.produce(results(range(CALM)), topic="scores")
 
