@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help docs install demo test test-all test-tools chaos test-llm check format bench chart generate lock image sbom audit clean
+.PHONY: help docs install demo test test-all test-tools chaos test-llm fuzz check format bench chart generate lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,19 @@ chaos: $(VENV)/.dev  ## workers, broker, network and judge fail; nothing may be 
 
 test-llm: $(VENV)/.dev .cache/llm/.ready  ## 30 events judged by a small real model behind a real server (the first time builds it: 5-10 minutes; needs a C++ compiler and CMake)
 	$(BIN)/python -m pytest tests/llm -m llm -s $(ARGS)
+
+# Atheris brings libFuzzer and has wheels for Linux alone: an environment of its own.
+.cache/fuzz/.ready: requirements/runtime.txt
+	$(PYTHON) -m venv .cache/fuzz/venv
+	.cache/fuzz/venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	.cache/fuzz/venv/bin/pip install --quiet --disable-pip-version-check "atheris==3.0.0"
+	@touch $@
+
+FUZZ_SECONDS ?= 60
+
+fuzz: $(VENV)/.dev .cache/fuzz/.ready  ## foreign bytes into every way in, FUZZ_SECONDS=60 each, and every reader over every hostile text (FUZZ=short: without these)
+	.cache/fuzz/venv/bin/python -m tests.robustness.fuzz --seconds $(FUZZ_SECONDS)
+	$(if $(filter short,$(FUZZ)),,HOSTILE=whole $(BIN)/python -m pytest tests/robustness --timeout 1200 -q)
 
 check: $(VENV)/.dev  ## lint, types, import contracts
 	$(BIN)/ruff check .

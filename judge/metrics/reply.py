@@ -66,6 +66,8 @@ def extract_object(text: str, *, key: str) -> dict[str, Any]:
         one = _with_key(read, key)
         if one is not None and one not in found:
             found.append(one)
+            if len(found) > 1:
+                break  # more of them are not needed, and comparing all would take the square of their number
     if not found:
         raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(text)}')
     if len(found) > 1:

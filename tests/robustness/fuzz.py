@@ -1,0 +1,65 @@
+"""Fuzzes the targets by coverage: `python -m tests.robustness.fuzz [TARGET ...] [--seconds N]`; `make fuzz` installs what it needs.
+
+Each target runs in a process of its own for so many seconds, from the seeds in the repository; what it finds beyond them stays in
+`.cache/fuzz/found`, and what breaks it is written to `.cache/fuzz/broken` and ends the command with 1. Copy such an input, made
+small, to `tests/robustness/seeds/TARGET`: `make test` then runs it for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from typing import Final
+
+from tests.places import ROOT
+from tests.robustness.targets import SEEDS, TARGETS
+
+SLOWEST_SECONDS: Final = 10
+"""One input may take so long, under instrumentation that slows everything down."""
+MOST_MIB: Final = 1_500
+LONGEST_BYTES: Final = 20_000
+# The process of one target; the rest of its command line is libFuzzer's.
+_CHILD: Final = """
+import sys
+import atheris
+with atheris.instrument_imports(include=["judge", "streams", "schemas"]):
+    from tests.robustness.targets import TARGETS
+atheris.Setup(sys.argv, TARGETS[{target!r}])
+atheris.Fuzz()
+"""
+_FOLDER: Final = ROOT / ".cache" / "fuzz"
+
+
+def main() -> int:
+    """Run all targets that are asked for; 1 where one broke."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("targets", nargs="*", choices=[[], *TARGETS], help="all by default")
+    parser.add_argument("--seconds", type=int, default=60)
+    asked = parser.parse_args()
+    broken = [name for name in asked.targets or TARGETS if _run(name, asked.seconds) != 0]
+    sys.stdout.write(f"broken: {', '.join(broken)}\n" if broken else "nothing broke\n")
+    return 1 if broken else 0
+
+
+def _run(target: str, seconds: int) -> int:
+    found, artifacts = _FOLDER / "found" / target, _FOLDER / "broken" / target
+    for folder in (found, artifacts):
+        folder.mkdir(parents=True, exist_ok=True)
+    options = [
+        f"-max_total_time={seconds}",
+        f"-timeout={SLOWEST_SECONDS}",
+        f"-rss_limit_mb={MOST_MIB}",
+        f"-max_len={LONGEST_BYTES}",
+        f"-artifact_prefix={artifacts}/",
+        "-print_final_stats=1",
+        "-verbosity=0",
+    ]
+    sys.stdout.write(f"--- {target}, {seconds} s\n")
+    sys.stdout.flush()
+    command = [sys.executable, "-c", _CHILD.format(target=target), *options, str(found), str(SEEDS / target)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

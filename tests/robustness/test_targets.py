@@ -1,0 +1,53 @@
+"""The targets of `make fuzz` in a short form: the seeds, and what hypothesis makes of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.robustness.targets import SEEDS, TARGETS, seeds
+
+MAX_SEEDS_BYTES = 100_000
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_seeds_break_nothing(target: str) -> None:
+    """Honest inputs, and those that broke something once."""
+    assert seeds(target)
+    for seed in seeds(target):
+        TARGETS[target](seed)
+
+
+@st.composite
+def changed(draw: st.DrawFn, target: str) -> bytes:
+    """A seed with parts repeated, cut out, replaced by bytes of any kind, or moved."""
+    data = draw(st.sampled_from(seeds(target)))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(start + 40, len(data))))
+        part = data[start:end]
+        put = draw(
+            st.binary(max_size=12)
+            | st.just(part * draw(st.integers(0, 20)))
+            | st.text(max_size=6).map(str.encode)
+        )
+        data = data[:start] + put + data[end:]
+    return data
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_resembles_a_seed_breaks_nothing(target: str) -> None:
+    """Foreign bytes end as an outcome or as the error that is meant for them."""
+
+    @settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(changed(target) | st.binary(max_size=200))
+    def holds(data: bytes) -> None:
+        TARGETS[target](data)
+
+    holds()
+
+
+def test_the_corpus_stays_small() -> None:
+    """It is read by people, too."""
+    assert sum(path.stat().st_size for path in SEEDS.rglob("*") if path.is_file()) < MAX_SEEDS_BYTES
