@@ -20,7 +20,8 @@ NO_MODEL = "Compared by rules, not by a language model."
 MAX_ITEMS = 60
 
 _PART_END = re.compile(
-    r",?\s+(?:and|or)\s+(?=(?:how|what|when|where|who|why|which|is|are|does|do|can)\b)|(?<=\?)\s+",
+    # A row of blanks is read once, from its first on.
+    r"(?:,|(?<![\s,]))\s++(?:and|or)\s++(?=(?:how|what|when|where|who|why|which|is|are|does|do|can)\b)|(?<=\?)\s++",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
