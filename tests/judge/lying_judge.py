@@ -36,7 +36,7 @@ def lying_chat(verification: Verification = "strict") -> ScriptedChat:
 
 def lie(request: ChatRequest, verification: Verification) -> str:
     """The best reply to a request of a built-in metric in evidence mode."""
-    sections = parse_fenced(request.messages[-1].content)
+    sections = parse_fenced(request.messages[1].content)  # also where a repair turn follows
     question, answer = sections["question"], sections["answer"]
     metric: Metric
     if "reference" in sections:
