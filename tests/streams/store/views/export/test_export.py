@@ -134,7 +134,7 @@ import json, sys
 sys.path[:0] = [sys.argv[1]]
 sys.path.append(sys.argv[2])
 from pathlib import Path
-from streams.export.files import write_days
+from streams.store.views.export.files import write_days
 print(write_days([json.loads(line) for line in open(sys.argv[3])], Path(sys.argv[4]), "parquet"))
 """
 _DUCKDB = """
