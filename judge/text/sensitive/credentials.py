@@ -27,7 +27,7 @@ _PREFIXED = re.compile(
 )
 # A web token begins where its run of characters begins, or a row of them would be read from every one on.
 _WEB_TOKEN = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)*+")
-_IN_ADDRESS = re.compile(r"(?<=://)[^\s/:@\[\]]{0,200}:[^\s/@\[\]]{1,200}(?=@)")
+_IN_ADDRESS = re.compile(r"(?<=://)[^\s/:@\[\]]{0,200}:[^\s/\[\]]{1,200}(?=@)")
 _AUTHORIZATION = re.compile(
     r"\b(?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:basic|bearer|token|digest|apikey|negotiate)\s{1,3})?"
     r"(?P<value>(?!(?:basic|bearer|token|digest|apikey|negotiate)\b)[^\s\"'<>\[\],;]{6,4096})",

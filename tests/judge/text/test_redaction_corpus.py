@@ -55,6 +55,7 @@ def test_what_only_looks_like_data_stays() -> None:
         ("ip", "192.168\u200b.0.1", "[ip]"),
         ("secrets", "AKIA\u200bIOSFODNN7EXAMPLE", "[secret]"),
         ("secrets", "redis://:pw@cache", "redis://[secret]@cache"),
+        ("secrets", "redis://:p@ss@cache", "redis://[secret]@cache"),
         ("ibans", "GB82\u00a0WEST 1234 5698 7654 32", "[iban]"),
     ],
 )
