@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from generate.dashboards.grafana import Dashboard, to_json
-from generate.dashboards.judge import judge
+from generate.dashboards.judge.dashboard import judge
 from generate.dashboards.page import page
-from generate.dashboards.pipeline import pipeline
-from generate.dashboards.quality import quality
+from generate.dashboards.pipeline.dashboard import pipeline
+from generate.dashboards.quality.dashboard import quality
 from generate.places import ROOT
 
 FOLDER: Final = ROOT / "helm" / "files" / "dashboards"

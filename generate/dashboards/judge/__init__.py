@@ -1,0 +1,1 @@
+"""The dashboard *Judge*: a module for each group of its panels."""

@@ -1,0 +1,146 @@
+"""The panels *Calls*: latency, outcomes, breakers and endpoints. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from generate.dashboards.common import ENDPOINT, WINDOW, rate
+from generate.dashboards.grafana import TABLE_LEGEND, Line, Panel, Query
+from generate.dashboards.judge.expressions import CALLS, NO_CALLS, NO_VERDICT
+
+CALL_LINES: Final = (
+    Line(
+        8,
+        (
+            Panel(
+                title="Latency",
+                description="Wall-clock time of judge calls by endpoint and model asked, tries included.",
+                unit="s",
+                no_data=NO_CALLS,
+                queries=tuple(
+                    Query(
+                        expr=f"histogram_quantile({quantile}, sum by (endpoint, model, le) "
+                        f"(rate(judgestream_judge_call_seconds_bucket{{{ENDPOINT}}}[{WINDOW}])))",
+                        legend=f"{{{{endpoint}}}} {{{{model}}}} p{round(quantile * 100)}",
+                    )
+                    for quantile in (0.5, 0.95, 0.99)
+                ),
+                alerts=("JudgestreamJudgeSlow",),
+                minimum=0,
+                options=TABLE_LEGEND,
+            ),
+            Panel(
+                title="Latency, all calls",
+                description="How many calls took how long. Two bands are two kinds of calls: long and short "
+                "answers, a cache, a second try.",
+                type="heatmap",
+                unit="s",
+                no_data=NO_CALLS,
+                queries=(
+                    Query(
+                        expr=f"sum by (le) "
+                        f"(increase(judgestream_judge_call_seconds_bucket{{{ENDPOINT}}}[{WINDOW}]))",
+                        legend="{{le}}",
+                        heatmap=True,
+                    ),
+                ),
+            ),
+            Panel(
+                title="Calls by outcome",
+                description="*scored* and *unscored* are verdicts. *unavailable*, *timeout*, *overloaded* "
+                "and *rate_limited*: the endpoint gave no answer, and the event is tried again. All others "
+                "ended as a failed result: *invalid_verdict*, *content_refused*, *context_too_long*, "
+                "*reply_cut*, *rejected_request*, *internal_error*; *no_answer*: the endpoint answers "
+                "others, never this event.",
+                unit="reqps",
+                no_data=NO_CALLS,
+                queries=(Query(expr=rate(CALLS, "outcome", ENDPOINT), legend="{{outcome}}"),),
+                alerts=("JudgestreamJudgeFailing",),
+                minimum=0,
+                stack="normal",
+            ),
+        ),
+    ),
+    Line(
+        7,
+        (
+            Panel(
+                title="Calls without a verdict, by outcome",
+                description="Share of each endpoint's calls that failed, by how. Lines at 5% and 20%.",
+                unit="percentunit",
+                no_data="Every call brought a verdict",
+                queries=(
+                    Query(
+                        expr=f"sum by (endpoint, outcome) (rate({CALLS}{{{ENDPOINT}, "
+                        f"{NO_VERDICT}}}[{WINDOW}])) / on (endpoint) group_left () (sum by (endpoint) "
+                        f"(rate({CALLS}{{{ENDPOINT}}}[{WINDOW}])) > 0)",
+                        legend="{{endpoint}} {{outcome}}",
+                    ),
+                ),
+                alerts=("JudgestreamJudgeFailing",),
+                thresholds=((0.05, "yellow"), (0.2, "red")),
+                minimum=0,
+            ),
+            Panel(
+                title="Breaker, by endpoint and worker",
+                description="When which worker took which endpoint for down. All at the same time: the "
+                "endpoint, or the way to it. One alone: that worker.",
+                type="state-timeline",
+                unit="short",
+                no_data="No worker that judges is scraped",
+                queries=(
+                    Query(
+                        expr=f"max by (endpoint, instance) (judgestream_judge_breaker_open{{{ENDPOINT}}})",
+                        legend="{{endpoint}} {{instance}}",
+                    ),
+                ),
+                alerts=("JudgestreamJudgeBreakerOpen",),
+                thresholds=((1, "red"),),
+                mappings=(
+                    {
+                        "type": "value",
+                        "options": {
+                            "0": {"text": "answers", "color": "green", "index": 0},
+                            "1": {"text": "down", "color": "red", "index": 1},
+                        },
+                    },
+                ),
+            ),
+            Panel(
+                title="Verdicts, by endpoint",
+                description="Share of the verdicts that each endpoint gave. The usual judge gives nearly "
+                "all; a spare one that takes over is seen here. Its scores are other series and never "
+                "compared with those of the usual one.",
+                unit="percentunit",
+                no_data="No verdict came in this time",
+                queries=(
+                    Query(
+                        expr=f"sum by (endpoint) (rate({CALLS}{{{ENDPOINT}, "
+                        f'outcome=~"scored|unscored"}}[{WINDOW}])) '
+                        "/ ignoring (endpoint) group_left () "
+                        f'(sum(rate({CALLS}{{{ENDPOINT}, outcome=~"scored|unscored"}}[{WINDOW}])) > 0)',
+                        legend="{{endpoint}}",
+                    ),
+                ),
+                alerts=("JudgestreamFallbackJudge",),
+                minimum=0,
+                maximum=1,
+                stack="normal",
+            ),
+            Panel(
+                title="In flight",
+                description="Calls under way by endpoint, all workers together. Bounded by "
+                "`judge.max_in_flight` a worker.",
+                unit="short",
+                no_data="No judge call was made since the workers started",
+                queries=(
+                    Query(
+                        expr=f"sum by (endpoint) (judgestream_judge_in_flight{{{ENDPOINT}}})",
+                        legend="{{endpoint}}",
+                    ),
+                ),
+                minimum=0,
+            ),
+        ),
+    ),
+)

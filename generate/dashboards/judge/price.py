@@ -1,0 +1,101 @@
+"""The panels *Tokens and cost*. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from generate.dashboards.common import ENDPOINT, METRIC, WINDOW, WORKER, rate
+from generate.dashboards.grafana import Line, Panel, Query
+from generate.dashboards.judge.expressions import CALLS, NO_PRICE
+
+PRICE: Final = (
+    Line(
+        8,
+        (
+            Panel(
+                title="Tokens",
+                description="Tokens a second as the endpoint counts them. *cached* is the part of *input* "
+                "that the provider had in its cache: instructions come first in each prompt, so that it can.",
+                unit="cps",
+                no_data="No tokens were counted: nothing was judged, or the endpoint does not report usage",
+                queries=(
+                    Query(
+                        expr=rate("judgestream_judge_tokens_total", "endpoint, model, kind", ENDPOINT),
+                        legend="{{endpoint}} {{model}} {{kind}}",
+                    ),
+                ),
+                minimum=0,
+            ),
+            Panel(
+                title="Tokens for each call",
+                description="Input and output tokens for each call. Input that grows: longer answers or "
+                "pages, or a longer prompt. It sets the price.",
+                unit="short",
+                no_data="No tokens were counted: nothing was judged, or the endpoint does not report usage",
+                queries=(
+                    Query(
+                        expr=f"sum by (endpoint, kind) "
+                        f"(rate(judgestream_judge_tokens_total{{{ENDPOINT}}}[{WINDOW}])) / on (endpoint) "
+                        f"group_left () (sum by (endpoint) (rate({CALLS}{{{ENDPOINT}}}[{WINDOW}])) > 0)",
+                        legend="{{endpoint}} {{kind}}",
+                    ),
+                ),
+                minimum=0,
+            ),
+            Panel(
+                title="Cost an hour, by model",
+                description="US dollars an hour over 5 minutes, an hour and a day. All workers of a job "
+                "together.",
+                unit="currencyUSD",
+                no_data=NO_PRICE,
+                queries=tuple(
+                    Query(
+                        expr="sum by (endpoint, model) (job_endpoint_model:judgestream_judge_cost_usd:hourly"
+                        f'{window}{{job=~"$job", endpoint=~"$endpoint"}})',
+                        legend=f"{{{{endpoint}}}} {{{{model}}}} {window}",
+                    )
+                    for window in ("5m", "1h", "1d")
+                ),
+                decimals=2,
+                minimum=0,
+            ),
+            Panel(
+                title="Cost of 1,000 results",
+                description="US dollars for 1,000 results of any status, all metrics and endpoints together.",
+                unit="currencyUSD",
+                no_data=NO_PRICE,
+                queries=(
+                    Query(
+                        expr=f"1000 * sum(rate(judgestream_judge_cost_usd_total{{{ENDPOINT}}}[{WINDOW}])) "
+                        f"/ (sum(rate(judgestream_results_total{{{METRIC}}}[{WINDOW}])) > 0)",
+                        legend="USD",
+                    ),
+                ),
+                decimals=2,
+                minimum=0,
+            ),
+        ),
+    ),
+    Line(
+        6,
+        (
+            Panel(
+                title="Budget spent",
+                description="Share of the budget of the hour and of the day that is spent, for the worker "
+                "that has spent most. At 100% its tasks wait in Kafka for the next hour or day; with "
+                "`lower_rate` fewer events are sampled from 80% on.",
+                unit="percentunit",
+                no_data="No budget is set (judge.budget)",
+                queries=(
+                    Query(
+                        expr=f"max by (period) (judgestream_judge_budget_spent_ratio{{{WORKER}}})",
+                        legend="{{period}}",
+                    ),
+                ),
+                thresholds=((0.8, "yellow"), (1, "red")),
+                minimum=0,
+                alerts=("JudgestreamBudgetNearlySpent",),
+            ),
+        ),
+    ),
+)

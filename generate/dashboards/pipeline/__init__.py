@@ -1,0 +1,1 @@
+"""The dashboard *Pipeline*: a module for each group of its panels."""

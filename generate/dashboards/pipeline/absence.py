@@ -1,0 +1,8 @@
+"""What panels of the dashboard *Pipeline* say where there is no data. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NO_WORKER: Final = "No worker is scraped under this job"
+NO_EVENTS: Final = "No events were read in this time"

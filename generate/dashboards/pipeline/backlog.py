@@ -1,0 +1,67 @@
+"""The panels *Backlog: what waits*. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from generate.dashboards.common import WORKER
+from generate.dashboards.grafana import Line, Panel, Query
+from generate.dashboards.pipeline.absence import NO_WORKER
+
+BACKLOG: Final = (
+    Line(
+        8,
+        (
+            Panel(
+                title="Lag, by topic",
+                description="Records that are not finished, up to the end of the partitions. Lag on "
+                "`judge.tasks.*` is what waits for a judge; lag on the events topic is what was not even "
+                "looked at. It should come back down after each peak. While a partition moves, the larger of "
+                "two reports counts.",
+                unit="short",
+                no_data=NO_WORKER,
+                queries=(
+                    Query(
+                        expr="sum by (topic) (max by (job, topic, partition) "
+                        f"(judgestream_consumer_lag_records{{{WORKER}}}))",
+                        legend="{{topic}}",
+                    ),
+                ),
+                alerts=("JudgestreamLagGrowing",),
+                minimum=0,
+            ),
+            Panel(
+                title="Age of the oldest record in hand, by topic",
+                description="Seconds since the oldest unfinished record was produced; 0 where nothing is in "
+                "hand. A straight rise is one record that does not end, or a judge that is down. Lines at 10 "
+                "and 30 minutes.",
+                unit="s",
+                no_data=NO_WORKER,
+                queries=(
+                    Query(
+                        expr=f"max by (topic) (judgestream_oldest_unfinished_seconds{{{WORKER}}})",
+                        legend="{{topic}}",
+                    ),
+                ),
+                alerts=("JudgestreamResultsLate", "JudgestreamWorkerStuck"),
+                thresholds=((600, "yellow"), (1800, "red")),
+                minimum=0,
+            ),
+            Panel(
+                title="Lag, by partition of the topics of tasks",
+                description="One partition that stays behind while others are empty: one record that does "
+                "not end, or a key with most of the traffic. The ten longest.",
+                unit="short",
+                no_data=NO_WORKER,
+                queries=(
+                    Query(
+                        expr="topk(10, max by (topic, partition) "
+                        f'(judgestream_consumer_lag_records{{{WORKER}, topic=~".*tasks.*"}}))',
+                        legend="{{topic}} {{partition}}",
+                    ),
+                ),
+                minimum=0,
+            ),
+        ),
+    ),
+)

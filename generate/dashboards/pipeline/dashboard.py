@@ -1,0 +1,31 @@
+"""The dashboard *Pipeline*: is everything that should be judged judged, and how soon? Pure."""
+
+from __future__ import annotations
+
+from generate.dashboards import common
+from generate.dashboards.grafana import Dashboard, Section
+from generate.dashboards.pipeline.backlog import BACKLOG
+from generate.dashboards.pipeline.intake import INTAKE
+from generate.dashboards.pipeline.results import RESULTS
+from generate.dashboards.pipeline.sinks import SINKS
+from generate.dashboards.pipeline.stats import STATS
+
+
+def pipeline() -> Dashboard:
+    """Build it."""
+    return Dashboard(
+        uid=common.PIPELINE_UID,
+        title=common.TITLES[common.PIPELINE_UID],
+        description="Is everything that should be judged judged, and how soon?",
+        variables=(common.datasource(), *common.workers(), common.metrics(), common.runbooks()),
+        annotations=common.marks(),
+        links=common.links(common.PIPELINE_UID),
+        sections=(
+            Section("Now", (STATS,)),
+            Section("In: which events are judged", INTAKE),
+            Section("Backlog: what waits", BACKLOG),
+            Section("Out: what became of them", RESULTS),
+            Section("Sinks: verdicts elsewhere", SINKS),
+        ),
+        span="6h",
+    )

@@ -1,0 +1,1 @@
+"""The dashboard *Quality*: a module for each group of its panels."""

@@ -1,0 +1,44 @@
+"""The dashboard *Quality*: did answers get worse, where, and how sure is that? Pure.
+
+It stands on the recording rules, which keep the scores of each evaluator apart.
+"""
+
+from __future__ import annotations
+
+from generate.dashboards import common
+from generate.dashboards.grafana import Dashboard, Section
+from generate.dashboards.quality.means import MEANS, STATS
+from generate.dashboards.quality.parts import WHERE
+from generate.dashboards.quality.scores import MADE_OF
+
+
+def quality() -> Dashboard:
+    """Build it."""
+    return Dashboard(
+        uid=common.QUALITY_UID,
+        title=common.TITLES[common.QUALITY_UID],
+        description="Did answers get worse, where, and how sure is that?",
+        variables=(
+            common.datasource(),
+            common.workers()[0],
+            common.metrics(),
+            common.choice(
+                "window",
+                "Window",
+                ("5m", "1h", "1d"),
+                "1h",
+                "Time over which means are taken. Longer is surer and later.",
+            ),
+            *common.event_labels(),
+            common.runbooks(),
+        ),
+        annotations=common.marks(),
+        links=common.links(common.QUALITY_UID),
+        sections=(
+            Section("Now", (STATS,)),
+            Section("Did answers get worse?", MEANS),
+            Section("Where?", WHERE),
+            Section("What the mean is made of", MADE_OF),
+        ),
+        span="24h",
+    )

@@ -1,0 +1,190 @@
+"""The panels *Where?*: the evidence, and the parts of the traffic that got worse. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from generate.dashboards.common import ALERTS
+from generate.dashboards.grafana import Json, Line, Panel, Query
+from generate.dashboards.quality.expressions import FEW, SLICES, by_evaluator, drop, enough, score
+
+
+def _breakdown(name: str, variable: str) -> Panel:
+    """The mean by one event label.
+
+    Args:
+        name: The label.
+        variable: Regular expression that its values must fit.
+    """
+    selector = f'{SLICES}, slice=~"{name}={variable}"'
+    return Panel(
+        title=f"Mean by {name}",
+        description=f"Over the chosen window, one line for each value of the event label {name} with at "
+        f"least {FEW} effective answers. `other` stands for values beyond `telemetry.max_label_values`.",
+        unit="short",
+        no_data=f"No value of {name} has {FEW} effective answers in this time, or telemetry.labels does not "
+        f"name {name}",
+        queries=(
+            Query(
+                expr=by_evaluator(enough(score("mean", selector), selector)),
+                legend="{{metric}} {{slice}} · {{evaluator}}",
+            ),
+        ),
+        alerts=("JudgestreamPartDrop",),
+        decimals=2,
+    )
+
+
+def _column(name: str, digits: int) -> Json:
+    return {
+        "matcher": {"id": "byName", "options": name},
+        "properties": [{"id": "decimals", "value": digits}],
+    }
+
+
+_SOME: Final = f'{SLICES}, slice!="all"'
+_COLUMNS: Final = {
+    "points below the past week": drop("points1h", _SOME),
+    "standard errors": drop("z1h", _SOME),
+    "mean": score("mean", _SOME, "1h"),
+    "low": score("low", _SOME, "1h"),
+    "high": score("high", _SOME, "1h"),
+    "effective answers": score("effective_count", _SOME, "1h"),
+}
+_IDENTITY: Final = ("metric", "slice", "fingerprint", "job", "namespace", "cluster")
+
+_MONITOR: Final = 'job=~"$job", metric=~"$metric", slice="all"'
+WHERE: Final = (
+    Line(
+        8,
+        (
+            Panel(
+                title="Evidence for a drop",
+                description="What the monitor's test has gathered, as a share of what it needs: 1 calls a "
+                "drop. By measure: the mean within the parts of the traffic, shares of low scores, and the "
+                "mix.",
+                type="timeseries",
+                unit="short",
+                no_data="No worker runs the monitor, or there was no result for a day",
+                queries=(
+                    Query(
+                        expr=f"max by (metric, measure, fingerprint) "
+                        f"(judgestream_monitor_evidence{{{_MONITOR}}})"
+                        " / max by (metric, measure, fingerprint) "
+                        f"(judgestream_monitor_threshold{{{_MONITOR}}} > 0)",
+                        legend="{{metric}} {{measure}}",
+                    ),
+                ),
+                alerts=("JudgestreamDrop", "JudgestreamPartDrop", "JudgestreamMixShift"),
+                decimals=2,
+            ),
+            Panel(
+                title="Normal and tolerated mean",
+                description="What the monitor has learned: the mean of the baseline, and the lowest one that "
+                "is all right. Beside them the sampling rules that had answers in the past week and none "
+                "lately.",
+                type="timeseries",
+                unit="short",
+                no_data="The monitor is still learning",
+                queries=(
+                    Query(
+                        expr=f"max by (metric, fingerprint) (judgestream_monitor_baseline{{{_MONITOR}, "
+                        f'measure="mean"}})',
+                        legend="{{metric}} normal",
+                    ),
+                    Query(
+                        expr=f"max by (metric, fingerprint) (judgestream_monitor_tolerated{{{_MONITOR}, "
+                        f'measure="mean"}})',
+                        legend="{{metric}} tolerated",
+                    ),
+                    Query(
+                        expr=f"max by (metric) (judgestream_monitor_missing_strata{{{_MONITOR}}} > 0)",
+                        legend="{{metric}} rules without answers",
+                    ),
+                ),
+                alerts=("JudgestreamStratumSilent",),
+                decimals=2,
+            ),
+        ),
+    ),
+    Line(
+        9,
+        (
+            _breakdown("app", "$app"),
+            _breakdown("model", "$model"),
+            _breakdown("prompt_version", ".+"),
+        ),
+    ),
+    Line(
+        10,
+        (
+            Panel(
+                title="Worst labels, last hour",
+                description="Every value of every event label in metrics, the one furthest below its own "
+                "past week first. Believe a row from 4.5 standard errors on: among many rows some are low by "
+                "chance. Rows without a past week yet come last; look at their upper end.",
+                type="table",
+                unit="short",
+                no_data="No scored answer with an event label in the last hour; telemetry.labels names the "
+                "labels",
+                queries=tuple(Query(expr=expr, instant=True, table=True) for expr in _COLUMNS.values()),
+                alerts=("JudgestreamPartDrop",),
+                transformations=(
+                    {"id": "merge", "options": {}},
+                    {
+                        "id": "organize",
+                        "options": {
+                            "excludeByName": {"Time": True},
+                            "indexByName": {
+                                name: index
+                                for index, name in enumerate(
+                                    [
+                                        *_IDENTITY[:2],
+                                        *(f"Value #{chr(ord('A') + n)}" for n in range(len(_COLUMNS))),
+                                        *_IDENTITY[2:],
+                                    ]
+                                )
+                            },
+                            "renameByName": {
+                                f"Value #{chr(ord('A') + index)}": name for index, name in enumerate(_COLUMNS)
+                            },
+                        },
+                    },
+                ),
+                overrides=(
+                    *(_column(name, 2) for name in ("points below the past week", "mean", "low", "high")),
+                    _column("standard errors", 1),
+                    _column("effective answers", 0),
+                ),
+                options={"sortBy": [{"displayName": "points below the past week", "desc": True}]},
+            ),
+            Panel(
+                title="Alerts",
+                description="What was pending (the condition holds, not yet for long enough) or firing, of "
+                "all alerts about this installation. An alert about the judge beside one about quality: look "
+                "at the judge first.",
+                type="state-timeline",
+                unit="short",
+                no_data="No alert was pending or firing in this time",
+                queries=(
+                    Query(
+                        expr=f'max by (alertname, metric, slice) (2 * {ALERTS}, alertstate="firing"}} '
+                        f'or {ALERTS}, alertstate="pending"}})',
+                        legend="{{alertname}} {{metric}} {{slice}}",
+                    ),
+                ),
+                thresholds=((2, "red"),),
+                base_color="yellow",
+                mappings=(
+                    {
+                        "type": "value",
+                        "options": {
+                            "1": {"text": "pending", "color": "yellow", "index": 0},
+                            "2": {"text": "firing", "color": "red", "index": 1},
+                        },
+                    },
+                ),
+            ),
+        ),
+    ),
+)
