@@ -8,7 +8,8 @@ from typing import Final
 
 from generate.places import DOCS
 from generate.tables import table
-from streams.telemetry.instruments import CATALOGUE, LABELS, MAX_COMBINATIONS, OTHER, Spec
+from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
+from streams.telemetry.labels import MAX_COMBINATIONS, OTHER
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a sink: `delivered`, `skipped`, `refused`; of a call: `scored`, `unscored`, "
@@ -90,7 +91,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
 _INTRODUCTION: Final = """\
 # Metrics
 
-<!-- Made by `python -m generate --write` from streams/telemetry/instruments.py; changes here are lost. -->
+<!-- Made by `python -m generate --write` from streams/telemetry/catalogue.py; changes here are lost. -->
 
 A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics,
 where `judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. Beside them stand the

@@ -1,9 +1,4 @@
-"""The catalogue of what a worker measures, and the one place that writes it.
-
-`CATALOGUE` is the reference: dashboards, rules and documentation are held against it. Event labels become metric
-labels only where the settings name them; each has a bounded number of values, the rest is "other", and a label that
-an event lacks is "".
-"""
+"""The instruments of a worker: the one place that writes what the catalogue lists."""
 
 from __future__ import annotations
 
@@ -20,180 +15,12 @@ from prometheus_client.metrics_core import Metric as MetricFamily
 
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.base import PERIODS, Period
+from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
+from streams.telemetry.labels import BoundedLabels, harmless, label_names
 from streams.telemetry.partitions import PartitionState
-
-OTHER: Final = "other"
-"""Stands for all values of a label beyond its bound."""
-MAX_COMBINATIONS: Final = 1_000
-"""Combinations of event labels that have series of their own; bounded values alone still multiply."""
-LABELS: Final = "<labels>"
-"""In the catalogue: the event labels that the settings name."""
-
-MetricType = Literal["counter", "gauge", "histogram"]
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One entry of the catalogue.
-
-    Args:
-        name: As Prometheus shows it (counters with `_total`).
-        type: Its type.
-        unit: What one is: a unit, or the thing counted.
-        help: One sentence.
-        labels: Names, with `LABELS` where the event labels go.
-        buckets: Upper bounds of a histogram.
-    """
-
-    name: str
-    type: MetricType
-    unit: str
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-
-
-_CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
-_WAIT_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
-
-SUMS: Final = {
-    "weight": "Sum of w = 1 / inclusion probability over scored results.",
-    "weighted": "Sum of w * score.",
-    "weighted_square": "Sum of w * score^2.",
-    "weight_square": "Sum of w^2.",
-    "weight_square_score": "Sum of w^2 * score.",
-    "weight_square_score_square": "Sum of w^2 * score^2.",
-}
-"""The six sums from which a weighted mean and its interval follow, over any window."""
-
-MONITOR_GAUGES: Final = (
-    ("state", "1", "Where a measure of a series stands: 0 learning, 1 watching, 2 dropped."),
-    ("evidence", "1", "Evidence for a drop; while dropped, that with which it was called."),
-    ("threshold", "1", "Where the evidence calls a drop."),
-    ("baseline", "points or share", "What is normal."),
-    ("tolerated", "points or share", "The worst level that is all right, apart from season and mix."),
-)
-"""What the owner of a series tells of each of its measures."""
-
-CATALOGUE: Final[tuple[Spec, ...]] = (
-    Spec("judgestream_events_total", "counter", "events", "Events read, by what became of them.", ("outcome", "reason")),
-    Spec("judgestream_results_total", "counter", "results", "Results written.", ("metric", "status", "reason", LABELS)),
-    Spec("judgestream_scores_total", "counter", "results", "Scored results, by score.", ("metric", "score", LABELS)),
-    *(
-        Spec(f"judgestream_score_{name}_total", "counter", "1", text, ("metric", "fingerprint", LABELS))
-        for name, text in SUMS.items()
-    ),
-    Spec(
-        "judgestream_judge_call_seconds", "histogram", "seconds", "Wall-clock time of judge calls.",
-        ("endpoint", "model", "outcome"), _CALL_BUCKETS,
-    ),
-    Spec("judgestream_judge_tokens_total", "counter", "tokens", "Tokens, as the endpoint counts them.", ("endpoint", "model", "kind")),
-    Spec("judgestream_judge_cost_usd_total", "counter", "US dollars", "Cost of judging, where prices are known.", ("endpoint", "model")),
-    Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls under way.", ("endpoint",)),
-    Spec("judgestream_judge_breaker_open", "gauge", "1", "1 while an endpoint is taken for down.", ("endpoint",)),
-    Spec("judgestream_judge_budget_spent_ratio", "gauge", "1", "Share of the judging budget of this worker that is spent, of the limit of which most is; only with a budget.", ("period",)),
-    Spec("judgestream_verdict_corrections_total", "counter", "corrections", "What the judge claimed and code found otherwise.", ("metric", "kind")),
-    Spec("judgestream_verdict_suspicions_total", "counter", "verdicts", "Verdicts with a suspicion of a kind: what code finds odd and cannot show to be wrong.", ("metric", "kind")),
-    Spec(
-        "judgestream_event_to_result_seconds", "histogram", "seconds", "From the event's own time to its result.",
-        ("metric",), _WAIT_BUCKETS,
-    ),
-    Spec("judgestream_consumer_lag_records", "gauge", "records", "Records that are not finished, up to the partition's end.", ("topic", "partition")),
-    Spec("judgestream_oldest_unfinished_seconds", "gauge", "seconds", "Age of the oldest record in hand; 0 without one.", ("topic", "partition")),
-    Spec("judgestream_traces_open", "gauge", "traces", "Traces whose spans are being joined.", ()),
-    Spec("judgestream_traces_closed_total", "counter", "traces", "Traces closed, by why: root, idle, longest, room.", ("reason",)),
-    Spec("judgestream_traces_late_records", "gauge", "records", "Records that came after their trace was closed, since the start.", ()),
-    Spec("judgestream_traces_without_content_total", "counter", "traces", "Traces with models whose words were not recorded, by instrumentation.", ("instrumentation",)),
-    Spec("judgestream_sink_verdicts_total", "counter", "verdicts", "Verdicts handed to a sink, by what became of them: delivered, skipped, refused.", ("sink", "outcome")),
-    Spec("judgestream_dead_letters_total", "counter", "records", "Records set aside.", ("reason",)),
-    Spec("judgestream_dead_letters_skipped_total", "counter", "records", "Records skipped because no form of their dead letter fits (dead_letters.when_refused: skip).", ("reason",)),
-    Spec("judgestream_lost_records_total", "counter", "records", "Offsets that retention removed before they were read.", ("topic",)),
-    Spec("judgestream_offset_moves_total", "counter", "moves", "Partitions that went on elsewhere because their offset was out of range.", ("topic", "why")),
-    Spec("judgestream_removed_metric_tasks", "gauge", "records", "Tasks of a metric that is not in the settings any more: nobody judges them.", ("metric",)),
-    Spec("judgestream_results_repeated_total", "counter", "results", "Results written again after a redelivery, and therefore counted nowhere else.", ("metric",)),
-    *(
-        Spec(f"judgestream_monitor_{name}", "gauge", unit, text, ("metric", "fingerprint", "slice", "measure"))
-        for name, unit, text in MONITOR_GAUGES
-    ),
-    Spec("judgestream_monitor_missing_strata", "gauge", "strata", "Sampling rules that had answers in the past week and none in the window.", ("metric", "fingerprint", "slice")),
-    Spec("judgestream_score_range", "gauge", "points", "Ends of a metric's scale.", ("metric", "end")),
-    Spec("judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.", ("metric", "fingerprint", "model")),
-)  # fmt: skip
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 _SPECS: Final = {spec.name: spec for spec in CATALOGUE}
-# What stands beside event labels: in their own metrics, and `fingerprint`, which the recording rules join to these.
-_RESERVED: Final = {"le", "quantile", "fingerprint"} | {
-    label for spec in CATALOGUE if LABELS in spec.labels for label in spec.labels
-}
-
-
-def label_names(names: Sequence[str]) -> dict[str, str]:
-    """Give each event label the name it has as a metric label.
-
-    Characters that Prometheus does not allow become `_`; a name that has a meaning of its own beside them gets `event_`
-    in front.
-
-    Raises:
-        ValueError: Two event labels would share a name.
-    """
-    out: dict[str, str] = {}
-    for name in names:
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
-        if plain in _RESERVED or not re.match(r"[A-Za-z]", plain):
-            plain = f"event_{plain}"
-        if plain in out.values():
-            raise ValueError(
-                f"telemetry.labels: {name!r} and another label both become {plain!r}; drop one of them"
-            )
-        out[name] = plain
-    return out
-
-
-class BoundedLabels:
-    """Turns the labels of an event into metric label values, few and harmless.
-
-    Args:
-        names: The event labels that count.
-        max_values: Values that each may have; the first ones seen are kept. At least 1.
-        max_combinations: Combinations of them, likewise; beyond that all labels are `OTHER`.
-    """
-
-    def __init__(
-        self, names: Sequence[str], max_values: int, max_combinations: int = MAX_COMBINATIONS
-    ) -> None:
-        self.names = tuple(names)
-        self._max_combinations = max_combinations
-        self._combinations: set[tuple[str, ...]] = set()
-        self._max_values = max_values
-        self._seen: tuple[dict[str, str], ...] = tuple({} for _ in self.names)
-
-    def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """One value for each name, in their order."""
-        values = tuple(
-            self._bound(seen, labels.get(name)) for name, seen in zip(self.names, self._seen, strict=True)
-        )
-        if values not in self._combinations:
-            if len(self._combinations) >= self._max_combinations:
-                return (OTHER,) * len(self.names)
-            self._combinations.add(values)
-        return values
-
-    def _bound(self, seen: dict[str, str], value: str | None) -> str:
-        if not value:
-            return ""
-        known = seen.get(value)
-        if known is None:
-            if len(seen) >= self._max_values:
-                return OTHER
-            known = seen[value] = _harmless(value)
-        return known
-
-
-def _harmless(value: str) -> str:
-    """A text that can stand in an exposition: no lone surrogates, no control characters."""
-    text = value.encode("utf-8", "replace").decode()
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 class _EventsCollector:
@@ -280,7 +107,7 @@ class _MonitorCollector:
             family = families.get(spec.name)
             if family is None:
                 family = families[spec.name] = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
-            family.add_metric([_harmless(value) for value in gauge.labels], gauge.value)
+            family.add_metric([harmless(value) for value in gauge.labels], gauge.value)
         yield from families.values()
 
 
@@ -386,11 +213,11 @@ class Metrics:
         self._child("judgestream_dead_letters_skipped_total", reason).inc()
 
     def count_repeated(self, metric: str) -> None:
-        """One result was written again; whoever reads results drops it by its id, and here it counts nowhere else."""
+        """One result was written again; readers drop it by its id, and here it counts nowhere else."""
         self._child("judgestream_results_repeated_total", metric).inc()
 
     def set_removed_tasks(self, tasks: Mapping[str, int]) -> None:
-        """Say how many tasks wait of each metric that is not in the settings any more; of all others there are none."""
+        """Set how many tasks wait for each metric that is no longer in the settings, and 0 for all others."""
         known = {key[1] for key in self._children if key[0] == "judgestream_removed_metric_tasks"}
         for metric in known | tasks.keys():
             self._child("judgestream_removed_metric_tasks", metric).set(tasks.get(metric, 0))
@@ -424,7 +251,7 @@ class Metrics:
 
     def observe_call(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         """One call to a judge ended."""
-        self._child("judgestream_judge_call_seconds", endpoint, _harmless(model), outcome).observe(seconds)
+        self._child("judgestream_judge_call_seconds", endpoint, harmless(model), outcome).observe(seconds)
 
     def set_in_flight(self, endpoint: str, calls: int) -> None:
         """So many calls to an endpoint are under way."""
@@ -466,7 +293,7 @@ class Metrics:
             "judgestream_evaluator_info",
             metric,
             result.evaluator.fingerprint,
-            _harmless(result.evaluator.model),
+            harmless(result.evaluator.model),
         ).set(1)
         if not isinstance(result, Failed):
             for correction in result.corrections:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generate.metrics_page import EXAMPLES, LABEL_MEANINGS, reference
-from streams.telemetry.instruments import CATALOGUE, LABELS, SUMS
+from streams.telemetry.catalogue import CATALOGUE, LABELS, SUMS
 from tests.toolbox import run, tool
 
 

@@ -97,6 +97,7 @@ OWN_TEXTS: Final = {
     "streams/settings/addresses.py",
     "streams/store/filters.py",
     "streams/telemetry/instruments.py",
+    "streams/telemetry/labels.py",
 }
 """Modules whose hidden expressions read texts of this project or of its settings, a bounded text, or have one repetition alone."""
 

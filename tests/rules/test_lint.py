@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.telemetry.instruments import CATALOGUE
+from streams.telemetry.catalogue import CATALOGUE
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import (
     FILES,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from generate.dashboards.files import FOLDER, all_dashboards
-from streams.telemetry.instruments import CATALOGUE, LABELS, label_names
+from streams.telemetry.catalogue import CATALOGUE, LABELS
+from streams.telemetry.labels import label_names
 from tests.generate.dashboards.promql import names, plain, rules, selectors
 
 _FILES = sorted(FOLDER.glob("*.json"))

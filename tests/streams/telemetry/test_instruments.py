@@ -22,8 +22,10 @@ from schemas import (
     Unscored,
     Usage,
 )
+from streams.telemetry.catalogue import CATALOGUE
 from streams.telemetry.exposition import OPENMETRICS, TEXT, expose
-from streams.telemetry.instruments import CATALOGUE, BoundedLabels, Metrics, label_names
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.labels import BoundedLabels, label_names
 from streams.telemetry.partitions import PartitionState
 
 _T0 = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

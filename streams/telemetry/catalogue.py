@@ -1,0 +1,190 @@
+"""The catalogue of what a worker measures.
+
+It is the reference: tests hold dashboards, rules and documentation against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+LABELS: Final = "<labels>"
+"""In the catalogue: the event labels that the settings name."""
+
+MetricType = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One entry of the catalogue.
+
+    Args:
+        name: As Prometheus shows it (counters with `_total`).
+        type: Its type.
+        unit: What one is: a unit, or the thing counted.
+        help: One sentence.
+        labels: Names, with `LABELS` where the event labels go.
+        buckets: Upper bounds of a histogram.
+    """
+
+    name: str
+    type: MetricType
+    unit: str
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+_WAIT_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+
+SUMS: Final = {
+    "weight": "Sum of w = 1 / inclusion probability over scored results.",
+    "weighted": "Sum of w * score.",
+    "weighted_square": "Sum of w * score^2.",
+    "weight_square": "Sum of w^2.",
+    "weight_square_score": "Sum of w^2 * score.",
+    "weight_square_score_square": "Sum of w^2 * score^2.",
+}
+"""The six sums from which a weighted mean and its interval follow, over any window."""
+
+MONITOR_GAUGES: Final = (
+    ("state", "1", "Where a measure of a series stands: 0 learning, 1 watching, 2 dropped."),
+    ("evidence", "1", "Evidence for a drop; while dropped, that with which it was called."),
+    ("threshold", "1", "Where the evidence calls a drop."),
+    ("baseline", "points or share", "What is normal."),
+    ("tolerated", "points or share", "The worst level that is all right, apart from season and mix."),
+)
+"""What the owner of a series tells of each of its measures."""
+
+CATALOGUE: Final[tuple[Spec, ...]] = (
+    Spec(
+        "judgestream_events_total", "counter", "events", "Events read, by what became of them.",
+        ("outcome", "reason"),
+    ),
+    Spec(
+        "judgestream_results_total", "counter", "results", "Results written.",
+        ("metric", "status", "reason", LABELS),
+    ),
+    Spec(
+        "judgestream_scores_total", "counter", "results", "Scored results, by score.",
+        ("metric", "score", LABELS),
+    ),
+    *(
+        Spec(f"judgestream_score_{name}_total", "counter", "1", text, ("metric", "fingerprint", LABELS))
+        for name, text in SUMS.items()
+    ),
+    Spec(
+        "judgestream_judge_call_seconds", "histogram", "seconds", "Wall-clock time of judge calls.",
+        ("endpoint", "model", "outcome"), _CALL_BUCKETS,
+    ),
+    Spec(
+        "judgestream_judge_tokens_total", "counter", "tokens", "Tokens, as the endpoint counts them.",
+        ("endpoint", "model", "kind"),
+    ),
+    Spec(
+        "judgestream_judge_cost_usd_total", "counter", "US dollars",
+        "Cost of judging, where prices are known.",
+        ("endpoint", "model"),
+    ),
+    Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls under way.", ("endpoint",)),
+    Spec(
+        "judgestream_judge_breaker_open", "gauge", "1", "1 while an endpoint is taken for down.",
+        ("endpoint",),
+    ),
+    Spec(
+        "judgestream_judge_budget_spent_ratio", "gauge", "1",
+        "Share of the judging budget of this worker that is spent, of the limit of which most is; only "
+        "with a budget.",
+        ("period",),
+    ),
+    Spec(
+        "judgestream_verdict_corrections_total", "counter", "corrections",
+        "What the judge claimed and code found otherwise.",
+        ("metric", "kind"),
+    ),
+    Spec(
+        "judgestream_verdict_suspicions_total", "counter", "verdicts",
+        "Verdicts with a suspicion of a kind: what code finds odd and cannot show to be wrong.",
+        ("metric", "kind"),
+    ),
+    Spec(
+        "judgestream_event_to_result_seconds", "histogram", "seconds",
+        "From the event's own time to its result.",
+        ("metric",), _WAIT_BUCKETS,
+    ),
+    Spec(
+        "judgestream_consumer_lag_records", "gauge", "records",
+        "Records that are not finished, up to the partition's end.",
+        ("topic", "partition"),
+    ),
+    Spec(
+        "judgestream_oldest_unfinished_seconds", "gauge", "seconds",
+        "Age of the oldest record in hand; 0 without one.",
+        ("topic", "partition"),
+    ),
+    Spec("judgestream_traces_open", "gauge", "traces", "Traces whose spans are being joined.", ()),
+    Spec(
+        "judgestream_traces_closed_total", "counter", "traces",
+        "Traces closed, by why: root, idle, longest, room.",
+        ("reason",),
+    ),
+    Spec(
+        "judgestream_traces_late_records", "gauge", "records",
+        "Records that came after their trace was closed, since the start.",
+        (),
+    ),
+    Spec(
+        "judgestream_traces_without_content_total", "counter", "traces",
+        "Traces with models whose words were not recorded, by instrumentation.",
+        ("instrumentation",),
+    ),
+    Spec(
+        "judgestream_sink_verdicts_total", "counter", "verdicts",
+        "Verdicts handed to a sink, by what became of them: delivered, skipped, refused.",
+        ("sink", "outcome"),
+    ),
+    Spec("judgestream_dead_letters_total", "counter", "records", "Records set aside.", ("reason",)),
+    Spec(
+        "judgestream_dead_letters_skipped_total", "counter", "records",
+        "Records skipped because no form of their dead letter fits (dead_letters.when_refused: skip).",
+        ("reason",),
+    ),
+    Spec(
+        "judgestream_lost_records_total", "counter", "records",
+        "Offsets that retention removed before they were read.",
+        ("topic",),
+    ),
+    Spec(
+        "judgestream_offset_moves_total", "counter", "moves",
+        "Partitions that went on elsewhere because their offset was out of range.",
+        ("topic", "why"),
+    ),
+    Spec(
+        "judgestream_removed_metric_tasks", "gauge", "records",
+        "Tasks of a metric that is not in the settings any more: nobody judges them.",
+        ("metric",),
+    ),
+    Spec(
+        "judgestream_results_repeated_total", "counter", "results",
+        "Results written again after a redelivery, and therefore counted nowhere else.",
+        ("metric",),
+    ),
+    *(
+        Spec(
+            f"judgestream_monitor_{name}", "gauge", unit, text,
+            ("metric", "fingerprint", "slice", "measure"),
+        )
+        for name, unit, text in MONITOR_GAUGES
+    ),
+    Spec(
+        "judgestream_monitor_missing_strata", "gauge", "strata",
+        "Sampling rules that had answers in the past week and none in the window.",
+        ("metric", "fingerprint", "slice"),
+    ),
+    Spec("judgestream_score_range", "gauge", "points", "Ends of a metric's scale.", ("metric", "end")),
+    Spec(
+        "judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.",
+        ("metric", "fingerprint", "model"),
+    ),
+)  # fmt: skip
