@@ -1,8 +1,11 @@
-"""Which similarity tells a quotation with slips from an invented one: the ground for `judge.text.quotations.MIN_SIMILARITY`.
+"""Which similarity tells a quotation with slips from an invented one.
 
-Real quotations are sentences of ExpertQA's pages with one to three slips (a letter gone, doubled or another, a word gone, two words
-swapped). Invented ones are claims of the answers, in the answers' own words, against the page that they cite: the most similar place of
-each is what a lenient threshold would take for a quotation.
+It is the ground for `judge.text.quotations.letters.MIN_SIMILARITY`.
+
+Real quotations are sentences of ExpertQA's pages with one to three slips (a letter gone, doubled or another,
+a word gone, two words swapped). Invented ones are claims of the answers, in the answers' own words, against
+the page that they cite: the most similar place of each is what a lenient threshold would take for a
+quotation.
 
     python -m benchmarks.quotations
 """
@@ -15,7 +18,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from benchmarks.report import Line, data_file
-from judge.text.quotations import Letters, Quotable, needed_similarity
+from judge.text.quotations.letters import Letters, needed_similarity
+from judge.text.quotations.quotable import Quotable
 from judge.text.sentences import sentences
 
 _SEED = 7

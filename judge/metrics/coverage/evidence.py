@@ -19,7 +19,7 @@ from judge.metrics.findings import Findings
 from judge.text.characters import quoted
 from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.index import neutralize, normalise
-from judge.text.quotations import Quotable, Quotation
+from judge.text.quotations.quotable import Quotable, Quotation
 from judge.text.tags import without_tags
 from judge.text.words import content_words, share_stem, words
 

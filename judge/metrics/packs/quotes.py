@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from judge.errors import PromptPackError
 from judge.metric import Inputs
 from judge.text.characters import quoted
-from judge.text.quotations import Quotable
+from judge.text.quotations.quotable import Quotable
 
 QuotedText = Literal["question", "answer", "reference", "context"]
 

@@ -26,7 +26,7 @@ from judge.metrics.relevance.support import Support
 from judge.text.characters import quoted
 from judge.text.citations.forms import USUAL, Citing
 from judge.text.contradictions.passages import Passage, contradiction_between
-from judge.text.quotations import Quotable, Quotation
+from judge.text.quotations.quotable import Quotable, Quotation
 from judge.text.sentences import sentences
 from judge.text.tags import Claim, page_key, tagged_claims, untagged_segments, without_tags
 from judge.text.words import content_words, words

@@ -1,0 +1,142 @@
+"""Finding a quotation in a text although it was not copied character by character. Pure.
+
+Models drop bold marks and footnotes, mend a typo, join a word that was hyphenated at a line's end, leave
+words out with "..." and read a table row as a sentence. None of that is an invented quotation. So a quotation
+is looked for in three steps: as it stands; by its letters and digits alone, without markup, punctuation, case
+and accents; and by an alignment that allows a few slips, but no other number and no other negation. The place
+found is one of the text, at edges of words.
+
+A search takes time linear in the text: candidates are few and bounded, and an alignment looks at a window as
+long as the quotation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, pairwise
+from typing import Literal
+
+from judge.text.index import TextIndex
+from judge.text.quotations.letters import Letters
+from judge.text.quotations.tokens import LIST_MARK, tokens_of
+
+MAX_PIECES = 20
+"""Of a quotation with dots, so many pieces are looked for."""
+MIN_PIECE_WORDS = 2
+"""Words that the pieces of a quotation with dots have on average: single words can be joined to anything."""
+
+_ELLIPSIS = re.compile(r"[\[(]?\s?(?:\u2026|\.\s?\.\s?\.)[.\u2026]*\s?[\])]?")
+
+Kind = Literal["exact", "written_otherwise", "joined", "near"]
+"""exact: but for case, white space, quotes and dashes; written_otherwise: but for markup and punctuation too;
+joined: pieces between dots; near: with slips."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """Where a quotation stands.
+
+    `start` and `end` (exclusive) are offsets in the text, `words` what stands there; of pieces between dots,
+    the pieces.
+    """
+
+    start: int
+    end: int
+    words: str
+    kind: Kind
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Start and end."""
+        return self.start, self.end
+
+
+class Quotable:
+    """A text in which quotations are looked for.
+
+    Args:
+        text: The text as it is published.
+        read: What is searched in its stead, every character at the same place; an answer without its tags,
+            say.
+    """
+
+    def __init__(self, text: str, *, read: str | None = None) -> None:
+        self.text = text
+        self.index = TextIndex(text)
+        self._read = text if read is None else read
+
+    def find(self, quotation: str) -> Quotation | None:
+        """Find the first place where a quotation stands, or stands but for what copying does to it.
+
+        Args:
+            quotation: The words. Without a letter or digit they stand nowhere.
+        """
+        return next(self.find_all(quotation), None)
+
+    def find_all(self, quotation: str) -> Iterator[Quotation]:
+        """All places where it stands as it is, in order; else the one where it nearly stands."""
+        found = False
+        for start, end in self.index.find_all(quotation):
+            found = True
+            yield Quotation(start, end, self.text[start:end], "exact")
+        if not found:
+            inexact = self._otherwise(quotation)
+            if inexact is not None:
+                yield inexact
+
+    def _otherwise(self, quotation: str) -> Quotation | None:
+        pieces = [piece for piece in islice(_split(quotation), MAX_PIECES) if any(map(str.isalnum, piece))]
+        if not pieces:
+            return None
+        if len(pieces) == 1:
+            return self._piece(pieces[0], 0)
+        if sum(map(_word_count, pieces)) < MIN_PIECE_WORDS * len(pieces):
+            return None
+        found: list[Quotation] = []
+        for piece in pieces:
+            place = self._piece(piece, found[-1].end if found else 0)
+            if place is None:
+                return None
+            found.append(place)
+        words = " [\u2026] ".join(one.words for one in found)
+        return Quotation(found[0].start, found[-1].end, words, "joined")
+
+    def _piece(self, piece: str, begin: int) -> Quotation | None:
+        """The first place from `begin` on: with list marks, then without them, then nearly."""
+        for letters, keep_marks in ((self._letters, True), (self._unmarked, False)):
+            wanted = Letters(piece, keep_marks=keep_marks)
+            place = letters.find(wanted, begin)
+            if place is not None:
+                return self._found(place, "written_otherwise")
+        place = self._unmarked.nearest(Letters(piece, keep_marks=False), begin)
+        return None if place is None else self._found(place, "near")
+
+    def _found(self, place: tuple[int, int], kind: Kind) -> Quotation:
+        return Quotation(*place, self.text[slice(*place)], kind)
+
+    @cached_property
+    def _letters(self) -> Letters:
+        return Letters(self._read, keep_marks=True)
+
+    @cached_property
+    def _unmarked(self) -> Letters:
+        if LIST_MARK.search(self._read) is None:
+            return self._letters
+        return Letters(self._read, keep_marks=False)
+
+
+def _split(quotation: str) -> Iterator[str]:
+    """The pieces between dots; dots at either end separate nothing."""
+    edges = [0]
+    for match in islice(_ELLIPSIS.finditer(quotation), MAX_PIECES):
+        edges += match.span()
+    edges.append(len(quotation))
+    for start, end in list(pairwise(edges))[::2]:
+        yield quotation[start:end]
+
+
+def _word_count(text: str) -> int:
+    return sum(1 for _ in tokens_of(TextIndex(text).normal))
