@@ -14,8 +14,9 @@ from schemas import Alert
 from streams.store.packing import unpacked
 from streams.store.reader import Asking
 from streams.store.verdicts import rows_of, stretch
-from streams.store.views.incidents.causes import Answer, Finding, find_causes
+from streams.store.views.incidents.causes import Finding, find_causes
 from streams.store.views.incidents.grouping import Incident, group
+from streams.store.views.incidents.table import Answer
 
 MAX_ALERTS: Final = 20_000
 BEFORE: Final = 3_000
