@@ -21,10 +21,11 @@ from typing import Final
 
 from benchmarks.report import Line
 from streams.monitoring.measures import Measure, mean_of, share_at_most
+from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series, SeriesRules
 from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
 from streams.monitoring.statistics.estimators import WeightedSums
-from streams.monitoring.watch import Sample, Watch
+from streams.monitoring.watch import Watch
 
 FIXED_SEED: Final = 2_026_11
 START: Final = datetime(2026, 5, 4, tzinfo=UTC)

@@ -13,6 +13,7 @@ from judge.text.printable import reason_of
 from schemas import Alert, Failed, Scored, Unscored
 from streams.monitoring.alerts import SeriesKey, build_alert
 from streams.monitoring.config import MonitorConfig
+from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
 from streams.monitoring.snapshot import (
     IgnoredReason,
@@ -22,7 +23,7 @@ from streams.monitoring.snapshot import (
     MonitorSnapshot,
     SeriesSnapshot,
 )
-from streams.monitoring.watch import Sample, Watch
+from streams.monitoring.watch import Watch
 
 __all__ = ["Monitor", "MonitorConfig"]
 

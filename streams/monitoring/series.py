@@ -11,10 +11,11 @@ from typing import Any
 from schemas import Estimate
 from schemas.base import CLUSTERED_POLICY
 from streams.monitoring.measures import MIX, Measure
+from streams.monitoring.sample import Sample, estimate, estimate_of
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.statistics.weights import RelativeWeights
 from streams.monitoring.statistics.windows import SlidingSums
-from streams.monitoring.watch import Change, Sample, SeriesState, Watch, estimate, estimate_of
+from streams.monitoring.watch import Change, SeriesState, Watch
 
 HISTORY_SAMPLES = 500
 """Latest scores that a series remembers one by one. A fall that began before them is dated "or earlier"."""

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from schemas import Estimate
-from streams.monitoring.measures import Measure, Score
+from streams.monitoring.measures import Measure
+from streams.monitoring.sample import Sample, estimate, estimate_of
 from streams.monitoring.statistics.baseline import GrowingBaseline
 from streams.monitoring.statistics.changepoints import samples_since_shift
 from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
@@ -26,29 +27,6 @@ _LEAST = 1e-6
 
 SeriesState = Literal["learning", "watching", "dropped"]
 """learning: no fall could be seen yet; watching: no drop called; dropped: called, and not recovered since."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One score, as series remember it.
-
-    Attributes:
-        event_id: The answer's event.
-        score: The score.
-        probability: Its inclusion probability.
-        occurred_at: When the answer was given.
-        policy: The sampling policy.
-        stratum: The sampling rule.
-        part: The part of the traffic within which it is compared.
-    """
-
-    event_id: str
-    score: Score
-    probability: float
-    occurred_at: datetime
-    policy: str = ""
-    stratum: str = ""
-    part: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,8 +162,8 @@ class Watch:
     def _limit(self, baseline: GrowingBaseline, sample: Sample) -> float | None:
         """The mean tolerated for an answer such as this one; None while learning.
 
-        Where the season is known less exactly than the baseline's margin allows for, as on the first days, the limit is
-        lower by the difference.
+        Where the season is known less exactly than the baseline's margin allows for, as on the first days,
+        the limit is lower by the difference.
         """
         if self._target is not None and baseline is self._baseline:
             return self._target
@@ -237,8 +215,8 @@ class Watch:
     def _usual_mean(self) -> float:
         """Against this the begin of a drop is placed.
 
-        A target alone would not do: where the mean is only a little below it, a few of the worst scores would pass
-        for all of the drop.
+        A target alone would not do: where the mean is only a little below it, a few of the worst scores would
+        pass for all of the drop.
         """
         if self._target is None:
             return self._baseline.mean
@@ -255,7 +233,8 @@ class Watch:
         further: bool = False,
     ) -> Change:
         state = detector.state
-        # Before the detector's own samples nothing was in question: they were the baseline, or the state before.
+        # Before the detector's own samples nothing was in question: they were the baseline, or the state
+        # before.
         remembered = list(history)[-state.samples :]
         measure, sign = self.measure, 1 if kind == "drop" else -1
         suspected = samples_since_shift(
@@ -345,28 +324,6 @@ class Watch:
         return ShiryaevRobertsEDetector(
             threshold=self._threshold, evidence=evidence, samples=int(state["samples"])
         )
-
-
-def estimate(sums: WeightedSums, *, lowest: float, highest: float) -> Estimate | None:
-    """Give mean and interval; None without scores."""
-    mean = sums.mean
-    ends = sums.interval(lowest=lowest, highest=highest)
-    if mean is None or ends is None:
-        return None
-    low, high = ends
-    return Estimate(
-        mean=min(max(mean, low), high),  # rounding may put it a hair outside the scale
-        low=low,
-        high=high,
-        count=sums.count,
-        effective_count=sums.effective_count,
-    )
-
-
-def estimate_of(measure: Measure, samples: Sequence[Sample]) -> Estimate | None:
-    """Estimate a measure from samples; None without any."""
-    sums = WeightedSums.of((measure.amount(one.score), one.probability) for one in samples)
-    return estimate(sums, lowest=measure.lowest, highest=measure.highest)
 
 
 def _dump_baseline(baseline: GrowingBaseline) -> dict[str, Any]:

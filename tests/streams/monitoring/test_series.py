@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from streams.monitoring.config import MonitorConfig
+from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
-from streams.monitoring.watch import Change, Sample
+from streams.monitoring.watch import Change
 from tests.streams.randomness import seeded
 from tests.streams.results import START
 

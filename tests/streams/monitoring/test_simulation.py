@@ -10,8 +10,9 @@ import pytest
 
 from schemas import Alert
 from streams.monitoring.monitor import Monitor, MonitorConfig
+from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
-from streams.monitoring.watch import Change, Sample
+from streams.monitoring.watch import Change
 from tests.streams.randomness import seeded
 from tests.streams.results import START, scored
 
