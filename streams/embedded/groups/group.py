@@ -1,35 +1,24 @@
 """One consumer group of the classic protocol: membership, rebalances, generations.
 
-    EMPTY -> PREPARING -> COMPLETING -> STABLE
-               ^  members join  |  the leader assigns
-               +---- a member comes, goes, or changes its subscription
-
-The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-345 static members, KIP-394 two-step joins).
+The rules are those of Kafka's classic group coordinator (KIP-62 timeouts, KIP-345 static members, KIP-394
+two-step joins). Its states: `GroupState`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from streams.embedded.groups.members import Identity, JoinReply, JoinRequest, Member, SyncReply
+from streams.embedded.groups.preference import preferred_protocol, shared_protocols
+from streams.embedded.groups.state import GroupState
 from streams.embedded.protocol.codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MAX_SESSION_TIMEOUT_SECONDS: Final = 1800.0
-
-
-class GroupState(Enum):
-    """Where a group is between two generations; the values are the names clients are shown."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
 
 
 class Group:
@@ -133,7 +122,7 @@ class Group:
         return ErrorCode.NONE
 
     def check_commit(self, who: Identity) -> ErrorCode:
-        """Whether offsets may be committed: by a member of this generation, or by anybody while the group is empty."""
+        """Whether offsets may be committed: by a member of this generation, or by any client if it is empty."""
         if who.generation < 0 and not self.members:
             return ErrorCode.NONE
         error = self.check(who)
@@ -162,7 +151,7 @@ class Group:
             self._complete_if_all_are_here()
 
     def renew_sessions(self) -> None:
-        """Let every session begin anew: nobody could have been heard of in the time before."""
+        """Restart every session: no heartbeat could arrive in the time before."""
         for member in self.members.values():
             member.last_seen = _now()
 
@@ -183,7 +172,7 @@ class Group:
             if member.member_id != request.member_id
             and (request.instance_id is None or member.instance_id != request.instance_id)
         ]
-        shared = [name for name in request.protocols if all(name in other.protocols for other in others)]
+        shared = shared_protocols(request.protocols, others)
         if not shared or (others and request.protocol_type != self.protocol_type):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.NONE
@@ -203,9 +192,9 @@ class Group:
         member = self.members[request.member_id]
         unchanged = member.protocols == dict(request.protocols)
         is_leader = request.member_id == self._leader_id
-        self._update(member, request)
-        # The reply to its last join was lost: the same generation still holds. A leader that joins again while
-        # the group is stable does so because what it assigns has changed.
+        member.update(request, now=_now())
+        # The reply to its last join was lost: the same generation still holds. A leader that joins again
+        # while the group is stable does so because what it assigns has changed.
         if unchanged and (
             self.state is GroupState.COMPLETING or (self.state is GroupState.STABLE and not is_leader)
         ):
@@ -213,15 +202,16 @@ class Group:
         return member, None
 
     def _restarted(self, request: JoinRequest, instance_id: str) -> tuple[Member | None, JoinReply | None]:
-        """A static member comes back without an id: it takes its own place, with a new id that fences the old."""
+        """A static member comes back without an id: it keeps its place; its new id fences the old."""
         former_id = self._static_ids[instance_id]
         former = self.members[former_id]
         former_leader_id = self._leader_id
         member = self._add(request, _new_id(instance_id), in_place_of=former)
         former.dismiss(ErrorCode.FENCED_INSTANCE_ID)
-        if self.state is not GroupState.STABLE or self._preferred_protocol() != self.protocol:
+        if self.state is not GroupState.STABLE or preferred_protocol(self.members.values()) != self.protocol:
             return member, None
-        # The leader of before is named, even if it is this one: so it does not assign anew but asks for what it had.
+        # The reply names the former leader, even if it is this member: it asks for its old assignment then,
+        # and computes none.
         return None, JoinReply(
             generation=self.generation,
             protocol=self.protocol,
@@ -251,12 +241,6 @@ class Group:
         if request.instance_id is not None:
             self._static_ids[request.instance_id] = member_id
         return member
-
-    def _update(self, member: Member, request: JoinRequest) -> None:
-        member.protocols = dict(request.protocols)
-        member.session_timeout_seconds = request.session_timeout_seconds
-        member.rebalance_timeout_seconds = request.rebalance_timeout_seconds
-        member.last_seen = _now()
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id)
@@ -297,7 +281,7 @@ class Group:
         if not here:
             self.state, self.protocol, self._leader_id = GroupState.EMPTY, "", ""
             return
-        self.protocol = self._preferred_protocol()
+        self.protocol = preferred_protocol(self.members.values())
         if self._leader_id not in {member.member_id for member in here}:
             self._leader_id = here[0].member_id
         self.state = GroupState.COMPLETING
@@ -330,17 +314,6 @@ class Group:
             members=listed,
         )
 
-    def _preferred_protocol(self) -> str:
-        """Of the strategies all members know, the one that most members like best."""
-        members = list(self.members.values())
-        votes: dict[str, int] = {}
-        for member in members:
-            for name in member.protocols:
-                if all(name in other.protocols for other in members):
-                    votes[name] = votes.get(name, 0) + 1
-                    break
-        return max(votes, key=lambda name: votes[name], default="")
-
     def _longest_rebalance_timeout_seconds(self) -> float:
         return max((member.rebalance_timeout_seconds for member in self.members.values()), default=0.0)
 
@@ -352,7 +325,7 @@ class Group:
         )
 
     def _time_is_up(self) -> None:
-        """Somebody did not join, or did not ask for its assignment, in the time the members allow each other."""
+        """A member did not join, or did not ask for its assignment, within the rebalance timeout."""
         self._timer = None
         if self.state is GroupState.PREPARING:
             self._begin_generation()

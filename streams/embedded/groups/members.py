@@ -37,7 +37,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """The generation a member is part of; the leader is also given the members, to assign partitions to them."""
+    """The generation a member is part of; the leader also gets the members, to assign partitions."""
 
     error: ErrorCode = ErrorCode.NONE
     generation: int = -1
@@ -84,6 +84,13 @@ class Member:
     def is_waiting(self) -> bool:
         """It waits for a reply, and so cannot be expected to send heartbeats."""
         return self.joining is not None or self.syncing is not None
+
+    def update(self, request: JoinRequest, *, now: float) -> None:
+        """Take over what a repeated join asks for; the member counts as alive."""
+        self.protocols = dict(request.protocols)
+        self.session_timeout_seconds = request.session_timeout_seconds
+        self.rebalance_timeout_seconds = request.rebalance_timeout_seconds
+        self.last_seen = now
 
     def answer_join(self, reply: JoinReply) -> None:
         """Answer a waiting join, if there is one."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streams.embedded.groups.coordinator import CommittedOffset, GroupCoordinator
-from streams.embedded.groups.group import Group, GroupState
+from streams.embedded.groups.group import Group
 from streams.embedded.groups.members import Identity, JoinReply, JoinRequest
+from streams.embedded.groups.state import GroupState
 from streams.embedded.protocol.codes import ErrorCode
 from tests.integration.deadlines import until
 

@@ -1,0 +1,25 @@
+"""Which assignment strategy the members of a group agree on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from streams.embedded.groups.members import Member
+
+
+def shared_protocols(wanted: Iterable[str], others: Collection[Member]) -> list[str]:
+    """Of the strategies wanted, those that all others know."""
+    return [name for name in wanted if all(name in other.protocols for other in others)]
+
+
+def preferred_protocol(members: Collection[Member]) -> str:
+    """Of the strategies all members know, the one that most members like best; empty without members."""
+    votes: dict[str, int] = {}
+    for member in members:
+        for name in shared_protocols(member.protocols, members):
+            votes[name] = votes.get(name, 0) + 1
+            break
+    return max(votes, key=lambda name: votes[name], default="")
