@@ -20,9 +20,9 @@ from typing import Any, Final
 from benchmarks.contestants.otlp_full import ROUNDS
 from benchmarks.peers import PeersUnavailableError, peers_python
 from benchmarks.report import Line
-from streams.intake.reading.otlp import wire
 from streams.intake.reading.otlp.join import Bounds, TraceJoin
 from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.requests import wire
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
 

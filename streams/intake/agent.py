@@ -15,8 +15,9 @@ from judge.task import build_task, reading_size
 from judge.verdict import aside
 from schemas import JudgeTask, QAEvent, Sampling, Source
 from streams.errors import DecodeError, TooLargeError
+from streams.intake.decision import Before, inclusion
 from streams.intake.routing import Route, Routing, route
-from streams.intake.sampling import Before, SamplingPolicy, inclusion
+from streams.intake.sampling import SamplingPolicy
 from streams.kafka.letters import Incoming, moment
 from streams.kafka.output import Output
 from streams.telemetry.instruments import Metrics

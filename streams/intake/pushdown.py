@@ -22,20 +22,19 @@ from msgspec import UNSET, UnsetType
 
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.reading import Ingest
-from streams.intake.reading.envelope import Headers, strip_confluent
-from streams.intake.reading.labels import normal_label
-from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
-from streams.intake.sampling import (
+from streams.intake.decision import SkipReason
+from streams.intake.randomness import (
     RANDOM_BITS,
     RANGE,
-    SamplingPolicy,
-    SkipReason,
-    Stratum,
     event_randomness,
     hashed_randomness,
     trace_randomness,
 )
+from streams.intake.reading import Ingest
+from streams.intake.reading.envelope import Headers, strip_confluent
+from streams.intake.reading.labels import normal_label
+from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
+from streams.intake.sampling import SamplingPolicy, Stratum
 
 MAX_PLACES: Final = 1_000
 """Combinations of label values whose stratum is kept at hand; there may be as many as producers care to make up."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schemas import QAEvent
 from streams.intake.conditions import EventCondition
-from streams.intake.sampling import Decision
+from streams.intake.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)

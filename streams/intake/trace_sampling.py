@@ -10,15 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streams.errors import DecodeError
+from streams.intake.decision import SkipReason
 from streams.intake.pushdown import Record
+from streams.intake.randomness import RANGE, hashed_randomness
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Head
-from streams.intake.sampling import (
-    RANGE,
-    SamplingPolicy,
-    SkipReason,
-    hashed_randomness,
-)
+from streams.intake.sampling import SamplingPolicy
 from streams.intake.tracestate import random_value
 
 

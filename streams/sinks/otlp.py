@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from schemas import Failed, Scored
-from streams.intake.reading.otlp.messages import Logs
+from streams.intake.reading.otlp.requests.messages import Logs
 from streams.sinks.evaluation import Evaluation, metadata
 
 EVENT_NAME: Final = "gen_ai.evaluation.result"

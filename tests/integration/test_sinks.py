@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
 from streams.errors import SettingsError
-from streams.intake.reading.otlp.wire import spans
+from streams.intake.reading.otlp.requests.wire import spans
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat

@@ -7,8 +7,9 @@ from typing import Any
 
 from schemas import QAEvent
 from streams.intake.conditions import EventCondition
+from streams.intake.decision import Decision
+from streams.intake.randomness import RANGE, threshold
 from streams.intake.routing import Route, route
-from streams.intake.sampling import RANGE, Decision, threshold
 
 ROUTES = (
     Route("coverage", EventCondition(has=("reference",))),

@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM
 from streams.intake.conditions import LabelsCondition
-from streams.intake.sampling import (
+from streams.intake.decision import Decision
+from streams.intake.randomness import (
     RANGE,
-    Decision,
-    Rule,
-    SamplingPolicy,
     event_randomness,
     hashed_randomness,
     probability,
     threshold,
     trace_randomness,
 )
+from streams.intake.sampling import Rule, SamplingPolicy
 from streams.intake.tracestate import random_value, upstream_threshold
 from streams.monitoring.statistics.estimators import WeightedSums
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams.intake.reading.otlp.wire import spans
+from streams.intake.reading.otlp.requests.wire import spans
 from streams.sinks.evaluation import AnyResult, evaluation
 from streams.sinks.otlp import log_request
 from tests.streams.results import failed, scored, unscored

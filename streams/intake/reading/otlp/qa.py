@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from schemas.base import MAX_LABEL_NAME_CHARS, MAX_LABEL_VALUE_CHARS, MAX_LABELS
-from streams.intake.reading.otlp.families import FAMILIES
-from streams.intake.reading.otlp.pages import as_pages, pages_of
-from streams.intake.reading.otlp.prompt import Prompt, open_prompt
-from streams.intake.reading.otlp.step import Step
+from streams.intake.reading.otlp.content.pages import as_pages, pages_of
+from streams.intake.reading.otlp.content.prompt import Prompt, open_prompt
+from streams.intake.reading.otlp.content.turn import Turn
+from streams.intake.reading.otlp.families.precedence import FAMILIES
+from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import Trace
-from streams.intake.reading.otlp.turns import Turn
 
 QUESTION_FROM: Final = "question_from"
 """Label: attribute (the application set it), input (what the outermost step was given), variable (of a prompt's template),

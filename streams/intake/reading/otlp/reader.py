@@ -13,10 +13,10 @@ from streams.errors import DecodeError
 from streams.intake.reading.decode import problem_detail
 from streams.intake.reading.labels import normal_labels
 from streams.intake.reading.mapping import Mapper
-from streams.intake.reading.otlp import wire
 from streams.intake.reading.otlp.qa import event_fields
+from streams.intake.reading.otlp.requests import wire
 from streams.intake.reading.otlp.span import Head, Span
-from streams.intake.reading.otlp.step import Step
+from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import NoAnswer, Trace, normalised
 from streams.intake.reading.trace import normal_tracestate
 

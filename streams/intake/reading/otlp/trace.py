@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from streams.intake.reading.otlp.families import Kind
+from streams.intake.reading.otlp.families.family import Kind
 from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span, SpanEvent
-from streams.intake.reading.otlp.step import Step
+from streams.intake.reading.otlp.steps.step import Step
 
 MAX_DEPTH: Final = 200
 """Spans within spans; deeper ones count as this deep."""

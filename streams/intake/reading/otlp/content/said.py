@@ -1,7 +1,7 @@
 """What a step of an application was given and gave back, as the words that a person would quote. Pure.
 
-A workflow's input and output are whatever its function takes and returns: a text, a mapping with the text under a usual
-name, the arguments of a call, messages. What is none of these has no words.
+A workflow's input and output are whatever its function takes and returns: a text, a mapping with the text
+under a usual name, the arguments of a call, messages. What is none of these has no words.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streams.intake.reading.otlp.turns import loaded, read_turns
+from streams.intake.reading.otlp.content.conversation import read_turns
+from streams.intake.reading.otlp.content.json_text import loaded
 
 QUESTION_NAMES: Final = (
     "question",
@@ -107,7 +108,7 @@ def _words_of_mapping(value: Mapping[str, Any], names: tuple[str, ...], role: st
 
 
 def _words_of_arguments(arguments: list[Any], names: tuple[str, ...], role: str, depth: int) -> str | None:
-    """Find the words among a call's arguments: the first that reads like a sentence, else the first (ids come along)."""
+    """Find the words among a call's arguments: the first sentence, else the first words (ids come along)."""
     found = [words for one in arguments[:20] if (words := _words(one, names, role, depth + 1)) is not None]
     return next((words for words in found if _is_sentence(words)), found[0] if found else None)
 

@@ -1,7 +1,8 @@
 """The two encodings of an OTLP request, Protobuf and JSON, of spans and of log records. Pure.
 
-Which one it is, its first byte says: a Protobuf request begins with the tag of its first field (0x0a), a JSON one with a
-brace. Whether it holds spans or log records shows in the ids: a span has a trace id of 16 bytes under number 1.
+Which one it is, its first byte says: a Protobuf request begins with the tag of its first field (0x0a), a JSON
+one with a brace. Whether it holds spans or log records shows in the ids: a span has a trace id of 16 bytes
+under number 1.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from streams.errors import DecodeError
-from streams.intake.reading.otlp.json_request import HEADS, REQUEST, JsonSpan, Request
-from streams.intake.reading.otlp.messages import Heads, LogHeads, Logs, Traces
+from streams.intake.reading.otlp.requests.json_request import HEADS, REQUEST, JsonSpan, Request
+from streams.intake.reading.otlp.requests.messages import Heads, LogHeads, Logs, Traces
 from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
 
 Keep = Callable[[str], bool]
@@ -106,7 +107,8 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
     """
     if _is_json(value):
         return list(_json_spans(_json(REQUEST, value), keep))
-    # Not by trying the one and then the other: a log record's trace id stands where a span has its attributes.
+    # Not by trying the one and then the other: a log record's trace id stands where a span has its
+    # attributes.
     if _span_heads(value):
         return list(_protobuf_spans(_parse(Traces, value), keep))
     return list(_protobuf_logs(_parse(Logs, value), keep))
@@ -115,7 +117,8 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
 def _is_json(value: bytes) -> bool:
     if value[:1] == b"{":
         return True
-    # A line feed is both white space of JSON and the first tag of a Protobuf request, which a brace rarely follows.
+    # A line feed is both white space of JSON and the first tag of a Protobuf request, which a brace rarely
+    # follows.
     return value[:1] in b" \t\r\n" and value[:64].lstrip()[:1] == b"{" and _not_protobuf(value)
 
 
@@ -143,8 +146,8 @@ def _parse(message: Any, value: bytes) -> Any:
     except ProtobufError as error:
         raise DecodeError(
             "undecodable",
-            f"value: is not an OTLP request in Protobuf, {error} (got {value[:16]!r}...); set the exporter's encoding to "
-            "otlp_proto or otlp_json, or ingest.format to json",
+            f"value: is not an OTLP request in Protobuf, {error} (got {value[:16]!r}...); "
+            "set the exporter's encoding to otlp_proto or otlp_json, or ingest.format to json",
         ) from None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streams.intake.reading.otlp.turns import loaded
+from streams.intake.reading.otlp.content.json_text import loaded
 
 MAX_PAGES: Final = 500
 """Pages of one answer that are read."""
@@ -106,13 +106,17 @@ def _document(value: Mapping[str, Any]) -> Document | None:
 
 
 def as_pages(documents: Iterable[Document]) -> dict[str, str]:
-    """Name the pages as answers cite them: `Page-7` where the document is called so, else by their order from 1.
+    """Name the pages as answers cite them: `Page-7` where a document has that name, else by order from 1.
 
     Documents without text are left out, and those that were found twice count once.
     """
     distinct = list(dict.fromkeys(one for one in documents if one.text.strip()))
     seen: set[str] = set()
-    distinct = [one for one in distinct if not (one.text in seen or seen.add(one.text))]  # type: ignore[func-returns-value]
+    distinct = [
+        one
+        for one in distinct
+        if not (one.text in seen or seen.add(one.text))  # type: ignore[func-returns-value]
+    ]
     named = [_PAGE_NAME.fullmatch(one.name) for one in distinct]
     numbers = [match[1] for match in named if match is not None]
     if len(numbers) == len(distinct) and len(set(numbers)) == len(numbers):

@@ -1,7 +1,8 @@
 """A question and its pages, cut out of the prompt that an application stuffed them into. Pure.
 
-Most RAG applications send the model one user message: some pages, then `Question: ...`. Where such marks stand at the
-beginnings of lines, or as tags, the message is taken apart; else it is the question as it stands.
+Most RAG applications send the model one user message: some pages, then `Question: ...`. Where such marks
+stand at the beginnings of lines, or as tags, the message is taken apart; else it is the question as it
+stands.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from streams.intake.reading.otlp.pages import pages_in_text
+from streams.intake.reading.otlp.content.pages import pages_in_text
 
 MAX_PROMPT_CHARS: Final = 2_000_000
 """Longer messages are left as they are."""
@@ -20,12 +21,14 @@ _ASKED: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT: Final = re.compile(
-    r"^[ \t#*]{0,8}(?:(?:helpful|final|your)[ \t])?(?:answer|response|context|pages|documents|sources|instructions|history)"
+    r"^[ \t#*]{0,8}(?:(?:helpful|final|your)[ \t])?"
+    r"(?:answer|response|context|pages|documents|sources|instructions|history)"
     r"[ \t*]{0,4}:",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONTEXT: Final = re.compile(
-    r"^[ \t#*]{0,8}(?:retrieved[ \t])?(?:context|pages|documents|sources|passages|references)[ \t*]{0,4}:[ \t*]{0,4}"
+    r"^[ \t#*]{0,8}(?:retrieved[ \t])?"
+    r"(?:context|pages|documents|sources|passages|references)[ \t*]{0,4}:[ \t*]{0,4}"
     r"|<(?P<tag>context|documents|pages|sources)>|^-{5,200}[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )

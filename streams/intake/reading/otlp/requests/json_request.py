@@ -1,4 +1,7 @@
-"""What OTLP/JSON looks like to msgspec, which skips what is not named here. Any field may be null, as some exporters write it."""
+"""What OTLP/JSON looks like to msgspec, which skips what is not named here.
+
+Any field may be null, as some exporters write it.
+"""
 
 from __future__ import annotations
 

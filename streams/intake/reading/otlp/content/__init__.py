@@ -1,0 +1,1 @@
+"""What an attribute holds, as text or structure, read into messages, documents and quotable words."""

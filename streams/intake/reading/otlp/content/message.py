@@ -1,0 +1,159 @@
+"""One message in any of the usual forms, and the parts of its content. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from streams.intake.reading.otlp.content.json_text import as_text, listed, loaded
+from streams.intake.reading.otlp.content.turn import ToolCall, Turn
+
+_ROLES: Final = {
+    "human": "user",
+    "humanmessage": "user",
+    "ai": "assistant",
+    "aimessage": "assistant",
+    "aimessagechunk": "assistant",
+    "model": "assistant",
+    "choice": "assistant",
+    "systemmessage": "system",
+    "developer": "system",
+    "function": "tool",
+    "toolmessage": "tool",
+    "functionmessage": "tool",
+}
+_KNOWN_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
+_TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text", "refusal"})
+_CALL_PARTS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "server_tool_call"})
+_REPLY_PARTS: Final = frozenset(
+    {"tool_call_response", "tool-result", "tool_result", "function_call_output", "server_tool_call_response"}
+)
+_SILENT_PARTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking", "compaction"})
+_PART_WRAPPERS: Final = {
+    "message_content": None,
+    "functionCall": "tool_call",
+    "function_call": "tool_call",
+    "toolUse": "tool_call",
+    "functionResponse": "tool_result",
+    "toolResult": "tool_result",
+}
+_PART_TYPES: Final = _TEXT_PARTS | _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS
+_MARKS: Final = ("gen_ai.", ".message")
+
+
+def read_message(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
+    """Read one message: its text and calls as one turn, each tool's answer in it as another.
+
+    Args:
+        message: The message.
+        role: Whose words they are where it does not say so.
+    """
+    if _type_of(message) in _CALL_PARTS | _REPLY_PARTS | _SILENT_PARTS and "role" not in message:
+        message = {"content": [message]}
+        role = "assistant"
+    own = _role_of(message, role)
+    content = next(
+        (message[name] for name in ("parts", "content", "contents", "text") if message.get(name)), None
+    )
+    opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content
+    if isinstance(opened, list) and all(isinstance(item, dict | str) for item in opened):
+        parts: Iterable[Any] = (
+            opened if not isinstance(content, str) or all(map(is_part, opened)) else [content]
+        )
+    else:
+        parts = [content]
+    texts: list[str] = []
+    calls = [call for item in listed(message.get("tool_calls")) if (call := _call(item)) is not None]
+    replies: list[Turn] = []
+    for part in parts:
+        _sort_part(part, texts, calls, replies)
+    if own == "tool" and texts and not replies:
+        name, call_id = _named(message)
+        yield Turn("tool", "\n".join(texts), (), name, call_id)
+        return
+    yield from replies
+    text = "\n".join(texts)
+    if text.strip() or calls:
+        yield Turn(own, text, tuple(calls))
+
+
+def is_part(item: Any) -> bool:
+    """Tell a part of a message from a message."""
+    return isinstance(item, dict) and "role" not in item and _type_of(item) in _PART_TYPES
+
+
+def _type_of(part: Mapping[str, Any]) -> str | None:
+    """The kind that a part names; empty for one that is no text, which is no kind of ours."""
+    kind = part.get("type")
+    return kind if isinstance(kind, str) or kind is None else ""
+
+
+def _role_of(message: Mapping[str, Any], role: str) -> str:
+    named = message.get("role") or message.get("event.name") or message.get("type") or role
+    if not isinstance(named, str):
+        return role
+    start, end = _MARKS
+    lowered = named.lower().removeprefix(start).removesuffix(end)
+    lowered = _ROLES.get(lowered, lowered)
+    return lowered if "role" in message or lowered in _KNOWN_ROLES else role
+
+
+def _opened_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take a part out of what names its kind by wrapping it (Gemini, Bedrock, OpenInference)."""
+    for wrapper, kind in _PART_WRAPPERS.items():
+        if isinstance(part.get(wrapper), dict):
+            return {**part[wrapper], "type": kind} if kind else part[wrapper]
+    return part
+
+
+def _sort_part(part: Any, texts: list[str], calls: list[ToolCall], replies: list[Turn]) -> None:
+    if isinstance(part, str):
+        texts.append(part)
+        return
+    if not isinstance(part, dict):
+        return
+    part = _opened_part(part)
+    kind = _type_of(part)
+    if kind in _CALL_PARTS:
+        call = _call(part)
+        calls += [] if call is None else [call]
+    elif kind in _REPLY_PARTS:
+        name, call_id = _named(part)
+        result = next((part[key] for key in ("result", "response", "output", "content") if key in part), None)
+        replies.append(Turn("tool", _reply_text(result), (), name, call_id))
+    elif kind is None or kind in _TEXT_PARTS:
+        text = next((part[key] for key in ("text", "content", "refusal") if part.get(key)), None)
+        text = text.get("value") if isinstance(text, dict) else text
+        texts += [text] if isinstance(text, str) else []
+
+
+def _reply_text(result: Any) -> str:
+    """The words of a tool's answer; a list of text parts is joined."""
+    if isinstance(result, dict) and "value" in result and result.keys() <= {"type", "value"}:
+        result = result["value"]  # Vercel: {"type": "text", "value": ...}
+    if isinstance(result, list) and result and all(is_part(item) for item in result):
+        return "\n".join(str(item.get("text") or item.get("content") or "") for item in result)
+    return as_text(result)
+
+
+def _named(part: Mapping[str, Any]) -> tuple[str, str]:
+    name = next((part[key] for key in ("name", "toolName", "tool_name") if part.get(key)), "")
+    keys = ("id", "toolCallId", "tool_call_id", "tool_use_id", "call_id", "toolUseId")
+    call_id = next((part[key] for key in keys[1:] if part.get(key)), part.get("id") or "")
+    return str(name), str(call_id)
+
+
+def _call(item: Any) -> ToolCall | None:
+    if isinstance(item, dict) and isinstance(item.get("tool_call"), dict):
+        item = item["tool_call"]
+    if not isinstance(item, dict):
+        return None
+    function = item.get("function")
+    named = {**function, "id": item.get("id")} if isinstance(function, dict) else item
+    name = next((named[key] for key in ("name", "toolName", "tool_name") if named.get(key)), None)
+    if not isinstance(name, str):
+        return None
+    arguments = next(
+        (named[key] for key in ("arguments", "args", "input") if named.get(key) is not None), None
+    )
+    return ToolCall(name, as_text(arguments), _named(named)[1])

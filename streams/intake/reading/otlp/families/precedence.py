@@ -1,0 +1,34 @@
+"""The order in which the tables are asked.
+
+Spans often carry attributes of several families (Traceloop writes `gen_ai.*`, too): all tables that fit are
+asked in this order, and the first that knows a field is believed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from streams.intake.reading.otlp.families.family import Family
+from streams.intake.reading.otlp.families.judgestream import OWN
+from streams.intake.reading.otlp.families.langfuse import LANGFUSE
+from streams.intake.reading.otlp.families.mlflow import MLFLOW
+from streams.intake.reading.otlp.families.openinference import OPENINFERENCE
+from streams.intake.reading.otlp.families.otel_genai import OTEL
+from streams.intake.reading.otlp.families.pydantic_ai import PYDANTIC_AI
+from streams.intake.reading.otlp.families.traceloop import TRACELOOP
+from streams.intake.reading.otlp.families.vercel_ai import VERCEL
+
+FAMILIES: Final = (OWN, LANGFUSE, OPENINFERENCE, VERCEL, PYDANTIC_AI, TRACELOOP, MLFLOW, OTEL)
+"""In order of precedence: what wraps another family comes before it."""
+
+
+@lru_cache(maxsize=1024)
+def families_of(scope: str, first_parts: frozenset[str]) -> tuple[Family, ...]:
+    """The tables to ask for a span, by its instrumentation and the first parts of its attributes' names."""
+    return tuple(
+        family
+        for family in FAMILIES
+        if not first_parts.isdisjoint(family.marks)
+        or any(scope == one or scope.startswith(f"{one}.") for one in family.scopes)
+    )

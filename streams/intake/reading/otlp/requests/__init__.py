@@ -1,0 +1,1 @@
+"""OTLP requests, Protobuf or JSON, read into spans and log records."""

@@ -1,0 +1,59 @@
+"""The events of a span, and log records as events, that hold content. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from streams.intake.reading.otlp.content.conversation import read_turns
+from streams.intake.reading.otlp.content.pages import Document
+from streams.intake.reading.otlp.content.turn import Turn
+from streams.intake.reading.otlp.span import Span, SpanEvent
+
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+SAID_EVENTS: Final = ("gen_ai.choice", "gen_ai.content.completion", "gen_ai.assistant.reply")
+HEARD_EVENTS: Final = (
+    "gen_ai.system.message",
+    "gen_ai.user.message",
+    "gen_ai.assistant.message",
+    "gen_ai.tool.message",
+    "gen_ai.content.prompt",
+)
+FOUND_EVENT: Final = "db.query.result"
+_FOUND_TEXT: Final = "db.query.result.document"
+
+
+def with_details(span: Span) -> Mapping[str, Any]:
+    """Give the attributes of a span with those of the event that holds its details."""
+    details = [event.attributes for event in span.events if event.name == _DETAILS]
+    merged: dict[str, Any] = {}
+    for attributes in details:
+        merged |= attributes
+    return {**merged, **span.attributes} if merged else span.attributes
+
+
+def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]:
+    """Read the messages that a span's events of these names hold."""
+    own = [SpanEvent(span.name, span.attributes)] if span.is_log and span.name in names else []
+    for event in (*own, *span.events):
+        if event.name not in names:
+            continue
+        body = event.attributes.get("body")
+        content: Any = body if isinstance(body, dict) else event.attributes
+        for key in ("gen_ai.prompt", "gen_ai.completion"):
+            content = event.attributes.get(key, content)
+        if isinstance(content, dict):
+            if "message" in content:
+                content = {"finish_reason": "", **content}
+            elif "role" not in content:
+                content = {**content, "role": event.name.removeprefix("gen_ai.").removesuffix(".message")}
+        yield from read_turns(content, role)
+
+
+def found_documents(span: Span) -> tuple[Document, ...]:
+    """Read the documents that a span's events name."""
+    return tuple(
+        Document(text, str(event.attributes.get("db.query.result.id", "")))
+        for event in span.events
+        if event.name == FOUND_EVENT and isinstance(text := event.attributes.get(_FOUND_TEXT), str)
+    )

@@ -1,0 +1,84 @@
+"""What a span was given and gave back, as messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from streams.intake.reading.otlp.content.conversation import read_turns
+from streams.intake.reading.otlp.content.json_text import listed, loaded
+from streams.intake.reading.otlp.content.said import QUESTION_NAMES, answer_in, question_in
+from streams.intake.reading.otlp.content.turn import ToolCall, Turn
+from streams.intake.reading.otlp.families.family import Kind
+from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.otlp.steps.events import HEARD_EVENTS, SAID_EVENTS, event_turns
+from streams.intake.reading.otlp.steps.values import Values, turns_of
+
+_CONVERSATIONS: Final = (
+    "messages",
+    "contents",
+    "role",
+    "choices",
+    "generations",
+    "candidates",
+    "parts",
+    "lc",
+    "output",
+)
+
+
+def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+    """Read the messages that a span was given, and those that it gave back."""
+    heard = values.turns(lambda family: family.heard, lambda family: family.heard_flat, "user")
+    said = values.turns(lambda family: family.said, lambda family: family.said_flat, "assistant")
+    heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
+    said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
+    tells = kind in {"model", "agent"}
+    if tells:
+        heard = heard or _told(values.first(lambda family: family.given), "user", question_in)
+    if not said:  # the whole conversation in one attribute
+        cut = len(heard)
+        while cut and heard[cut - 1].role == "assistant":
+            cut -= 1
+        heard, said = heard[:cut], heard[cut:]
+    if tells:
+        said = said or _told(values.first(lambda family: family.gave), "assistant", answer_in)
+    called = [call for item in listed(values.first(lambda family: family.called)) if (call := _called(item))]
+    if called and not any(turn.tool_calls for turn in said):
+        said = [*said, Turn("assistant", "", tuple(called))]
+    system = values.first(lambda family: family.system)
+    if system is not None and not any(turn.role == "system" for turn in heard):
+        heard = [*read_turns(system, "system"), *heard]
+    return tuple(heard), tuple(said)
+
+
+def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
+    """Read the input or output of a step as a conversation: what is none is its words."""
+    opened = loaded(value)
+    if isinstance(opened, dict) and not is_conversation(opened) and "args" not in opened:
+        text = words(opened)
+        if text is not None:
+            return [Turn(role, text)]
+    return turns_of(value, role)
+
+
+def spoken(turns: Iterable[Turn]) -> str | None:
+    """The words of the first answer (the others are alternatives); several messages in a row count as one."""
+    texts = [turn.text for turn in turns if turn.role not in {"tool", "user", "system"} and turn.text.strip()]
+    return texts[-1] if texts else None
+
+
+def is_conversation(value: Any) -> bool:
+    """Tell messages from other input or output of a step."""
+    if isinstance(value, dict):
+        return any(name in value for name in _CONVERSATIONS)
+    return bool(value) and isinstance(value[0], dict | list) and not _has_words(value[0])
+
+
+def _has_words(value: Any) -> bool:
+    return isinstance(value, dict) and any(name in value for name in QUESTION_NAMES[:7])
+
+
+def _called(item: Any) -> ToolCall | None:
+    turns = read_turns([{"role": "assistant", "tool_calls": [loaded(item)]}])
+    return turns[0].tool_calls[0] if turns and turns[0].tool_calls else None

@@ -1,0 +1,65 @@
+"""What a span stands for. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.intake.reading.otlp.content.json_text import loaded
+from streams.intake.reading.otlp.families.family import Kind
+from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.otlp.steps.events import FOUND_EVENT, HEARD_EVENTS, SAID_EVENTS
+from streams.intake.reading.otlp.steps.values import Values
+
+_EVALUATION: Final = "gen_ai.evaluation.result"
+_MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
+    ("tool", frozenset({"gen_ai.tool.name", "tool_response"})),
+    ("agent", frozenset({"final_result", "agent_name", "all_messages_events"})),
+    (
+        "model",
+        frozenset(
+            {
+                "gen_ai.request.model",
+                "gen_ai.response.model",
+                "gen_ai.system",
+                "gen_ai.output.messages",
+                "gen_ai.completion.0.content",
+            }
+        ),
+    ),
+)
+
+
+def kind_of(span: Span, values: Values) -> Kind:
+    """Tell what a span stands for."""
+    for family in values.families:
+        for name, kinds in family.kinds.items():
+            value = loaded(values.attributes.get(name))
+            kind = kinds.get(value.lower()) if isinstance(value, str) else None
+            if kind is not None:
+                return _refined(kind, span, values)
+    return _guessed(span, values)
+
+
+def _refined(kind: Kind, span: Span, values: Values) -> Kind:
+    # Traceloop calls a retriever's span a task, and says what it does beside it.
+    operation = values.attributes.get("gen_ai.operation.name")
+    if kind == "chain" and operation in ("vector_db_retrieve", "retrieval"):
+        return "retrieval"
+    if kind == "chain" and "PromptTemplate" in span.name:
+        return "prompt"
+    return kind
+
+
+def _guessed(span: Span, values: Values) -> Kind:
+    """Tell the kind by what only spans of that kind carry."""
+    names, own = values.attributes.keys(), span.name
+    if own == _EVALUATION or any(name.startswith("gen_ai.evaluation.") for name in names):
+        return "evaluation"
+    for kind, marks in _MARKS:
+        if not names.isdisjoint(marks):
+            return kind
+    if own in SAID_EVENTS or own in HEARD_EVENTS:
+        return "model"
+    if any(event.name == FOUND_EVENT for event in span.events):
+        return "retrieval"
+    return "chain" if values.families and values.first(lambda family: family.gave) is not None else "other"

@@ -1,0 +1,252 @@
+"""What one span says, in words that are the same for all families. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streams.intake.reading.otlp.content.flattened import unflatten
+from streams.intake.reading.otlp.content.json_text import as_text, loaded
+from streams.intake.reading.otlp.content.pages import Document, read_documents
+from streams.intake.reading.otlp.content.said import CONTEXT_NAMES, QUESTION_NAMES, answer_in, question_in
+from streams.intake.reading.otlp.content.turn import Turn
+from streams.intake.reading.otlp.families.family import Family, Kind
+from streams.intake.reading.otlp.families.judgestream import LAST_WORD
+from streams.intake.reading.otlp.families.precedence import families_of
+from streams.intake.reading.otlp.lazy import lazy
+from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.otlp.steps.events import found_documents, with_details
+from streams.intake.reading.otlp.steps.exchange import exchange, is_conversation, spoken
+from streams.intake.reading.otlp.steps.kind import kind_of
+from streams.intake.reading.otlp.steps.labels import labels_of
+from streams.intake.reading.otlp.steps.tool import ToolUse, unpacked
+from streams.intake.reading.otlp.steps.values import Values, turns_of
+from streams.intake.reading.otlp.steps.variables import variables_of
+
+_ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
+_SEARCH_WORDS: Final = ("retriev", "search", "rerank", "vector", "knowledge")
+_SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
+
+
+class Step:
+    """One span, read. Each part is read when it is asked for, and once.
+
+    Args:
+        span: The span; log records of the same span id are among its events.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self.attributes: Mapping[str, Any] = with_details(span)
+        first_parts = frozenset([name.partition(".")[0] for name in self.attributes])
+        self.families: tuple[Family, ...] = families_of(span.scope, first_parts)
+        self._values = Values(self.attributes, self.families)
+
+    # What it is
+
+    @lazy
+    def kind(self) -> Kind:
+        """What the span stands for."""
+        return kind_of(self.span, self._values)
+
+    @property
+    def family(self) -> str:
+        """The first family whose attributes it carries; empty for none."""
+        named = [family.name for family in self.families if family.name != "judgestream"]
+        return named[0] if named else ""
+
+    @lazy
+    def is_ours(self) -> bool:
+        """Whether it is a span or log record of a judgestream worker, whose judging nobody judges."""
+        scope, service = self.span.scope, self.span.resource.get("service.name")
+        return (
+            scope == LAST_WORD
+            or scope.startswith(f"{LAST_WORD}.")
+            or service == LAST_WORD
+            or "judgestream.result_id" in self.attributes
+        )
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether it is of a kind whose output can be the application's answer."""
+        return self.kind in _ANSWERING
+
+    @lazy
+    def lacks_content(self) -> bool:
+        """Whether a model or agent ran here without an error, and what it said was not recorded."""
+        return (
+            self.kind in {"model", "agent"}
+            and self.span.error is None
+            and not self.said
+            and self.answer is None
+        )
+
+    @lazy
+    def searches(self) -> bool:
+        """Whether it retrieves: by its kind, or a step or tool by its name.
+
+        In the second case its output has to be documents.
+        """
+        if self.kind not in {"chain", "tool"}:
+            return self.kind in _SEARCHING
+        named = self.span.name.lower()
+        if self.kind == "tool":
+            named += (self._values.text(lambda family: family.tool_name) or "").lower()
+        return any(word in named for word in _SEARCH_WORDS)
+
+    # What was said
+
+    @lazy
+    def _messages(self) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
+        return exchange(self.span, self._values, self.kind)
+
+    @property
+    def heard(self) -> tuple[Turn, ...]:
+        """The messages that a model or agent was given."""
+        return self._messages[0]
+
+    @property
+    def said(self) -> tuple[Turn, ...]:
+        """The messages that it gave back."""
+        return self._messages[1]
+
+    @lazy
+    def answer(self) -> str | None:
+        """The words that came out; None where there are none, or only calls of tools."""
+        own = self._values.text(lambda family: family.answer)
+        if own is not None:
+            return own
+        if self.kind == "agent":
+            # What the agent says of its result, rather than the last message within it.
+            return self._gave() or spoken(self.said)
+        if self.kind == "model":
+            return spoken(self.said) or self._gave()
+        return self._gave() or spoken(self.said)
+
+    def _gave(self) -> str | None:
+        value = self._values.first(lambda family: family.gave)
+        return None if value is None else answer_in(value)
+
+    @lazy
+    def asked(self) -> str | None:
+        """The words that went into a step of the application.
+
+        None for a model's call, as messages are no question.
+        """
+        if self.kind == "model":
+            return None
+        value = self._values.first(lambda family: family.given)
+        opened = loaded(value)
+        if isinstance(opened, dict | list) and is_conversation(opened):
+            return None
+        return None if value is None else question_in(value)
+
+    @lazy
+    def last_question(self) -> str | None:
+        """The last message of a user."""
+        turns = self.heard or turns_of(self._values.first(lambda family: family.given), "user")
+        spoken = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
+        return spoken[-1] if spoken else None
+
+    # What the application says outright
+
+    @lazy
+    def question(self) -> str | None:
+        """The question, as the application set it."""
+        return self._values.text(lambda family: family.question)
+
+    @lazy
+    def reference(self) -> str | None:
+        """A known good answer."""
+        value = self._values.first(lambda family: family.reference)
+        return None if value is None else answer_in(value) or as_text(value)
+
+    @lazy
+    def context(self) -> Any:
+        """The context, as the application set it."""
+        return self._values.first(lambda family: family.context)
+
+    # What was found
+
+    @lazy
+    def documents(self) -> tuple[Document, ...]:
+        """The documents that a retriever or reranker gave back."""
+        if not self.searches:
+            return ()
+        if self.kind not in _SEARCHING:
+            opened = loaded(unpacked(self._values.first(lambda family: (*family.tool_result, *family.gave))))
+            return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
+        for family in self.families:
+            for prefix in family.documents_flat:
+                found = read_documents(_unwrapped(unflatten(self.attributes, prefix)))
+                if found:
+                    return tuple(found)
+            for name in (*family.documents, *family.gave):
+                found = read_documents(self.attributes.get(name))
+                if found:
+                    return tuple(found)
+        return found_documents(self.span)
+
+    @lazy
+    def query(self) -> str | None:
+        """What was searched for."""
+        if self.kind not in _SEARCHING:
+            return None
+        value = self._values.first(lambda family: (*family.query, *family.given))
+        return None if value is None else question_in(value)
+
+    @lazy
+    def variables(self) -> Mapping[str, Any]:
+        """The variables of a prompt's template."""
+        return variables_of(self._values, self.kind)
+
+    @property
+    def asked_in_variables(self) -> str | None:
+        """The question among the variables of a prompt's template."""
+        lowered = {name.lower(): value for name, value in self.variables.items()}
+        named = next((lowered[name] for name in QUESTION_NAMES if lowered.get(name)), None)
+        return None if named is None else question_in(named)
+
+    @property
+    def context_in_variables(self) -> Any:
+        """The context among the variables of a prompt's template."""
+        lowered = {name.lower(): value for name, value in self.variables.items()}
+        return next((lowered[name] for name in CONTEXT_NAMES if lowered.get(name)), None)
+
+    @lazy
+    def tool(self) -> ToolUse | None:
+        """The tool that ran."""
+        if self.kind != "tool":
+            return None
+        name = self._values.text(lambda family: family.tool_name) or self.span.name
+        return ToolUse(
+            name,
+            as_text(
+                unpacked(self._values.first(lambda family: (*family.tool_arguments, *family.given)))
+            ).strip(),
+            as_text(unpacked(self._values.first(lambda family: (*family.tool_result, *family.gave)))).strip(),
+        )
+
+    # Whose it is
+
+    @lazy
+    def model(self) -> str | None:
+        """The model that answered, or else the one that was asked."""
+        return self._values.text(lambda family: family.model)
+
+    @lazy
+    def conversation(self) -> str | None:
+        """The conversation."""
+        return self._values.text(lambda family: family.conversation)
+
+    @lazy
+    def labels(self) -> dict[str, str]:
+        """What it says of tenant, prompt, agent and the like."""
+        return labels_of(self._values)
+
+
+def _unwrapped(items: list[Any]) -> list[Any]:
+    return [
+        item["document"] if isinstance(item, dict) and isinstance(item.get("document"), dict) else item
+        for item in items
+    ]
