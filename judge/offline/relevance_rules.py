@@ -9,7 +9,7 @@ from typing import Any
 
 from judge.metrics.scoring import relevance_cap
 from judge.offline.matching import Match, Searched, Statement
-from judge.text.citations.forms import USUAL, Citing
+from judge.text.citations.citing import USUAL, Citing
 from judge.text.overlap import Vocabulary
 from judge.text.tags import Claim, tagged_claims, untagged_segments
 from judge.text.words import content_words, word_texts

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from judge.text.citations.forms import CLOSE, MAX_PAGE, OPEN, USUAL, Citation, CitationReader, Citing
+from judge.text.citations.citing import USUAL, Citation, Citing
+from judge.text.citations.forms import CLOSE, OPEN, CitationReader
+from judge.text.citations.pages import MAX_PAGE
 
 MAX_HEADING_CHARS = 60
 """A longer line is no heading of a list of sources."""

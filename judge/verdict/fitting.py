@@ -30,7 +30,7 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Outcome
-from judge.text.citations.forms import Citing
+from judge.text.citations.citing import Citing
 from judge.text.citations.sources import read_sources
 from judge.text.sentences import sentences
 from judge.text.tags import page_number, tagged_claims

@@ -90,7 +90,7 @@ OWN_TEXTS: Final = {
     "judge/metrics/prompting.py",
     "judge/offline/library_rules.py",
     "judge/offline/prompts.py",
-    "judge/text/citations/forms.py",
+    "judge/text/citations/citing.py",
     "judge/text/citations/patterns.py",
     "judge/text/secrets.py",
     "judge/text/sensitive/addresses.py",

@@ -9,7 +9,7 @@ from judge.metric import ScoredOutcome
 from judge.metrics.relevance.items import told_pages
 from judge.metrics.scoring import RELEVANCE_RANGE
 from judge.text.characters import quoted
-from judge.text.citations.forms import Citing
+from judge.text.citations.citing import Citing
 from judge.text.tags import tagged_claims, unread_citations
 from schemas import Correction, Suspicion
 

@@ -24,7 +24,7 @@ from judge.metrics.relevance.items import (
 )
 from judge.metrics.relevance.support import Support
 from judge.text.characters import quoted
-from judge.text.citations.forms import USUAL, Citing
+from judge.text.citations.citing import USUAL, Citing
 from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.quotations.quotable import Quotable, Quotation
 from judge.text.sentences import sentences

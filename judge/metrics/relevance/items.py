@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judge.text.citations.forms import MAX_PAGE
+from judge.text.citations.pages import MAX_PAGE
 from judge.text.index import neutralize
 from judge.text.tags import Claim, page_key
 from schemas import Correction, Suspicion

@@ -1,37 +1,42 @@
 """Where an answer names its sources, in the forms that people and products write. Pure.
 
-Read are page tags with brackets or round brackets and a word for page in several languages (`[Page 7]`, `(p. 7)`, `[Seite 7]`), the
-same after "Evidence:" or "Source:" without brackets, `【7†source】`, names of the context's documents (`[doc-3]`,
-`(source: handbook.pdf)`), and a pattern of one's own. Where an answer has none of these, bare numbers are read: `[1]`, `[^1]`,
-`[1, 2]`, `[1](address)`, `<sup>1</sup>`, a raised number after a sentence. A number in brackets beside page tags is a footnote of something
-else.
+Read are page tags with brackets or round brackets and a word for page in several languages (`[Page 7]`,
+`(p. 7)`, `[Seite 7]`), the same after "Evidence:" or "Source:" without brackets, `【7†source】`, names of the
+context's documents (`[doc-3]`, `(source: handbook.pdf)`), and a pattern of one's own. Where an answer has
+none of these, bare numbers are read: `[1]`, `[^1]`, `[1, 2]`, `[1](address)`, `<sup>1</sup>`, a raised number
+after a sentence. A number in brackets beside page tags is a footnote of something else.
 
-What a hostile answer could blow up is bounded: of a tag 300 characters are read, a range names at most its first 1,000 pages, a number of
-more than nine digits is read as 999,999,999 (no such page), and an answer's ranges together name at most 20,000 pages; beyond that each
-range is read as its first page alone.
+What a hostile answer could blow up is bounded: of a tag 300 characters are read, a range names at most its
+first 1,000 pages, a number of more than nine digits is read as 999,999,999 (no such page), and an answer's
+ranges together name at most 20,000 pages; beyond that each range is read as its first page alone.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
 
+from judge.text.citations.citing import USUAL, Citation, Citing, normal_name
+from judge.text.citations.pages import (
+    ANYWHERE,
+    DAGGER,
+    FIRST,
+    MAX_PAGE,
+    MAX_TAG_CHARS,
+    SOURCE_WORDS,
+    bare_pages,
+    folded,
+    folded_with_ends,
+    page_of,
+    ranges_of,
+)
 from judge.text.index import safe_nfkc
 
 MAX_RANGE_PAGES = 1000
 """A wider range is cut to its first pages."""
 MAX_ANSWER_PAGES = 20_000
 """Pages that all ranges of one answer may name together."""
-MAX_PAGE = 999_999_999
-"""What a longer number is read as."""
-MAX_TAG_CHARS = 300
-"""Of a tag, so much is read."""
-MAX_BARE = 999
-"""A larger number in brackets is a year or something else, unless a page word stands before it."""
-MAX_NAME_CHARS = 200
 MAX_UNREAD_CHARS = 40
 """A longer text in brackets is no citation that could not be read, but a text."""
 MAX_PATTERN_CHARS = 5000
@@ -39,91 +44,28 @@ MAX_PATTERN_CHARS = 5000
 
 OPEN, CLOSE = "[\uff3b\u3010", "]\uff3d\u3011"
 _BRACKETED = re.compile(
-    rf"[{re.escape(OPEN)}](?P<inside>[^{re.escape(OPEN + CLOSE)}\n]*)[{re.escape(CLOSE)}](?P<address>\([^()\s]{{1,500}}\))?"
+    rf"[{re.escape(OPEN)}](?P<inside>[^{re.escape(OPEN + CLOSE)}\n]*)"
+    rf"[{re.escape(CLOSE)}](?P<address>\([^()\s]{{1,500}}\))?"
 )
 _ROUND = re.compile(r"[(\uff08](?P<inside>[^()\uff08\uff09\n]{1,300})[)\uff09]")
 _RAISED = re.compile(
     r"<(?P<name>sup|cite|ref|citation|source)\b[^<>\n]{0,100}>(?P<inside>[^<>\n]{1,100})</(?P=name)>|"
     r"(?<=[.,;:!?)\"'\u201d\u3002])(?P<digits>[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]{1,3})"
 )
-_PAGE_WORDS = (
-    r"(?:pages?|pgs?|seiten?|p[a\u00e1]ginas?|p[a\u00e1]gs?|sayfa(?:lar)?|str(?:ona)?|pagin[ae]|\u0441\u0442\u0440(?:\u0430\u043d\u0438\u0446\u0430)?"
-    r"|\u0627?\u0644?\u0635\u0641\u062d\u0629|\u0635\u0641\u062d\u0627\u062a|\u30da\u30fc\u30b8|\u7b2c)"
+_LEADS = (
+    r"(?:see(?: also)?|cf\.?|according to|from|via|siehe|vgl\.?|laut|voir|selon|ver|v\u00e9ase|seg\u00fan"
+    r"|bkz\.?|\u0627\u0646\u0638\u0631)"
 )
-_SHORT = r"(?:pp?|ss?|f|\u0635)\."
-_SOURCE_WORDS = (
-    r"(?:sources?|doc(?:ument)?s?|chunks?|passages?|snippets?|references?|refs?|citations?|cite|evidence|quellen?|dokumente?|belege?|nachweise?"
-    r"|fuentes?|documentos?|pruebas?|evidencias?|fonti?|preuves?|r\u00e9f\u00e9rences?|kaynak(?:lar)?|belge(?:ler)?|kan\u0131t(?:lar)?"
-    r"|\u0627?\u0644?\u0645\u0635\u062f\u0631|\u0627?\u0644?\u0645\u0631\u062c\u0639|\u0627?\u0644?\u062f\u0644\u064a\u0644|\u0627?\u0644?\u0645\u0635\u0627\u062f\u0631)"
-)
-_NUMBERED = rf"(?:(?:{_PAGE_WORDS}\.?|{_SHORT}|{_SOURCE_WORDS})[ ]?[-:#_]?[ ]?)"
-_PAGE = rf"(?:{_PAGE_WORDS}\.?|{_SHORT})[ ]?[-:#]?[ ]?"
-_FIRST = re.compile(rf"[ ]?{_NUMBERED}(?:no\.?[ ]?|{_PAGE})?(?P<number>\d+)(?:\b|(?=\u9875))")
-_PAGE_ONLY = re.compile(rf"[ ]?{_PAGE}(?:no\.?[ ]?)?(?P<number>\d+)\b")
-_RANGE_END = re.compile(
-    rf"[ ]?(?:-|to\b|until\b|through\b|bis\b|a\b|\u00e0)[ ]?(?:{_NUMBERED})?(?P<number>\d+)\b"
-)
-_NEXT = re.compile(
-    rf"[ ]?(?:[,;/&+\u060c]|and\b|or\b|und\b|et\b|y\b|ve\b|\u0648)[ ]?(?:(?:and\b|&)[ ]?)?(?:{_NUMBERED})?(?P<number>\d+)\b"
-)
-_ANYWHERE = re.compile(rf"(?<![^\W_]){_PAGE_WORDS}\.?[ ]?[-:#]?[ ]?(?P<number>\d+)\b")
-_BARE = re.compile(r"[ ]?\^?(?P<number>\d{1,3})(?!\d)")
-_BARE_NEXT = re.compile(r"[ ]?(?P<sign>[,;-])[ ]?\^?(?P<number>\d{1,3})(?!\d)")
-_DAGGER = re.compile(r"[ ]?(?:\d+:)?(?P<number>\d+)\u2020")
-_LEADS = r"(?:see(?: also)?|cf\.?|according to|from|via|siehe|vgl\.?|laut|voir|selon|ver|v\u00e9ase|seg\u00fan|bkz\.?|\u0627\u0646\u0638\u0631)"
-_LEAD = re.compile(rf"[ ]?(?:(?:{_SOURCE_WORDS}|{_LEADS})[ ]?[:=\uff1a]?[ ]?)", re.IGNORECASE)
-_SOURCE_LEAD = re.compile(rf"[ ]?{_SOURCE_WORDS}[ ]?[:=\uff1a]", re.IGNORECASE)
+_LEAD = re.compile(rf"[ ]?(?:(?:{SOURCE_WORDS}|{_LEADS})[ ]?[:=\uff1a]?[ ]?)", re.IGNORECASE)
+_SOURCE_LEAD = re.compile(rf"[ ]?{SOURCE_WORDS}[ ]?[:=\uff1a]", re.IGNORECASE)
 _UNBRACKETED = re.compile(
-    rf"(?<![^\W_])[*_]{{0,2}}(?P<word>{_SOURCE_WORDS})[*_]{{0,2}}[ \t]?[:\uff1a][*_]{{0,2}}[ \t]*(?P<rest>[^\n\[\]()\u3010]{{1,300}})",
+    rf"(?<![^\W_])[*_]{{0,2}}(?P<word>{SOURCE_WORDS})[*_]{{0,2}}"
+    rf"[ \t]?[:\uff1a][*_]{{0,2}}[ \t]*(?P<rest>[^\n\[\]()\u3010]{{1,300}})",
     re.IGNORECASE,
 )
-_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
 _PARTS = re.compile(r"[,;|\u060c]")
-_SEPARATORS = re.compile(r"[\s_-]+")
 # How nearly all of them are written; the rest is read with more care.
 _PLAIN_TAG = re.compile(r"[Pp]age[ -]([0-9]{1,9})")
-
-
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """A tag and the pages that it names, in order of mention."""
-
-    start: int
-    end: int
-    pages: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Citing:
-    """How an answer may cite, beside the usual forms.
-
-    Args:
-        names: Normalised names of the context's documents (`normal_name`) with their numbers.
-        pattern: A regular expression whose first group, or whole match, is a page's number or a document's name.
-    """
-
-    names: tuple[tuple[str, int], ...] = ()
-    pattern: str | None = None
-
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """Numbers by name."""
-        return dict(self.names)
-
-    @cached_property
-    def compiled(self) -> re.Pattern[str] | None:
-        """The pattern."""
-        return None if self.pattern is None else re.compile(self.pattern)
-
-
-USUAL = Citing()
-"""The usual forms alone."""
-
-
-def normal_name(name: str) -> str:
-    """A document's name as names are compared: small letters, a hyphen for blanks and underscores."""
-    folded = safe_nfkc(name[:MAX_NAME_CHARS]).translate(_DASHES).casefold().strip()
-    return _SEPARATORS.sub("-", folded[:MAX_NAME_CHARS])
 
 
 class CitationReader:
@@ -151,12 +93,12 @@ class CitationReader:
         """The bare numbers of a line that are citations where an answer has no others."""
         found = []
         for match in _BRACKETED.finditer(line):
-            pages = _bare_pages(match["inside"][:MAX_TAG_CHARS])
+            pages = bare_pages(match["inside"][:MAX_TAG_CHARS])
             if pages:
                 found.append(Citation(match.start(), match.end(), pages))
         for match in _RAISED.finditer(line):
             inside = match["inside"] if match["digits"] is None else safe_nfkc(match["digits"])
-            pages = _bare_pages(inside)
+            pages = bare_pages(inside)
             if pages:
                 found.append(Citation(match.start(), match.end(), pages))
         return _apart(found)
@@ -181,7 +123,7 @@ class CitationReader:
                     and 0 < len(inside) <= MAX_UNREAD_CHARS
                     and any(map(str.isdigit, inside))
                     and not line[match.end() : match.end() + 1].isalnum()
-                    and not _bare_pages(inside)
+                    and not bare_pages(inside)
                 )
                 if numbered or _SOURCE_LEAD.match(inside):
                     yield match[0][:MAX_TAG_CHARS]
@@ -209,7 +151,7 @@ class CitationReader:
     def _unbracketed(self, line: str) -> Iterator[Citation]:
         for match in _UNBRACKETED.finditer(line):
             rest = match["rest"]
-            text, ends = _folded_with_ends(rest)
+            text, ends = folded_with_ends(rest)
             pages, end = self._listed(text, pages_only=True)
             if pages:
                 yield Citation(match.start(), match.start("rest") + ends[end - 1], pages)
@@ -231,7 +173,7 @@ class CitationReader:
             return
         for match in pattern.finditer(line[:MAX_PATTERN_CHARS]):
             said = next((group for group in match.groups() if group), match[0])
-            pages = self._pages(said[:MAX_TAG_CHARS], anywhere=True) or _bare_pages(said[:MAX_TAG_CHARS])
+            pages = self._pages(said[:MAX_TAG_CHARS], anywhere=True) or bare_pages(said[:MAX_TAG_CHARS])
             if pages and match.end() > match.start():
                 yield Citation(match.start(), match.end(), pages)
 
@@ -243,19 +185,19 @@ class CitationReader:
         named = self._named(inside)
         if named:
             return named
-        text = _folded(inside)
-        dagger = _DAGGER.match(text)
+        text = folded(inside)
+        dagger = DAGGER.match(text)
         if dagger is not None:
             named = self._named(text[dagger.end() :])
-            return named or (_number(dagger["number"]),)
+            return named or (page_of(dagger["number"]),)
         lead = _LEAD.match(text)
-        begin = lead.end() if lead is not None and _FIRST.match(text, lead.end()) else 0
+        begin = lead.end() if lead is not None and FIRST.match(text, lead.end()) else 0
         pages, _ = self._listed(text, begin=begin)
         if not pages and lead is not None:
-            pages = _bare_pages(text[lead.end() :])
+            pages = bare_pages(text[lead.end() :])
         if not pages and anywhere:
-            match = _ANYWHERE.search(text)
-            pages = () if match is None else (_number(match["number"]),)
+            match = ANYWHERE.search(text)
+            pages = () if match is None else (page_of(match["number"]),)
         return pages
 
     def _whole(self, inside: str) -> tuple[int, ...]:
@@ -263,14 +205,14 @@ class CitationReader:
         named = self._named(inside)
         if named:
             return named
-        text = _folded(inside)
+        text = folded(inside)
         lead = _LEAD.match(text)
-        begin = lead.end() if lead is not None and _FIRST.match(text, lead.end()) else 0
+        begin = lead.end() if lead is not None and FIRST.match(text, lead.end()) else 0
         pages, end = self._listed(text, begin=begin)
         if pages and (text[end:].strip() == "" or text[end:].lstrip()[0] in ",:;"):
             return pages
         if lead is not None and _SOURCE_LEAD.match(text):
-            return _bare_pages(text[lead.end() :])
+            return bare_pages(text[lead.end() :])
         return ()
 
     def _named(self, inside: str) -> tuple[int, ...]:
@@ -289,47 +231,13 @@ class CitationReader:
 
     def _listed(self, text: str, *, pages_only: bool = False, begin: int = 0) -> tuple[tuple[int, ...], int]:
         """The pages of a list that begins at a place, and where it ends."""
-        ranges, position = _ranges(text, pages_only, begin)
+        ranges, position = ranges_of(text, pages_only, begin)
         pages: dict[int, None] = {}
         for low, high in ranges:
             width = max(1, min(high - low + 1, MAX_RANGE_PAGES, self._budget - len(pages)))
             pages.update(dict.fromkeys(range(low, min(low + width, MAX_PAGE + 1))))
         self._budget -= max(len(pages) - 1, 0)
         return tuple(pages), position
-
-
-@lru_cache(maxsize=256)
-def _ranges(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """The ranges of a list of pages; remembered, for an answer has the same few tags."""
-    found: list[tuple[int, int]] = []
-    position = begin
-    match = (_PAGE_ONLY if pages_only else _FIRST).match(text, begin)
-    while match is not None:
-        low = high = _number(match["number"])
-        position = match.end()
-        end = _RANGE_END.match(text, position)
-        if end is not None:
-            low, high = sorted((low, _number(end["number"])))
-            position = end.end()
-        found.append((low, high))
-        match = _NEXT.match(text, position)
-    return tuple(found), position
-
-
-@lru_cache(maxsize=256)
-def _bare_pages(inside: str) -> tuple[int, ...]:
-    """The numbers of `1`, `^1`, `1, 2` or `1-3`; none where there is anything else."""
-    text = _folded(inside).strip()
-    match = _BARE.match(text)
-    if match is None:
-        return ()
-    pages = {int(match["number"]): None}
-    position = match.end()
-    while (following := _BARE_NEXT.match(text, position)) is not None:
-        number, last = int(following["number"]), next(reversed(pages))
-        pages.update(dict.fromkeys(range(last, number + 1) if following["sign"] == "-" else (number,)))
-        position = following.end()
-    return tuple(pages) if position == len(text) else ()
 
 
 def _apart(found: list[Citation]) -> list[Citation]:
@@ -341,29 +249,3 @@ def _apart(found: list[Citation]) -> list[Citation]:
         elif one.end > kept[-1].end and not kept[-1].pages:
             kept[-1] = one
     return kept
-
-
-def _folded(inside: str) -> str:
-    text = safe_nfkc(inside[:MAX_TAG_CHARS])[: 2 * MAX_TAG_CHARS]
-    return " ".join(text.translate(_DASHES).lower().split())
-
-
-def _folded_with_ends(text: str) -> tuple[str, list[int]]:
-    """A text folded character by character, with where each character ends in the original."""
-    folded: list[str] = []
-    ends: list[int] = []
-    for place, char in enumerate(text):
-        one = safe_nfkc(char).translate(_DASHES).lower()[:4]
-        if one.isspace():
-            one = " "
-        if one == " " and folded[-1:] == [" "]:
-            ends[-1] = place + 1
-            continue
-        folded += one
-        ends += [place + 1] * len(one)
-    return "".join(folded), ends
-
-
-def _number(digits: str) -> int:
-    digits = digits.lstrip("0") or "0"
-    return int(digits) if len(digits) <= 9 else MAX_PAGE

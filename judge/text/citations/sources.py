@@ -1,8 +1,9 @@
 """The pages of an event's context, numbered, under whatever names they come. Pure.
 
-Names such as `Page-7`, `page 7` or `7` give the number. Other names (`doc-3`, `handbook.pdf`) keep their number where they end with one
-that is free, else they are counted in their order, so that `[2]` is the second of a list. In a task such a page is called
-`Page-2 (handbook.pdf)`: number and name stay together, whichever other pages were left behind.
+Names such as `Page-7`, `page 7` or `7` give the number. Other names (`doc-3`, `handbook.pdf`) keep their
+number where they end with one that is free, else they are counted in their order, so that `[2]` is the second
+of a list. In a task such a page is called `Page-2 (handbook.pdf)`: number and name stay together, whichever
+other pages were left behind.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from judge.text.citations.forms import MAX_NAME_CHARS, MAX_PAGE, Citing, normal_name
+from judge.text.citations.citing import MAX_NAME_CHARS, Citing, normal_name
+from judge.text.citations.pages import MAX_PAGE
 from judge.text.tags import cited_pages, page_key, page_number
 
 MAX_SOURCES = 10_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.citations.forms import USUAL, Citing, normal_name
+from judge.text.citations.citing import USUAL, Citing, normal_name
 from judge.text.citations.patterns import safe_pattern
 from judge.text.citations.sources import BEYOND_PAGES, read_sources
 from judge.text.tags import cited_pages, tagged_claims, unread_citations, untagged_segments, without_tags
