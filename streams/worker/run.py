@@ -106,7 +106,7 @@ class _Worker:
             port=telemetry.port,
             registry=self._wiring.metrics.registry,
             health=self._wiring.health,
-            status=self._wiring.status,
+            status=self._wiring.standing.status,
             auth=auth,
             tls=tls,
             explorer=self._wiring.explorer(),
@@ -131,7 +131,7 @@ class _Worker:
             )
             if not await _ended_before(stop, topics_ready):
                 return
-            beside = [asyncio.create_task(self._wiring.remember())]
+            beside = [asyncio.create_task(self._wiring.standing.remember())]
             if self._wiring.keeper is not None:
                 beside.append(asyncio.create_task(self._wiring.keeper.attend()))
             if self._wiring.store is not None:

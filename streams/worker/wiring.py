@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
@@ -19,17 +18,7 @@ from judge.chat import ChatClient
 from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
 from judge.pool.stack import JudgingStack
-from judge.text.printable import printable
-from schemas import QAEvent
 from streams.errors import SettingsError
-from streams.intake.agent import Intake
-from streams.intake.from_settings import event_policy, metric_routes, trace_bounds
-from streams.intake.pushdown import PushDown, push_down
-from streams.intake.reading import Ingest
-from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.sampling import SamplingPolicy
-from streams.intake.trace_sampling import TracePushDown, TraceSampler
-from streams.intake.traces import TraceIntake
 from streams.judging.agent import JudgeAgent
 from streams.judging.citations import CitationWatch
 from streams.judging.from_settings import budget_limits
@@ -38,11 +27,8 @@ from streams.judging.prices import build_prices, check_prices
 from streams.judging.spending import Spending
 from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.judging.watch import JudgeWatch
-from streams.kafka.access.errors import explain
 from streams.kafka.app import App, add_agent, build_app
-from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
-from streams.kafka.past import TopicPast
 from streams.kafka.recent import RecentResults
 from streams.kafka.stretch import StretchReader
 from streams.kafka.topics.flow import ALL_AGENTS, AgentName, group_of
@@ -52,35 +38,33 @@ from streams.monitoring.agent import Forwarder
 from streams.monitoring.from_settings import monitor_config
 from streams.monitoring.gauges import gauges_of
 from streams.monitoring.keeper import Keeper
-from streams.monitoring.snapshot import MonitorSnapshot
 from streams.settings import EndpointSettings, Settings
 from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery
 from streams.sinks.from_settings import build_sinks
 from streams.sinks.topic import TopicSink
 from streams.store.agent import StoreAgent, open_agent
-from streams.store.reader import Reader
 from streams.store.views.explorer.api import Explorer
 from streams.store.views.explorer.open import open_explorer
 from streams.telemetry.instruments import Metrics
-from streams.telemetry.masking import settings_masker
 from streams.telemetry.partitions import PartitionState
+from streams.worker.broker_trouble import broker_trouble
 from streams.worker.health import SILENT_SECONDS, Health, Loop
+from streams.worker.intake import make_intake
 from streams.worker.notices import tell_judge, tell_move
 from streams.worker.pipeline import Pipeline
-from streams.worker.port.history import History, Point, lines_of
-from streams.worker.port.past import earlier_points
-from streams.worker.port.status import by_outcome, status_of
-from streams.worker.port.totals import totals_of
+from streams.worker.port.standing import Standing
 
 HOPELESS_SECONDS: Final = 0.5
-"""What waits for a judge that is down gets so long: it would not end in time."""
+"""Time for what waits for a judge that is down: it would not end in time."""
 KEEP_SECONDS: Final = 5.0
-"""Keeping the monitor's state gets so long when partitions are given away."""
+"""Time to keep the monitor's state when partitions are given away."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
-"""Tasks in flight, a topic: room for those that timed out beside those that go on. What waits has cost nothing yet."""
-_WHOLE: Final = Fraction(1)
+"""Tasks in flight, a topic: room for those that timed out beside those that go on.
+
+What waits has cost nothing yet.
+"""
 INTAKE_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 MONITOR_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
@@ -129,7 +113,8 @@ class Wiring:
             },
             default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
             finish=self.finish,
-            # A judge call may end before its partition is given away; the group waits for at most the rebalance timeout.
+            # A judge call may end before its partition is given away; the group waits for at most the
+            # rebalance timeout.
             finish_seconds=min(
                 settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
             ),
@@ -155,8 +140,6 @@ class Wiring:
         """Keeps the monitors of the partitions owned here, where the monitor runs."""
         self.store: StoreAgent | None = None
         """Keeps the verdict store, where it runs here."""
-        self._started_at = time.monotonic()
-        self._history = History()
         self._citations = CitationWatch([name for name, metric in BUILT_IN.items() if metric.cites])
         self.health = Health(
             loop=self._loop,
@@ -168,29 +151,21 @@ class Wiring:
             store_trouble=lambda: None if self.store is None else self.store.trouble,
             citations=lambda: self._citations.note,
         )
+        self.standing = Standing(
+            settings,
+            group_id=self.group_id,
+            agents=self.agents,
+            metrics=self.metrics,
+            health=self.health,
+            ranges={name: metric.score_range for name, metric in self._judged_by.items()},
+            partitions=self.partitions,
+            monitor=lambda: None if self.keeper is None else self.keeper.snapshot(datetime.now(UTC)),
+        )
+        """How the worker stands, for its page."""
 
     def _judge_trouble(self) -> str | None:
         """Why no judge can be asked; None while one can, or where none runs here."""
         return None if self._judging is None else self._judging.pool.trouble
-
-    def _broker_trouble(self) -> list[str]:
-        """What keeps the broker from letting us in, or from taking what we write."""
-        found: list[str] = []
-        found += [
-            f"sink {sink.name} takes nothing: {sink.trouble}"
-            for sink in self._sinks
-            if isinstance(sink, Delivery) and sink.trouble is not None
-        ]
-        refused, failing = self.app.admission.trouble, self._output.trouble
-        if refused is not None:
-            found.append(f"the broker refuses new connections: {refused}")
-        if failing is not None:
-            explanation = explain(failing.error, self._settings.kafka)
-            why = repr(failing.error) if explanation is None else str(explanation)
-            seconds = time.monotonic() - failing.since
-            found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}")
-        # It may quote the broker, and is read without a password. Secrets may have been replaced since the start.
-        return [settings_masker(self._settings, self._env).mask(one) for one in found]
 
     def consumer(self) -> Consumer | None:
         """Give the consumer; None before the application has made one."""
@@ -245,6 +220,11 @@ class Wiring:
             if isinstance(sink, Delivery):
                 await sink.close()
 
+    def _broker_trouble(self) -> list[str]:
+        return broker_trouble(
+            self._settings, self._env, self._sinks, self.app.admission.trouble, self._output.trouble
+        )
+
     def _add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any]) -> None:
         pipeline = Pipeline(
             name,
@@ -267,63 +247,23 @@ class Wiring:
         tell_move(move)
 
     def _add_intake(self) -> None:
-        settings = self._settings
-        ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
-        otlp = settings.ingest.format == "otlp"
-        policy = event_policy(settings, otlp=otlp)
-        intake = Intake(
-            decode=partial(_decode, ingest),
-            policy=policy,
-            routes=metric_routes(settings),
+        topic = self._settings.topics.events
+        made = make_intake(
+            self._settings,
             metrics=self._judged_by,
             output=self._output,
             counts=self.metrics,
-            verification_seconds=settings.judge.verification_seconds,
-            rate_factor=self._rate_factor(),
+            spending=self._spending,
+            agents=self.agents,
         )
-        predicate: PushDown | TracePushDown | None
-        if otlp:
-            predicate = self._add_traces(intake, policy)
-        else:
-            predicate = push_down(policy, ingest)
-            self._add(settings.topics.events, "intake", intake, intake.handle)
-        if predicate is not None:
-            self._plan.predicates = {settings.topics.events: predicate}
-            skipped = predicate.skipped
+        self._release = made.release
+        if made.room is not None:
+            self._plan.rooms = {**self._plan.rooms, topic: made.room}
+        self._add(topic, "intake", made.part, made.part.handle)
+        if made.predicate is not None:
+            self._plan.predicates = {topic: made.predicate}
+            skipped = made.predicate.skipped
             self.metrics.watch_skips(lambda: {str(reason): count for reason, count in skipped.items()})
-
-    def _add_traces(self, intake: Intake, policy: SamplingPolicy) -> TracePushDown | None:
-        """Have traces read from the events' topic; give what turns records down before."""
-        ingest, topic = self._settings.ingest, self._settings.topics.events
-        reader = OtlpReader(
-            unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping
-        )
-        traces = TraceIntake(
-            reader=reader,
-            sampler=TraceSampler(policy),
-            intake=intake,
-            counts=self.metrics,
-            bounds=trace_bounds(ingest.otlp),
-            past=TopicPast(self._settings.kafka),
-        )
-        self._release = traces.release
-        if reader.unit == "trace":
-            # Above what may be open, so that reading never waits for a trace whose rest has yet to be read.
-            room = Room(records=32 * ingest.otlp.max_traces, bytes=2 * ingest.otlp.max_bytes)
-            self._plan.rooms = {**self._plan.rooms, topic: room}
-        self._add(topic, "intake", traces, traces.handle)
-        return None if policy.keeps_all else TracePushDown(policy, reader)
-
-    def _rate_factor(self) -> Callable[[], Fraction]:
-        """By what the intake lowers its rates: what was spent here is known only where the judge runs, too."""
-        if self._settings.judge.budget.when_spent == "defer" or not self._spending.limits.any:
-            return lambda: _WHOLE
-        if "judge" not in self.agents:
-            why = "for each worker counts what it spends by itself; run them together, or use defer"
-            raise SettingsError(
-                [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
-            )
-        return self._spending.rate_factor
 
     def _add_judge(self) -> None:
         settings = self._settings
@@ -395,47 +335,6 @@ class Wiring:
         """Say how every assigned partition stands."""
         consumer = self.consumer()
         return () if consumer is None else tuple(consumer.partitions())
-
-    def status(self) -> dict[str, Any]:
-        """Say what the page shows."""
-        return status_of(
-            group_id=self.group_id,
-            agents=self.agents,
-            running_seconds=time.monotonic() - self._started_at,
-            events=self.metrics.event_counts(),
-            partitions=self.partitions(),
-            ready=self.health.ready(),
-            monitor=self._snapshot(),
-            ranges={name: metric.score_range for name, metric in self._judged_by.items()},
-            history=self._history,
-            totals=totals_of(self.metrics.registry.collect()),
-        )
-
-    def _snapshot(self) -> MonitorSnapshot | None:
-        return None if self.keeper is None else self.keeper.snapshot(datetime.now(UTC))
-
-    async def remember(self) -> None:
-        """Note every few seconds how things stand, for the page."""
-        if "store" in self.agents:
-            ranges = {name: metric.score_range for name, metric in self._judged_by.items()}
-            reader = Reader(self._settings.store.path)
-            self._history.begin_with(await asyncio.to_thread(earlier_points, reader, ranges, time.time()))
-            reader.close()
-        while True:
-            self._history.add(
-                Point(
-                    at=time.time(),
-                    events=by_outcome(self.metrics.event_counts()),
-                    lag=sum(state.lag_records or 0 for state in self.partitions()),
-                    lines=lines_of(self._snapshot()),
-                )
-            )
-            await asyncio.sleep(self._history.step_seconds)
-
-
-def _decode(ingest: Ingest, record: Incoming) -> QAEvent:
-    milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
-    return ingest.decode(record.value, record.headers, milliseconds)
 
 
 def _process_registry() -> CollectorRegistry:

@@ -122,7 +122,7 @@ class Group:
         return ErrorCode.NONE
 
     def check_commit(self, who: Identity) -> ErrorCode:
-        """Whether offsets may be committed: by a member of this generation, or by any client if it is empty."""
+        """Whether offsets may be committed: by a member of this generation, or by any client if empty."""
         if who.generation < 0 and not self.members:
             return ErrorCode.NONE
         error = self.check(who)

@@ -1,0 +1,46 @@
+"""What keeps a worker from its brokers, in words that its health may show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from judge.text.printable import printable
+from streams.kafka.access.errors import explain
+from streams.kafka.output import WriteTrouble
+from streams.settings import Settings
+from streams.sinks.delivery import Delivery
+from streams.sinks.topic import TopicSink
+from streams.telemetry.masking import settings_masker
+
+
+def broker_trouble(
+    settings: Settings,
+    env: Mapping[str, str],
+    sinks: Iterable[Delivery | TopicSink],
+    refused: str | None,
+    failing: WriteTrouble | None,
+) -> list[str]:
+    """Say what keeps the broker from letting us in, or from taking what we write; empty where nothing does.
+
+    Args:
+        settings: The settings.
+        env: Environment variables, for the secrets to mask.
+        sinks: Where verdicts are delivered.
+        refused: Why the broker refuses new connections; None while it does not.
+        failing: What cannot be written; None where everything can.
+    """
+    found = [
+        f"sink {sink.name} takes nothing: {sink.trouble}"
+        for sink in sinks
+        if isinstance(sink, Delivery) and sink.trouble is not None
+    ]
+    if refused is not None:
+        found.append(f"the broker refuses new connections: {refused}")
+    if failing is not None:
+        explanation = explain(failing.error, settings.kafka)
+        why = repr(failing.error) if explanation is None else str(explanation)
+        seconds = time.monotonic() - failing.since
+        found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}")
+    # It may quote the broker, and is read without a password. Secrets may have been replaced since the start.
+    return [settings_masker(settings, env).mask(one) for one in found]

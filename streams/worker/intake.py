@@ -1,0 +1,127 @@
+"""The intake of one worker, made from its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from judge.metric import Metric
+from schemas import QAEvent
+from streams.errors import SettingsError
+from streams.intake.agent import Intake
+from streams.intake.from_settings import event_policy, metric_routes, trace_bounds
+from streams.intake.pushdown import PushDown, push_down
+from streams.intake.reading import Ingest
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.sampling import SamplingPolicy
+from streams.intake.trace_sampling import TracePushDown, TraceSampler
+from streams.intake.traces import TraceIntake
+from streams.judging.spending import Spending
+from streams.kafka.letters import Incoming
+from streams.kafka.output import Output
+from streams.kafka.past import TopicPast
+from streams.kafka.topics.flow import AgentName
+from streams.kafka.transport import Room
+from streams.settings import Settings
+from streams.telemetry.instruments import Metrics
+
+_WHOLE: Final = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeIntake:
+    """What reads the events' topic.
+
+    Attributes:
+        part: Takes the records.
+        predicate: Turns records down before; None where every record is wanted.
+        room: Room that the topic needs; None for the usual.
+        release: Gives back what waits for more records.
+    """
+
+    part: Intake | TraceIntake
+    predicate: PushDown | TracePushDown | None
+    room: Room | None = None
+    release: Callable[[], None] = lambda: None
+
+
+def make_intake(
+    settings: Settings,
+    *,
+    metrics: Mapping[str, Metric],
+    output: Output,
+    counts: Metrics,
+    spending: Spending,
+    agents: Collection[AgentName],
+) -> MadeIntake:
+    """Make what reads the events' topic.
+
+    Args:
+        settings: The settings.
+        metrics: What is judged, by name.
+        output: Where tasks and dead letters are written.
+        counts: What is measured.
+        spending: What judging has cost here.
+        agents: Which agents run in this worker.
+
+    Raises:
+        SettingsError: The rates would follow a budget that is spent in other workers.
+    """
+    ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
+    otlp = settings.ingest.format == "otlp"
+    policy = event_policy(settings, otlp=otlp)
+    intake = Intake(
+        decode=partial(_decode, ingest),
+        policy=policy,
+        routes=metric_routes(settings),
+        metrics=metrics,
+        output=output,
+        counts=counts,
+        verification_seconds=settings.judge.verification_seconds,
+        rate_factor=_rate_factor(settings, spending, agents),
+    )
+    if otlp:
+        return _with_traces(settings, intake, policy, counts)
+    return MadeIntake(part=intake, predicate=push_down(policy, ingest))
+
+
+def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, counts: Metrics) -> MadeIntake:
+    """Have traces read from the events' topic, and what turns records down before."""
+    ingest = settings.ingest
+    reader = OtlpReader(unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping)
+    traces = TraceIntake(
+        reader=reader,
+        sampler=TraceSampler(policy),
+        intake=intake,
+        counts=counts,
+        bounds=trace_bounds(ingest.otlp),
+        past=TopicPast(settings.kafka),
+    )
+    room: Room | None = None
+    if reader.unit == "trace":
+        # Above what may be open, so that reading never waits for a trace whose rest has yet to be read.
+        room = Room(records=32 * ingest.otlp.max_traces, bytes=2 * ingest.otlp.max_bytes)
+    predicate = None if policy.keeps_all else TracePushDown(policy, reader)
+    return MadeIntake(part=traces, predicate=predicate, room=room, release=traces.release)
+
+
+def _rate_factor(
+    settings: Settings, spending: Spending, agents: Collection[AgentName]
+) -> Callable[[], Fraction]:
+    """By what the intake lowers its rates: what was spent here is known only beside the judge."""
+    if settings.judge.budget.when_spent == "defer" or not spending.limits.any:
+        return lambda: _WHOLE
+    if "judge" not in agents:
+        why = "for each worker counts what it spends by itself; run them together, or use defer"
+        raise SettingsError(
+            [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
+        )
+    return spending.rate_factor
+
+
+def _decode(ingest: Ingest, record: Incoming) -> QAEvent:
+    milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
+    return ingest.decode(record.value, record.headers, milliseconds)

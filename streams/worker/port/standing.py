@@ -1,0 +1,92 @@
+"""How one worker stands: now, and over the past hours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from streams.kafka.topics.flow import AgentName
+from streams.monitoring.snapshot import MonitorSnapshot
+from streams.settings import Settings
+from streams.store.reader import Reader
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.partitions import PartitionState
+from streams.worker.health import Health
+from streams.worker.port.history import History, Point, lines_of
+from streams.worker.port.past import earlier_points
+from streams.worker.port.status import by_outcome, status_of
+from streams.worker.port.totals import totals_of
+
+
+class Standing:
+    """Gathers what the status page shows.
+
+    Args:
+        settings: The settings.
+        group_id: The consumer group.
+        agents: Which agents run here.
+        metrics: What is measured.
+        health: Whether the worker is ready.
+        ranges: The scale of each metric that is judged.
+        partitions: Gives the assigned partitions as they stand.
+        monitor: Gives the monitor as it stands; None where none runs here.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        group_id: str,
+        agents: tuple[AgentName, ...],
+        metrics: Metrics,
+        health: Health,
+        ranges: dict[str, tuple[int, int]],
+        partitions: Callable[[], tuple[PartitionState, ...]],
+        monitor: Callable[[], MonitorSnapshot | None],
+    ) -> None:
+        self._settings = settings
+        self._group_id = group_id
+        self._agents = agents
+        self._metrics = metrics
+        self._health = health
+        self._ranges = ranges
+        self._partitions = partitions
+        self._monitor = monitor
+        self._started_at = time.monotonic()
+        self._history = History()
+
+    def status(self) -> dict[str, Any]:
+        """Say what the page shows."""
+        return status_of(
+            group_id=self._group_id,
+            agents=self._agents,
+            running_seconds=time.monotonic() - self._started_at,
+            events=self._metrics.event_counts(),
+            partitions=self._partitions(),
+            ready=self._health.ready(),
+            monitor=self._monitor(),
+            ranges=self._ranges,
+            history=self._history,
+            totals=totals_of(self._metrics.registry.collect()),
+        )
+
+    async def remember(self) -> None:
+        """Note every few seconds how things stand, for the page."""
+        if "store" in self._agents:
+            reader = Reader(self._settings.store.path)
+            self._history.begin_with(
+                await asyncio.to_thread(earlier_points, reader, self._ranges, time.time())
+            )
+            reader.close()
+        while True:
+            self._history.add(
+                Point(
+                    at=time.time(),
+                    events=by_outcome(self._metrics.event_counts()),
+                    lag=sum(state.lag_records or 0 for state in self._partitions()),
+                    lines=lines_of(self._monitor()),
+                )
+            )
+            await asyncio.sleep(self._history.step_seconds)
