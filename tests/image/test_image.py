@@ -154,6 +154,7 @@ async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> 
         settings: dict[str, Any] = {
             "kafka": {"bootstrap_servers": broker.bootstrap_servers, "start": "earliest"},
             "topics": {"create": True, "create_partitions": 1},
+            "metrics": {"coverage": {}},
             "judge": {"endpoints": [{"name": "rules", "base_url": address, "model": "offline-rules-1"}]},
             "telemetry": {"port": _free_port()},
         }
