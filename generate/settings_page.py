@@ -65,6 +65,11 @@ monitor:
   labels: [app, model]
   targets: {relevance: 4.0}
 """,
+    "review": """\
+review:
+  port: 9082
+  basic_auth: {username: reviewers, password_env: REVIEW_PASSWORD}
+""",
     "store": """\
 store:
   path: /var/lib/judgestream/verdicts.sqlite3

@@ -103,7 +103,9 @@ async def run_demo(plan: Plan, display: Display, stop: asyncio.Event) -> Ending:
         JudgeConfigurationError: The judge cannot be asked as configured.
     """
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(EmbeddedBroker(topics=demo_topics(Settings())))
+        broker = await stack.enter_async_context(
+            EmbeddedBroker(topics=demo_topics(Settings()), auto_create_topics=False)
+        )
         endpoint = plan.endpoint or await _offline_endpoint(stack, plan.judge_latency_seconds)
         settings = demo_settings(
             bootstrap_servers=broker.bootstrap_servers,

@@ -74,7 +74,9 @@ async def installation(name: str, *, rate: float, apps: Collection[str] = ()) ->
         apps: Of these apps alone; empty for all.
     """
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(EmbeddedBroker(topics=demo_topics(Settings())))
+        broker = await stack.enter_async_context(
+            EmbeddedBroker(topics=demo_topics(Settings()), auto_create_topics=False)
+        )
         judge = await stack.enter_async_context(OfflineJudge(latency_seconds=0.0))
         settings = demo_settings(
             bootstrap_servers=broker.bootstrap_servers,

@@ -30,7 +30,7 @@ from tests.integration.stage import Stage, event
 from tests.integration.wire_client import WireClient
 from tests.streams.cli.processes import Service, judgestream, running
 
-NEEDED = ("events", "tasks.tone", "scores", "dead", "alerts")
+NEEDED = ("events", "tasks.tone", "scores", "dead", "alerts", "observations", "monitor-state")
 
 
 @pytest.fixture
@@ -88,10 +88,11 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
     if broker.kind == "apache":
         read, _, written = rights.detail.partition("; ")
         assert set(read.removeprefix("Read: ").split(", ")) == {
-            topics.topic(name) for name in ("events", "tasks.tone", "scores")
+            topics.topic(name) for name in ("events", "tasks.tone", "scores", "observations", "monitor-state")
         }
         assert set(written.removeprefix("Write: ").split(", ")) == {
-            topics.topic(name) for name in ("tasks.tone", "dead", "scores", "alerts")
+            topics.topic(name)
+            for name in ("tasks.tone", "dead", "scores", "alerts", "observations", "monitor-state")
         }
     assert found(diagnosis, "access", f"group {topics.name}-group").detail.startswith("does not exist yet")
     assert found(diagnosis, "access", "producer").outcome == "ok"
@@ -120,7 +121,7 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     broker.create_topic(stage.topic("events"), 2)
     broker.create_topic(stage.topic("tasks.tone"), 4, cleanup_policy="compact")
     broker.create_topic(stage.topic("dead"), 4, max_message_bytes="1000")
-    for name in ("scores", "alerts"):
+    for name in ("scores", "alerts", "observations", "monitor-state"):
         broker.create_topic(stage.topic(name), 8)
     diagnosis = await diagnosed(stage, workers=3)
     told = [(one.subject, one.outcome, one.detail) for one in diagnosis.findings if one.check == "topics"]
@@ -155,7 +156,7 @@ async def test_agents_apart(topics: Stage) -> None:
     """Only what these agents need is looked at, and the group is their own."""
     diagnosis = await diagnosed(topics, agents=("monitor",))
     subjects = {one.subject for one in diagnosis.findings if one.check == "topics"}
-    assert subjects == {topics.topic("scores"), topics.topic("alerts")}
+    assert subjects == {topics.topic(name) for name in ("scores", "alerts", "observations", "monitor-state")}
     assert found(diagnosis, "access", f"group {topics.name}-group.monitor")
     assert not [one for one in diagnosis.findings if one.check in {"judge", "budget"}]
 

@@ -48,7 +48,7 @@ SECRETS = {
     "password in an address": "Addr3ss-passw0rd-6718",
     "secret of an event": "sk-proj-EventSecret0123456789abcdef",
 }
-TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts")
+TOPICS = ("events", "tasks.relevance", "scores", "dead", "alerts", "observations", "monitor-state")
 PARTITIONS = 2
 
 
