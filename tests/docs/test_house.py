@@ -10,6 +10,7 @@ import pytest
 from tests.places import ROOT
 
 MAX_ROOMS = 15
+MAX_MODULE_LINES = 350
 PACKAGES = ("schemas", "judge", "streams", "generate")
 
 
@@ -25,6 +26,7 @@ LEVELS = sorted(
     {file.parent for package in PACKAGES for file in (ROOT / package).rglob("__init__.py")},
     key=str,
 )
+MODULES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -32,3 +34,13 @@ def test_a_level_holds_at_most_fifteen_rooms_and_says_what_belongs_there(level: 
     """So that a reader finds a thing by its way, not by searching."""
     assert len(_rooms(level)) <= MAX_ROOMS
     assert ast.get_docstring(ast.parse((level / "__init__.py").read_text(encoding="utf-8")))
+
+
+def test_no_module_is_longer_than_a_sitting() -> None:
+    """350 lines."""
+    long = {
+        str(file.relative_to(ROOT)): lines
+        for file in MODULES
+        if (lines := len(file.read_text(encoding="utf-8").splitlines())) > MAX_MODULE_LINES
+    }
+    assert long == {}

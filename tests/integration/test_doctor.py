@@ -314,9 +314,14 @@ async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
         ends = await _ends(topics)
         await diagnosed(topics)
         assert await _ends(topics) == ends
-        assert {name: sum(each) for name, each in ends.items()} == {
-            "events": 30, "tasks.tone": 30, "scores": 30, "dead": 0, "alerts": 0,
-        }  # fmt: skip
+        written = {name: sum(each) for name, each in ends.items()}
+        assert [written[name] for name in ("events", "tasks.tone", "scores", "dead", "alerts")] == [
+            30,
+            30,
+            30,
+            0,
+            0,
+        ]
         assert await asyncio.to_thread(_generation, topics.bootstrap_servers, group) == before
 
 
@@ -333,7 +338,7 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
     ended = await judgestream("doctor", "-c", config(topics), "--json", "--skip", "verdict", "--skip", "port")
     told = json.loads(ended.out)
     assert (ended.code, told["ok"], told["exit_code"]) == (1, False, 1)
-    assert told["counts"]["failed"] == 5
+    assert told["counts"]["failed"] == len(NEEDED)
     assert {one["check"] for one in told["findings"] if one["outcome"] == "not tried"} >= {"verdict", "port"}
     broken = topics.directory / "broken.yaml"
     broken.write_text("kafka: {bootstrap_server: x}\ntelemetry: {port: 99999}\n")
