@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Asks about known vulnerabilities of what is pinned: `audit.py PIP_AUDIT REQUIREMENTS...`. Needs pip-audit alone.
+"""Asks about known vulnerabilities of what is pinned: `audit.py PIP_AUDIT REQUIREMENTS...`.
 
-pip-audit says "No known vulnerabilities found" and ends well also where its service knew nothing of any package. This
-ends with 0 only where the service has answered for every package of every file and knew of nothing; with 1 where it
-knows of something; with 3 where packages are left about which it said nothing.
+Needs pip-audit alone.
+
+pip-audit says "No known vulnerabilities found" and ends well also where its service knew nothing of any
+package. This ends with 0 only where the service has answered for every package of every file and knew of
+nothing; with 1 where it knows of something; with 3 where packages are left about which it said nothing.
 """
 # ruff: noqa: T201 - a script, which prints
 

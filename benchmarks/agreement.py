@@ -1,17 +1,18 @@
 """How far the offline judge agrees with people: the area under the ROC curve against human labels.
 
-**Coverage** against human correct / incorrect of open-domain answers (NQ), by the exact score before rounding; answers to
-improper questions and those without a label are left out. The file joins the right answers to a question with "/", of
-which an answer usually gives one. Reported twice: against the whole reference, as the metric would meet it,
-and against the best of these alternatives. Baseline, in the same two ways: the share of the reference's different words
-that the answer has.
+**Coverage** against human correct / incorrect of open-domain answers (NQ), by the exact score before
+rounding; answers to improper questions and those without a label are left out. The file joins the right
+answers to a question with "/", of which an answer usually gives one. Reported twice: against the whole
+reference, as the metric would meet it, and against the best of these alternatives. Baseline, in the same two
+ways: the share of the reference's different words that the answer has.
 
-**Claim support** against experts' labels of claims (ExpertQA): "Complete" is positive, "Incomplete" and "Missing" are negative,
-"Partial" and claims without a label are left out. A label is found by its claim's words among the claims that the judge
-reads from the answer; labels without a like claim are counted and left out. Reported by the share of words that the best
-passage of a cited page has, and by the yes or no that the verdict rests on (the share is high enough, and no number or negation
-differs); for the claims that cite a page, where there is something to decide, and for all. Baseline: the share of the claim's different
-words that its cited pages have; for yes or no, cut where the judge cuts.
+**Claim support** against experts' labels of claims (ExpertQA): "Complete" is positive, "Incomplete" and
+"Missing" are negative, "Partial" and claims without a label are left out. A label is found by its claim's
+words among the claims that the judge reads from the answer; labels without a like claim are counted and left
+out. Reported by the share of words that the best passage of a cited page has, and by the yes or no that the
+verdict rests on (the share is high enough, and no number or negation differs); for the claims that cite a
+page, where there is something to decide, and for all. Baseline: the share of the claim's different words that
+its cited pages have; for yes or no, cut where the judge cuts.
 
 Ties count half. `benchmarks/README.md` says which choices of the rules were made on these files.
 """

@@ -1,7 +1,7 @@
 """How often an incident names the right cause: 200 simulated drops of each kind.
 
-The drops are those of the tests: one model of five, a model and an app at once, a change of the mix alone, all of the traffic, and a new
-version of the prompt.
+The drops are those of the tests: one model of five, a model and an app at once, a change of the mix alone,
+all of the traffic, and a new version of the prompt.
 """
 
 from __future__ import annotations

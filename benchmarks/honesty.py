@@ -1,8 +1,9 @@
 """What verification takes from an honest judge: the share of verdicts with complete and correct evidence that are published unchanged.
 
-The judge quotes what people accepted. Sets: NQ (answers that people accept, `human_correct`), as coverage of the golden answer and as
-relevance to a page that states it; ExpertQA (claims that experts call completely supported, quoted with the sentences of their page
-that share most words with them); hand-written answers in six languages, dialogue and exam among them (`honest_cases.yaml`).
+The judge quotes what people accepted. Sets: NQ (answers that people accept, `human_correct`), as coverage of
+the golden answer and as relevance to a page that states it; ExpertQA (claims that experts call completely
+supported, quoted with the sentences of their page that share most words with them); hand-written answers in
+six languages, dialogue and exam among them (`honest_cases.yaml`).
 
     python -m benchmarks.honesty                 one JSON object a line
     python -m benchmarks.honesty --write FILE    puts the table into a Markdown file, between its two marks

@@ -1,9 +1,9 @@
 """How fast events are read where few are judged: the worker's intake against the bare client, stock Faust and Quix Streams.
 
-Every contestant reads the same topic in a process of its own, decides, and hands the kept events on as records of another
-topic, confirmed by the broker. judgestream does more with a kept event than the others: it checks it, builds a task and
-keeps count. Contestants take turns, and each one's best round counts, for whatever else the machine does can only
-slow a round down.
+Every contestant reads the same topic in a process of its own, decides, and hands the kept events on as
+records of another topic, confirmed by the broker. judgestream does more with a kept event than the others: it
+checks it, builds a task and keeps count. Contestants take turns, and each one's best round counts, for
+whatever else the machine does can only slow a round down.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """How many answers are judged a second: the worker's judge against the loop that one would write with the SDK.
 
-The judge is a process that always gives the same valid reply over HTTP, at once or after a second. Both read the same tasks
-(an answer with three claims and their three pages), ask, and write a record for each, confirmed by the broker. The worker does
-more: it looks every quotation up in its text, works the score out anew, and its records say how they came about.
+The judge is a process that always gives the same valid reply over HTTP, at once or after a second. Both read
+the same tasks (an answer with three claims and their three pages), ask, and write a record for each,
+confirmed by the broker. The worker does
+more: it looks every quotation up in its text, works the score out anew, and its records say how they came
+    about.
 """
 
 from __future__ import annotations

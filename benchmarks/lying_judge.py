@@ -1,7 +1,8 @@
 """What an empty answer can earn from a judge that lies: the highest score that verification lets through, by its strength.
 
-The judge knows the rules and tries what they allow (`tests/judge/lying_judge.py`); the answers are the project's corpus of
-attacks (`tests/judge/attacks/attacks.yaml`), of which none says anything of what was asked.
+The judge knows the rules and tries what they allow (`tests/judge/lying_judge.py`); the answers are the
+project's corpus of attacks (`tests/judge/attacks/attacks.yaml`), of which none says anything of what was
+asked.
 
     python -m benchmarks.lying_judge                 one JSON object a line
     python -m benchmarks.lying_judge --write FILE    puts the table into a Markdown file, between its two marks
@@ -109,7 +110,10 @@ _LONGEST = 700
 
 
 def _on_real_events(verification: Verification) -> Iterator[tuple[str, str, list[int]]]:
-    """Metric, kind of answer, and the scores, to questions of other people; nothing where the shared data is not there."""
+    """Metric, kind of answer, and the scores, to questions of other people.
+
+    Nothing where the shared data is not there.
+    """
     paths = [data_file("expertqa_events.jsonl"), data_file("nq_events.jsonl")]
     if None in paths:
         print("skipped: the shared data is not there (JUDGESTREAM_DATA names the folder)", file=sys.stderr)

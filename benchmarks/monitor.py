@@ -1,8 +1,9 @@
 """Whether the alarm can be believed: intervals, delays, false alarms, restarts, season and mix, over simulated answers.
 
-`python -m benchmarks monitor` prints one line a number, with fixed seeds; `python -m benchmarks.monitor --fresh` draws new
-ones and says which; `--short` takes a tenth of the runs. Laws and seeds are others than those the constants were tuned with.
-The baselines are the same simulations of release 0.1, whose monitor learned from 60 answers once.
+`python -m benchmarks monitor` prints one line a number, with fixed seeds; `python -m benchmarks.monitor
+--fresh` draws new ones and says which; `--short` takes a tenth of the runs. Laws and seeds are others than
+those the constants were tuned with. The baselines are the same simulations of release 0.1, whose monitor
+learned from 60 answers once.
 """
 
 from __future__ import annotations

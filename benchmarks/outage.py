@@ -1,7 +1,8 @@
 """A judge that is gone for a minute under load: what is lost, and how soon the worker is at full speed again.
 
-The whole worker on the embedded broker, against a server of 0.5 s latency on loopback, always with a backlog. Once the
-server answers 503, once 429 with `Retry-After: 1`, once it hangs. Full speed is nine tenths of the verdicts a second before the outage, over one second.
+The whole worker on the embedded broker, against a server of 0.5 s latency on loopback, always with a backlog.
+Once the server answers 503, once 429 with `Retry-After: 1`, once it hangs. Full speed is nine tenths of the
+verdicts a second before the outage, over one second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A judge that grants 60 requests a minute: how much of it is used, and how many calls are refused.
 
-A pool of one endpoint over HTTP on loopback, always with more to judge than is granted, 0.7 s latency, up to 64 calls at
-a time. Once the server tells its limit in `x-ratelimit-*` headers, once it only refuses with `Retry-After`.
+A pool of one endpoint over HTTP on loopback, always with more to judge than is granted, 0.7 s latency, up to
+64 calls at a time. Once the server tells its limit in `x-ratelimit-*` headers, once it only refuses with
+`Retry-After`.
 """
 
 from __future__ import annotations

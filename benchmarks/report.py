@@ -18,7 +18,8 @@ class Line:
         value: The number; None where it could not be measured.
         unit: Its unit.
         baseline: The same for what it is compared with, measured in the same run.
-        aim: The ratio to the baseline, or the value, that is aimed at, in words; None where nothing is aimed at.
+        aim: The ratio to the baseline, or the value, that is aimed at, in words; None where nothing is aimed
+            at.
         met: Whether the aim is met.
         note: What a reader must know.
     """
@@ -47,6 +48,9 @@ class Line:
 
 
 def data_file(name: str) -> Path | None:
-    """A file of the shared data: from the folder that JUDGESTREAM_DATA names, else from `../shared/data`; None if absent."""
+    """A file of the shared data: from the folder that JUDGESTREAM_DATA names, else from `../shared/data`.
+
+    None if absent.
+    """
     path = Path(os.environ.get("JUDGESTREAM_DATA") or _DATA) / name
     return path if path.is_file() else None

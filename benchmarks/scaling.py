@@ -1,9 +1,10 @@
 """Do three workers empty a backlog in a third of the time that one needs, when the judge is what is waited for?
 
-`python -m benchmarks scaling` (4 minutes). One worker, then three, each a process as `judgestream worker --agents judge` starts
-it: they wait at an empty topic of six partitions, 20,000 tasks are written at once, and the clock runs until as many results are
-on the topic of scores. The judge takes a second for each verdict, and a worker has at most 160 calls under way, so that one
-worker's processor is mostly idle and three leave room on two cores.
+`python -m benchmarks scaling` (4 minutes). One worker, then three, each a process as `judgestream worker
+--agents judge` starts
+it: they wait at an empty topic of six partitions, 20,000 tasks are written at once, and the clock runs until
+as many results are on the topic of scores. The judge takes a second for each verdict, and a worker has at
+most 160 calls under way, so that one worker's processor is mostly idle and three leave room on two cores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A long run: a million events on Kafka, one in a hundred judged; does anything grow?
 
-`python -m benchmarks.soak [--events N] [--rate R]` prints a sample every few seconds and the findings at the end, one JSON
-object a line. Not part of `make bench`: it takes minutes. The worker runs as a process of its own, which says how many tasks,
-file descriptors and sockets it has, how large it is, and how far it lags.
+`python -m benchmarks.soak [--events N] [--rate R]` prints a sample every few seconds and the findings at the
+end, one JSON object a line. Not part of `make bench`: it takes minutes. The worker runs as a process of its
+own, which says how many tasks, file descriptors and sockets it has, how large it is, and how far it lags.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def soak(events: int, rate: int) -> Iterator[Line]:
             _feed(broker, settings["topics"]["events"], events, rate, watch)
             done = watch.wait_for(lambda sample: sample["events"] >= events and sample["lag"] == 0)
             seconds = time.monotonic() - started
-            # Connections that were made for the load are closed when they have been idle; what is left after that stays.
+            # Connections that were made for the load are closed when they have been idle; what is left after
+            # that stays.
             rest = watch.wait_for(
                 lambda sample: sample["tasks"] <= idle["tasks"] + 4 and sample["in_hand"] == 0, patient=False
             )
@@ -156,7 +157,9 @@ class _Watch:
                 print(json.dumps({"benchmark": "soak: sample", **self.samples[-1]}), flush=True)
 
     def wait_for(self, condition: Any, *, patient: bool = True) -> Sample:
-        """Wait until a sample is as wanted and give it; the last one where it does not come to that and need not.
+        """Wait until a sample is as wanted and give it.
+
+        The last one where it does not come to that and need not.
 
         Raises:
             TimeoutError: It does not come to that.
@@ -206,7 +209,8 @@ def _findings(
     )
     yield Line("soak: lag at the end", done["lag"], "records", aim="0", met=done["lag"] == 0, note=note)
     for name, spare in (("tasks", 4), ("fds", 2), ("sockets", 2), ("threads", 2)):
-        # Idle at the end against the most of the first tenth: pools have filled by then, and nothing may be added.
+        # Idle at the end against the most of the first tenth: pools have filled by then, and nothing may be
+        # added.
         first = max(one[name] for one in samples if one["events"] <= events * 0.1)
         yield Line(
             f"soak: {name} at the end",
@@ -297,7 +301,10 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _heap_bytes() -> int:
-    """What C code and large objects have in use; not counted is what is free and was not given back, nor Python's small objects."""
+    """What C code and large objects have in use.
+
+    Not counted is what is free and was not given back, nor Python's small objects.
+    """
     mallinfo = ctypes.CDLL(None).mallinfo2
     mallinfo.restype = _Mallinfo
     said = mallinfo()

@@ -1,8 +1,8 @@
 """The verdict store with 1,000,000 verdicts: how fast it takes them in, how long each page takes, how large the file is.
 
-The results and texts are those of the demo's questions, judged by the offline judge, each with an id, a time, labels and a
-score of its own; two metrics, 24 common combinations of labels and 30 days. DuckDB, where it is installed, takes in and answers
-the same: with it the choice between the two was made.
+The results and texts are those of the demo's questions, judged by the offline judge, each with an id, a time,
+labels and a score of its own; two metrics, 24 common combinations of labels and 30 days. DuckDB, where it is
+installed, takes in and answers the same: with it the choice between the two was made.
 """
 
 from __future__ import annotations

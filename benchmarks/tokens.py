@@ -1,12 +1,13 @@
 """What sending cited pages alone saves: input tokens a judged event against sending all pages, for relevance.
 
-The events are those of ExpertQA that cite exactly three pages. There every page of an event is cited, so that the others
-of a 20-page document are made from other events' pages. Measured with pages of two lengths: a passage a page, as the
-data has them (about 840 characters), and pages of 500 words, as a printed page has, for which further passages of other
-events follow on each page's own. Counted are all messages of the request, as the offline judge counts (four
-characters a token). Two ratios are told beside it. Without the instructions: they are the same for all events and come first,
-so that endpoints which cache prefixes charge a fraction for them. And of the texts alone, question, answer and pages without
-any prompt, which is as low as it can get: question and answer are in both, so that it lies above 3 of 20.
+The events are those of ExpertQA that cite exactly three pages. There every page of an event is cited, so that
+the others of a 20-page document are made from other events' pages. Measured with pages of two lengths: a
+passage a page, as the data has them (about 840 characters), and pages of 500 words, as a printed page has,
+for which further passages of other events follow on each page's own. Counted are all messages of the request,
+as the offline judge counts (four characters a token). Two ratios are told beside it. Without the
+instructions: they are the same for all events and come first, so that endpoints which cache prefixes charge a
+fraction for them. And of the texts alone, question, answer and pages without any prompt, which is as low as
+it can get: question and answer are in both, so that it lies above 3 of 20.
 
 The offline judge judges both requests; the number of events whose verdict differs must be 0.
 """
@@ -71,7 +72,8 @@ def document(
         own: The event's pages, by name.
         others: Pages of other events.
         start: Where in `others` to begin, so that documents differ.
-        words_a_page: Each page is filled with further passages up to so many words; 0 leaves one passage a page.
+        words_a_page: Each page is filled with further passages up to so many words; 0 leaves one passage a
+            page.
     """
     passages = islice(cycle(others), start % len(others), None)
     pages = dict(own)

@@ -1,8 +1,11 @@
-"""What reading traces costs, a span of all that arrive, at 5% sampled; beside parsing all of them with opentelemetry-proto.
+"""What reading traces costs, a span of all that arrive, at 5% sampled.
 
-The records are those of the test samples that a Collector wrote keyed by trace id (traces of 3 and of 9 spans), with
-trace ids made up anew. Measured is what runs on the event loop: the predicate on every record, and for the traces in the sample
-reading, joining and mapping to events. Processor time of one core; the best of several rounds.
+Beside parsing all of them with opentelemetry-proto.
+
+The records are those of the test samples that a Collector wrote keyed by trace id (traces of 3 and of 9
+spans), with trace ids made up anew. Measured is what runs on the event loop: the predicate on every record,
+and for the traces in the sample reading, joining and mapping to events. Processor time of one core; the best
+of several rounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads a chart's values.yaml together with the comments that describe it.
 
-A comment that begins with `# --` describes the key below it; `# ==` begins a section. Other comments are for readers of the
-file.
+A comment that begins with `# --` describes the key below it; `# ==` begins a section. Other comments are for
+readers of the file.
 """
 
 from __future__ import annotations

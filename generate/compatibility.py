@@ -1,8 +1,8 @@
 """Which changes of a message's JSON Schema would break somebody.
 
-Producers of events and consumers of results upgrade on their own time, and during a rolling upgrade old and new
-workers read each other's messages. So a new version must read all that an old one writes, and what it writes must
-still be readable with the old schema.
+Producers of events and consumers of results upgrade on their own time, and during a rolling upgrade old and
+new workers read each other's messages. So a new version must read all that an old one writes, and what it
+writes must still be readable with the old schema.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems")
 def unreadable(*, writer: Schema, reader: Schema) -> list[str]:
     """List why a document that is valid for `writer` may be refused by `reader`.
 
-    Covers the part of JSON Schema that Pydantic generates for these models; it never misses a change within that
-    part, and in doubt (a different pattern) it complains.
+    Covers the part of JSON Schema that Pydantic generates for these models; it never misses a change within
+    that part, and in doubt (a different pattern) it complains.
 
     Args:
         writer: The schema that the document was written with.

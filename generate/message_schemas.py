@@ -1,7 +1,7 @@
 """The JSON Schemas of all messages, from the models.
 
-They stand in `schemas/json/`. `python -m generate --release` copies them to `schemas/released/`, against which later
-changes are checked for compatibility.
+They stand in `schemas/json/`. `python -m generate --release` copies them to `schemas/released/`, against
+which later changes are checked for compatibility.
 """
 
 from __future__ import annotations

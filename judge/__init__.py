@@ -1,7 +1,7 @@
 """One answer in, one verdict out. Knows nothing of Kafka, Faust or Prometheus.
 
-`from judge import Judge` is the library: `await Judge().score(event, "coverage")`; `BlockingJudge` is its twin for programs
-without an event loop. See `judge.library`.
+`from judge import Judge` is the library: `await Judge().score(event, "coverage")`; `BlockingJudge` is its
+twin for programs without an event loop. See `judge.library`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from schemas import Failed, Scored, Unscored
 class BlockingJudge:
     """Scores answers and waits for them; a context manager, with the arguments of `Judge`.
 
-    Use it where `await` cannot be written, and in notebooks, whose own event loop it leaves alone: a thread of its own runs
-    the judge. `score` may be called from several threads at the same time.
+    Use it where `await` cannot be written, and in notebooks, whose own event loop it leaves alone: a thread
+    of its own runs the judge. `score` may be called from several threads at the same time.
 
     Raises:
         JudgeConfigurationError: As `Judge`.

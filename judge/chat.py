@@ -82,7 +82,10 @@ class ChatReply:
 
 
 class ChatClient(Protocol):
-    """A judge endpoint. Implementations: `judge.endpoint.openai_chat.OpenAIChat`, `judge.endpoint.scripted.ScriptedChat`."""
+    """A judge endpoint.
+
+    Implementations: `judge.endpoint.openai_chat.OpenAIChat`, `judge.endpoint.scripted.ScriptedChat`.
+    """
 
     @property
     def endpoint(self) -> str:

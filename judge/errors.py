@@ -21,19 +21,21 @@ from judge.chat import ChatReply, RateLimits
 from schemas import FailedType
 
 UnavailableKind = Literal["rate_limited", "overloaded", "timeout", "unavailable"]
-"""rate_limited: asked too often; overloaded: too busy, by its own account; timeout: no answer in time; unavailable: all
-else, from a connection refused to a reply that is none."""
+"""rate_limited: asked too often; overloaded: too busy, by its own account; timeout: no answer in time;
+unavailable: all else, from a connection refused to a reply that is none."""
 
 
 class JudgeError(Exception):
     """Base of all errors of this package.
 
-    `reply` is what came back, where the endpoint says that it used tokens for it although it is no verdict: they are paid for.
+    `reply` is what came back, where the endpoint says that it used tokens for it although it is no verdict:
+    they are paid for.
     """
 
     reply: ChatReply | None = None
     said: str = ""
-    """The endpoint's own words, cut. They may quote question and answer: for the log at level debug and for a request of one's own only."""
+    """The endpoint's own words, cut. They may quote question and answer: for the log at level debug and for a
+    request of one's own only."""
 
 
 class JudgeUnavailableError(JudgeError):
@@ -68,7 +70,10 @@ class EndpointDownError(JudgeUnavailableError):
 
 
 class DrainingError(JudgeUnavailableError):
-    """The endpoint was not asked, because calls that wait are given up; nothing was decided and nothing paid."""
+    """The endpoint was not asked, because calls that wait are given up.
+
+    Nothing was decided and nothing paid.
+    """
 
 
 class JudgeConfigurationError(JudgeError):

@@ -42,11 +42,13 @@ _SAMPLING = Sampling(probability=1.0, stratum="default", policy="every event")
 class Judge:
     """Scores answers; an asynchronous context manager.
 
-    Without an address and without a key, neither given nor in OPENAI_BASE_URL and OPENAI_API_KEY, the offline judge answers:
-    rules inside this process, which understand nothing and cost nothing; its results carry its name.
+    Without an address and without a key, neither given nor in OPENAI_BASE_URL and OPENAI_API_KEY, the offline
+    judge answers: rules inside this process, which understand nothing and cost nothing; its results carry its
+    name.
 
     Args:
-        base_url: An OpenAI-compatible endpoint, up to and with `/v1`; else OPENAI_BASE_URL, else OpenAI's own.
+        base_url: An OpenAI-compatible endpoint, up to and with `/v1`; else OPENAI_BASE_URL, else OpenAI's
+            own.
         model: The model to ask; else OPENAI_MODEL.
         api_key: Its key; else OPENAI_API_KEY.
         chat: An endpoint of one's own, in place of all these; stays the caller's to close.
@@ -55,8 +57,8 @@ class Judge:
         timeout_seconds: Bound on one call, above 0.
 
     Raises:
-        JudgeConfigurationError: There is an endpoint and no model is named, the address is none, or `redact` names an
-            unknown kind.
+        JudgeConfigurationError: There is an endpoint and no model is named, the address is none, or `redact`
+            names an unknown kind.
     """
 
     def __init__(
@@ -80,15 +82,18 @@ class Judge:
         """Judge one answer; any number at the same time.
 
         Args:
-            event: The event, or its fields: `question`, `answer`, and what the metric needs of `reference` and `context`
-                (a mapping of page names to texts, or a list of texts). Without an `event_id` it gets a hash of its texts.
-            metric: The name of a built-in metric, the path of a prompt pack that names its score range, or a metric.
+            event: The event, or its fields: `question`, `answer`, and what the metric needs of `reference`
+                and `context` (a mapping of page names to texts, or a list of texts). Without an `event_id` it
+                gets a hash of its texts.
+            metric: The name of a built-in metric, the path of a prompt pack that names its score range, or a
+                metric.
 
         Returns:
             The result. What is wrong with this event alone is one, too: `Unscored` or `Failed`.
 
         Raises:
-            JudgeUnavailableError: The endpoint cannot answer now; one call is made, trying again is the caller's to decide.
+            JudgeUnavailableError: The endpoint cannot answer now; one call is made, trying again is the
+                caller's to decide.
             JudgeConfigurationError: No event can be judged as things are.
             PromptPackError: The prompt pack cannot be used.
             InvalidEventError: The fields are no event's.

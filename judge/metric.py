@@ -10,11 +10,12 @@ from judge.chat import ChatRequest
 from schemas import Correction, JudgeTask, QAEvent, ResultKind, Suspicion, UnscoredReason
 
 Mode = Literal["evidence", "verbatim"]
-"""evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as possible."""
+"""evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as
+possible."""
 
 Verification = Literal["marks", "strict", "off"]
-"""What becomes of what code merely suspects: marks: it is noted on the result; strict: it lowers the score; off: nothing is looked for.
-What code can show to be wrong lowers a score under each."""
+"""What becomes of what code merely suspects: marks: it is noted on the result; strict: it lowers the score;
+off: nothing is looked for. What code can show to be wrong lowers a score under each."""
 
 
 @dataclass(frozen=True, slots=True)

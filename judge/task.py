@@ -9,7 +9,8 @@ from judge.text.index import compared_chars
 from schemas import JudgeTask, QAEvent, Sampling, Source, result_id
 
 WEIGHT_BEYOND_ASCII = 10
-"""What is decomposed and traced to its place takes about ten times as long to read (`benchmarks/verification.py`)."""
+"""What is decomposed and traced to its place takes about ten times as long to read
+(`benchmarks/verification.py`)."""
 
 
 def build_task(

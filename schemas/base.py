@@ -25,7 +25,8 @@ EventField = Literal["question", "answer", "reference", "context"]
 SamplingKey = Literal["auto", "record_key"]
 """Where the randomness of sampling comes from: trace context, else event id; or the record's key."""
 Upstream = Literal["equalize", "proportional", "ignore"]
-"""What sampling makes of a sampler that decided before it: the higher threshold of both, our share of what it left, nothing."""
+"""What sampling makes of a sampler that decided before it: the higher threshold of both, our share of what it
+left, nothing."""
 DEFAULT_STRATUM: Final = "default"
 """Stratum of the events that no sampling rule matches."""
 

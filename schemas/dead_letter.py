@@ -1,4 +1,7 @@
-"""DeadLetter: a record that could not be turned into a result, whole and with the reason. Topic `qa.dead-letters`."""
+"""DeadLetter: a record that could not be turned into a result, whole and with the reason.
+
+Topic `qa.dead-letters`.
+"""
 
 from __future__ import annotations
 

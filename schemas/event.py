@@ -61,7 +61,10 @@ _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 def _by_name(value: Any) -> Any:
-    """Pages by name, from a list of texts or of objects, or from objects by name; what has no text stays as it is and is refused."""
+    """Pages by name, from a list of texts or of objects, or from objects by name.
+
+    What has no text stays as it is and is refused.
+    """
     if isinstance(value, list):
         pages: dict[str, Any] = {}
         for number, page in enumerate(value, 1):

@@ -15,7 +15,10 @@ MAX_WHO_CHARS = 200
 
 
 class Selection(Message):
-    """How a verdict came to be reviewed. Without the probability, labels would say nothing about all verdicts."""
+    """How a verdict came to be reviewed.
+
+    Without the probability, labels would say nothing about all verdicts.
+    """
 
     kind: Literal["random", "doubt", "incident", "chosen", "import"]
     probability: float | None = Field(

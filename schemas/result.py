@@ -1,7 +1,7 @@
 """Result: what became of one sampled answer under one metric. Topic `qa.scores`.
 
-A result is `Scored`, `Unscored` (there is nothing to judge: no number) or `Failed` (judging went wrong: no number).
-A missing number is never written as NaN or 0.
+A result is `Scored`, `Unscored` (there is nothing to judge: no number) or `Failed` (judging went wrong: no
+number). A missing number is never written as NaN or 0.
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ RESULT: TypeAdapter[Scored | Unscored | Failed] = TypeAdapter(Result)
 
 
 _ID_PARTS = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
-# Made once: `json.dumps` with these arguments makes one at every call, which takes longer than the rest of an id.
+# Made once: `json.dumps` with these arguments makes one at every call, which takes longer than the rest of an
+# id.
 
 
 def result_id(*, topic: str, event_id: str, metric: str, replay_id: str | None) -> str:

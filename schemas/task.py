@@ -20,8 +20,8 @@ class Sampling(Message):
 class JudgeTask(Message):
     """What one metric needs to judge one answer, and no more.
 
-    For relevance `context` holds the cited pages alone: `{}` means that pages were given and none of the cited
-    ones is among them, `None` that the event came without pages.
+    For relevance `context` holds the cited pages alone: `{}` means that pages were given and none of the
+    cited ones is among them, `None` that the event came without pages.
     """
 
     schema_version: Literal[1] = 1

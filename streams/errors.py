@@ -1,4 +1,6 @@
-"""Everything that `streams` can raise. The embedded broker, which knows nothing of judgestream, has errors of its own.
+"""Everything that `streams` can raise.
+
+The embedded broker, which knows nothing of judgestream, has errors of its own.
 
 StreamsError
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
@@ -33,8 +35,8 @@ from typing import Literal
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
 AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
-"""unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses one; login:
-SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
+"""unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses
+one; login: SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
 
 
 class StreamsError(Exception):
@@ -45,7 +47,8 @@ class SettingsError(StreamsError):
     """The settings cannot be used.
 
     Args:
-        problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the remedy.
+        problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the
+            remedy.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:

@@ -6,8 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# No test asserts a time, and a busy machine is no defect. A run that decides whether a change lands takes the same
-# examples each time; at a developer's desk each run looks at new ones.
+# No test asserts a time, and a busy machine is no defect. A run that decides whether a change lands takes the
+# same examples each time; at a developer's desk each run looks at new ones.
 settings.register_profile(
     "judgestream",
     deadline=None,

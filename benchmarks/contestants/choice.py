@@ -1,4 +1,7 @@
-"""Which events are kept, in the fewest steps: what the bare client and the peers decide by. Standard library only."""
+"""Which events are kept, in the fewest steps: what the bare client and the peers decide by.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Quix Streams: a filter and a topic to write to. Runs in the environment of the peers, without this project's packages."""
+"""Quix Streams: a filter and a topic to write to.
+
+Runs in the environment of the peers, without this project's packages.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ def profiled() -> Iterator[None]:
     if not path:
         yield
         return
-    # CPU time of this thread: what waits for another thread, or for another process of the machine, costs nothing.
+    # CPU time of this thread: what waits for another thread, or for another process of the machine, costs
+    # nothing.
     profile = cProfile.Profile(time.thread_time)
     profile.enable()
     try:

@@ -57,7 +57,8 @@ async def _watch(counted: str, registry: CollectorRegistry, pace: Pace) -> None:
 
 
 def _count(registry: CollectorRegistry, name: str) -> int:
-    # A counter of the library can be asked for alone; events are counted by a collector without a description.
+    # A counter of the library can be asked for alone; events are counted by a collector without a
+    # description.
     families = (registry.restricted_registry([name]) if "results" in name else registry).collect()
     return int(sum(sample.value for family in families for sample in family.samples if sample.name == name))
 

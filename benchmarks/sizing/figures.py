@@ -11,7 +11,8 @@ class Figures:
 
     Attributes:
         skipped_cpu_seconds: CPU time of an event that is not sampled, whatever its size.
-        skipped_cpu_seconds_per_kb: The same a KB of it: fetched, checked, copied, and read where labels decide.
+        skipped_cpu_seconds_per_kb: The same a KB of it: fetched, checked, copied, and read where labels
+            decide.
         kept_cpu_seconds: CPU time of a sampled event in intake: checked, routed, written as a task.
         verdict_cpu_seconds: CPU time of a verdict: request, reply, check of every quotation, result.
         resident_bytes: Memory of a worker; does not grow with the traffic.
@@ -33,13 +34,14 @@ class Figures:
 
 
 MEASURED = Figures(
-    # Measured alone on two cores, 2026-11-21, each with 1% kept: 5.06 us at 1 KB by key, 15.0 us at 4 KB by label. The bare
-    # client takes 3.5 us of the first, so a kept event costs about 0.15 ms. A line through 4.1 and 14 us, and 0.2 ms: on the
-    # careful side by 1 us and more an event.
+    # Measured alone on two cores, 2026-11-21, each with 1% kept: 5.06 us at 1 KB by key, 15.0 us at 4 KB by
+    # label. The bare client takes 3.5 us of the first, so a kept event costs about 0.15 ms. A line through
+    # 4.1 and 14 us, and 0.2 ms: on the careful side by 1 us and more an event.
     skipped_cpu_seconds=0.8e-6,
     skipped_cpu_seconds_per_kb=3.3e-6,
     kept_cpu_seconds=0.2e-3,
-    # 1.38 ms with a judge that answers at once; 2.2 with one of 1 s, where calls come one by one (benchmark `scaling`).
+    # 1.38 ms with a judge that answers at once; 2.2 with one of 1 s, where calls come one by one (benchmark
+    # `scaling`).
     verdict_cpu_seconds=2.2e-3,
     resident_bytes=142 * 2**20,
     task_bytes=4_000,

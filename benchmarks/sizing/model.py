@@ -10,7 +10,8 @@ from streams.monitoring.statistics.estimators import WeightedSums
 
 SECONDS_PER_DAY = 86_400
 TARGET_LOAD = 0.6
-"""Share of a core, of a limit and of the calls in flight that the mean may use: the rest is for peaks and catching up."""
+"""Share of a core, of a limit and of the calls in flight that the mean may use: the rest is for peaks and
+catching up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,8 @@ def catch_up_seconds(outage_seconds: float, load: float) -> float:
 def half_width(verdicts: int, *, deviation: float, scale: float, confidence: float = 0.95) -> float:
     """Half of the interval that the worker reports for so many verdicts of equal weight.
 
-    `WeightedSums.interval` with equal weights, where the inclusion probability cancels out, for a mean in the middle of the
-    scale, where the interval is widest.
+    `WeightedSums.interval` with equal weights, where the inclusion probability cancels out, for a mean in the
+    middle of the scale, where the interval is widest.
 
     Args:
         verdicts: Number of scores, n.

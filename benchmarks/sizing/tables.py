@@ -26,7 +26,8 @@ EXAMPLES: Final = (
     Workload(events_per_second=100_000, sampling_rate=0.0005, max_in_flight=256),
     Workload(events_per_second=1_000_000, sampling_rate=0.0001, max_in_flight=256),
 )
-"""One a power of ten. The rate falls as traffic grows: precision is a matter of verdicts and not of traffic."""
+"""One a power of ten. The rate falls as traffic grows: precision is a matter of verdicts and not of traffic.
+"""
 WORKED: Final = EXAMPLES[2]
 
 

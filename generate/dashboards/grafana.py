@@ -1,4 +1,7 @@
-"""The few parts of Grafana's dashboard model (schema version 39, Grafana 11) that the dashboards are made of. Pure."""
+"""The few parts of Grafana's dashboard model (schema version 39, Grafana 11) that the dashboards are made of.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +71,8 @@ class Panel:
         type: Grafana's kind of panel.
         unit: Grafana's id of the unit.
         no_data: Shown in place of a graph where no query returns anything: why that can be.
-        empty: The same in a few words, for a stat panel, whose one line of text has to be read from afar; the long form
-            then stands in the description.
+        empty: The same in a few words, for a stat panel, whose one line of text has to be read from afar; the
+            long form then stands in the description.
         queries: In order; the first one is A.
         alerts: Names of the alerts that this panel explains; each links to its runbook.
         decimals: Digits behind the point; None for Grafana's choice.

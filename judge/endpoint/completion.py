@@ -12,7 +12,8 @@ from judge.text.characters import without_lone_surrogates
 from schemas import Usage
 
 MAX_TOKENS = 1_000_000_000
-"""More tokens than any window holds: what an endpoint says beyond this is a mistake or an attack, and counts as this."""
+"""More tokens than any window holds: what an endpoint says beyond this is a mistake or an attack, and counts
+as this."""
 MAX_MODEL_CHARS = 200
 _MAX_DIGITS = 18
 _SHOWN_BYTES = 200

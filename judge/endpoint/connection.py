@@ -1,8 +1,8 @@
 """Posts chat completions to an OpenAI-compatible API, at little more than what the connection itself costs.
 
-The `openai` SDK says which address and headers belong to an API, and its HTTP client connects, keeps connections and goes
-through proxies. Its `post` is passed by: it works out address, headers and options anew for each call, which takes more CPU
-than sending the request and reading the reply together.
+The `openai` SDK says which address and headers belong to an API, and its HTTP client connects, keeps
+connections and goes through proxies. Its `post` is passed by: it works out address, headers and options anew
+for each call, which takes more CPU than sending the request and reading the reply together.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ MAX_ENCODED_REPLY_BYTES = 64 * 1024
 """The bound on a reply that comes compressed although none was asked for, before it is unpacked."""
 
 _CONNECT_SECONDS = 10.0
-# Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request sent into
-# a connection that is just being closed is lost.
+# Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request
+# sent into a connection that is just being closed is lost.
 _KEEPALIVE_SECONDS = 4.0
 
 
@@ -107,7 +107,8 @@ class Connection:
             OSError: Likewise, or the body cannot be unpacked.
         """
         request = httpx2.Request("POST", self._url, headers=self._headers, stream=httpx2.ByteStream(content))
-        # Given as a stream and read at once, a body leaves its headers to the transport, which writes them anyway.
+        # Given as a stream and read at once, a body leaves its headers to the transport, which writes them
+        # anyway.
         request.read()
         response = await self._http.send(request, stream=True)
         try:
@@ -145,7 +146,8 @@ def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> 
 
     Args:
         content: The body.
-        encoding: Its `Content-Encoding`, in lower case; one layer of gzip or deflate is taken, more layers are an attack.
+        encoding: Its `Content-Encoding`, in lower case; one layer of gzip or deflate is taken, more layers
+            are an attack.
         limit: Bound on what comes out, in bytes. No more than this is ever unpacked.
         is_success: Whether the status says that all is well.
 

@@ -6,7 +6,10 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address; a name other than localhost is never taken for one."""
+    """Say whether only this machine reaches an address.
+
+    A name other than localhost is never taken for one.
+    """
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -21,7 +21,8 @@ class ModelList:
 
     Args:
         status: The HTTP status.
-        names: The models; None where the reply lists none (many gateways have no list, and some keys may not see it).
+        names: The models; None where the reply lists none (many gateways have no list, and some keys may not
+            see it).
         date: The `Date` header, where the reply does not come from a cache.
     """
 

@@ -1,9 +1,9 @@
 """A judge behind an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
 
-The `openai` SDK does the connecting, authenticating and proxying (`judge.endpoint.connection`); the request goes out as bytes
-that orjson wrote and comes back as the raw reply.
-Retries are nobody's business here: one call is one try. Only where the endpoint refuses the way in which the reply's form
-is asked for, a call goes on at once with the next weaker way, and what the endpoint takes is remembered for later calls.
+The `openai` SDK does the connecting, authenticating and proxying (`judge.endpoint.connection`); the request
+goes out as bytes that orjson wrote and comes back as the raw reply. Retries are nobody's business here: one
+call is one try. Only where the endpoint refuses the way in which the reply's form is asked for, a call goes
+on at once with the next weaker way, and what the endpoint takes is remembered for later calls.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class OpenAIChat:
         endpoint: The endpoint's configured name, for results and messages.
         model: The model to ask.
         base_url: Where the API is, up to and with `/v1`; OpenAI's own by default.
-        api_key: Sent as the bearer token. Never taken from the environment here, so that one service's key does not
-            travel to another; an endpoint that needs none gets a placeholder.
+        api_key: Sent as the bearer token. Never taken from the environment here, so that one service's key
+            does not travel to another; an endpoint that needs none gets a placeholder.
         timeout_seconds: Bound on one whole call, from the wait for a connection to the last byte; above 0.
         max_connections: Connections to the endpoint at most; no less than the calls in flight. At least 1.
         max_reply_bytes: A larger reply body is not read to its end.
@@ -174,7 +174,8 @@ class OpenAIChat:
             ) from error
         except TooLargeReplyError as error:
             if error.is_success:
-                # A success of such a size is this request's own: waiting for a smaller one would take for ever.
+                # A success of such a size is this request's own: waiting for a smaller one would take for
+                # ever.
                 raise InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}") from error
             raise self._unreachable(error) from error
         except (httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
@@ -191,7 +192,10 @@ class OpenAIChat:
         )
 
     def _remember(self, response_format: ResponseFormat) -> None:
-        """Ask in this way from now on. Called once the endpoint took it, for a refusal may be about something else."""
+        """Ask in this way from now on.
+
+        Called once the endpoint took it, for a refusal may be about something else.
+        """
         formats = list(ResponseFormat)
         if formats.index(response_format) > formats.index(self._response_format):
             _log.warning(

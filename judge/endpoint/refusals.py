@@ -113,13 +113,14 @@ def error_for_status(
         status: The HTTP status.
         body: The decoded JSON body, or the text where it is no JSON.
         headers: The reply's headers, looked up without regard to case.
-        now: The moment that a date in `Retry-After` is measured from, unless the reply has a `Date` of its own.
+        now: The moment that a date in `Retry-After` is measured from, unless the reply has a `Date` of its
+            own.
         schema_sent: Whether the request had a `response_format`.
         secret: The API key, which is blotted out of what is quoted.
 
     Returns:
-        JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError where the `response_format` is what is refused)
-        or EventError, to be raised.
+        JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError where the `response_format` is
+        what is refused) or EventError, to be raised.
     """
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
@@ -142,7 +143,10 @@ def error_for_status(
 def _error(
     *, endpoint_told: str, status: int, codes: frozenset[str], words: str, schema_sent: bool, said: str
 ) -> JudgeError:
-    """What the refusal means. Its own words go into an event's result alone: they may quote question and answer."""
+    """What the refusal means.
+
+    Its own words go into an event's result alone: they may quote question and answer.
+    """
     told = endpoint_told
 
     if schema_sent and status in _REQUEST | {500, 501}:
@@ -170,7 +174,8 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
 
     Args:
         headers: The reply's headers: `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date
-            (RFC 9110, 10.2.3), measured from the reply's own `Date` so that a wrong clock here does not matter.
+            (RFC 9110, 10.2.3), measured from the reply's own `Date` so that a wrong clock here does not
+            matter.
         now: Measured from this moment where there is no `Date`.
 
     Returns:

@@ -86,9 +86,9 @@ class RequestWriter:
 def _length_parameter(host: str) -> str:
     """How the bound on the reply is called.
 
-    OpenAI itself has deprecated `max_tokens`, and its newer models refuse it. Nearly everything else that speaks this
-    protocol knows `max_tokens`, and some of it knows nothing else. Either may be set among the parameters and is then
-    sent alone.
+    OpenAI itself has deprecated `max_tokens`, and its newer models refuse it. Nearly everything else that
+    speaks this protocol knows `max_tokens`, and some of it knows nothing else. Either may be set among the
+    parameters and is then sent alone.
     """
     is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
     return "max_completion_tokens" if is_openai else "max_tokens"

@@ -1,8 +1,9 @@
 """The ways to ask an endpoint for JSON, from the strictest on. Pure.
 
-Not every OpenAI-compatible server takes a JSON Schema. Where one refuses it, the schema goes into the prompt and the
-next weaker way is tried; only the form of the reply is left to the model then, the checks of what it says stay the same.
-The schema stands at the end of the system's turn, so that the beginning which endpoints cache stays constant.
+Not every OpenAI-compatible server takes a JSON Schema. Where one refuses it, the schema goes into the prompt
+and the next weaker way is tried; only the form of the reply is left to the model then, the checks of what it
+says stay the same. The schema stands at the end of the system's turn, so that the beginning which endpoints
+cache stays constant.
 """
 
 from __future__ import annotations

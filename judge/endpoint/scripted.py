@@ -14,7 +14,8 @@ class ScriptedChat:
     """Gives its lines in order and keeps what it was asked.
 
     Args:
-        lines: Each a reply's text, a whole reply, or an error to raise; or a function that gives one for a request.
+        lines: Each a reply's text, a whole reply, or an error to raise; or a function that gives one for a
+            request.
         endpoint: The endpoint's name.
         model: The model's name.
     """

@@ -14,7 +14,8 @@ class Findings:
     """Collects findings while one verdict is verified.
 
     Args:
-        verification: What becomes of suspicions: noted (`marks`), taken for corrections (`strict`), not looked for (`off`).
+        verification: What becomes of suspicions: noted (`marks`), taken for corrections (`strict`), not
+            looked for (`off`).
     """
 
     def __init__(self, verification: Verification) -> None:

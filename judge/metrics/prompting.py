@@ -1,8 +1,8 @@
 """Prompts: constant instructions first, then the event, fenced so that no event can step out of its fence.
 
-Each section stands under a line that carries a mark, and the last one ends at another: the beginning of a hash over
-everything that is fenced. No text holds the mark: where one does, the next hash in the row is taken. The same event
-always gives the same prompt.
+Each section stands under a line that carries a mark, and the last one ends at another: the beginning of a
+hash over everything that is fenced. No text holds the mark: where one does, the next hash in the row is
+taken. The same event always gives the same prompt.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def fence(sections: Mapping[str, str]) -> str:
     """Put texts into one message so that each can be told from the others and from the instructions.
 
     Args:
-        sections: Text by name, in the order to send. A name is a letter, then letters, digits, `_` and `-`. The texts
-            are neutralized (`judge.text.index.neutralize`) first.
+        sections: Text by name, in the order to send. A name is a letter, then letters, digits, `_` and `-`.
+            The texts are neutralized (`judge.text.index.neutralize`) first.
 
     Returns:
         The message; `parse_fenced` takes it apart again.

@@ -53,7 +53,8 @@ def score_ranges() -> Mapping[str, tuple[int, int]]:
 
 
 NAMED: Final[tuple[str, ...]] = (*BUILT_IN, *LIBRARY)
-"""All metrics that need no prompt pack: the built-in ones, which judge where nothing else is named, and the library's."""
+"""All metrics that need no prompt pack: the built-in ones, which judge where nothing else is named, and the
+library's."""
 
 
 def build_metric(
@@ -69,7 +70,8 @@ def build_metric(
     """Build a metric from its settings.
 
     Args:
-        name: `coverage`, `relevance`, one of the library, or any other name for a metric of the user's own, which needs a pack.
+        name: `coverage`, `relevance`, one of the library, or any other name for a metric of the user's own,
+            which needs a pack.
         mode: How the judge is asked; None: evidence, or verbatim with a pack.
         pack: Prompts. Those given for a built-in metric replace its own; its checks stay.
         score_range: Lowest and highest score of a metric of the user's own; goes before the pack's.

@@ -1,8 +1,9 @@
 """Finding the verdict in what a judge wrote: bare JSON, JSON in a code fence, or JSON after a page of prose.
 
-A reply that can be read in two ways is not read at all: two verdicts that differ, a key given twice with two values, or an
-object that breaks off raise an error, and the judge is asked to repair it. What leaves no doubt is salvaged: a
-trailing comma, quotes and names as Python writes them, a line break within a string, the arguments of a tool call.
+A reply that can be read in two ways is not read at all: two verdicts that differ, a key given twice with two
+values, or an object that breaks off raise an error, and the judge is asked to repair it. What leaves no doubt
+is salvaged: a trailing comma, quotes and names as Python writes them, a line break within a string, the
+arguments of a tool call.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from judge.text.characters import without_lone_surrogates
 MAX_DEPTH = 32
 """Levels of nesting that a verdict may have; no metric needs more than five."""
 MAX_SALVAGED_CHARS = 200_000
-"""A longer reply must be strict JSON: the lenient reader is written in Python and takes a microsecond a character."""
+"""A longer reply must be strict JSON: the lenient reader is written in Python and takes a microsecond a
+character."""
 MAX_REREADS = 8
 """How often the whole reply may be read in vain, all attempts together."""
 _QUOTE_CHARS = 200
@@ -34,15 +36,16 @@ _ARGUMENTS = ("arguments", "parameters")
 def extract_verdict(text: str) -> dict[str, Any]:
     """Find the JSON object that has a `score` in a judge's reply.
 
-    An object inside another is part of that one and is not taken for the verdict. Thoughts between `<think>` tags that
-    begin the reply are left out.
+    An object inside another is part of that one and is not taken for the verdict. Thoughts between `<think>`
+    tags that begin the reply are left out.
 
     Args:
         text: The reply as the judge wrote it.
 
     Returns:
-        The object. Its values are what JSON allows: finite numbers, no lone surrogates, integers of at most 64 bits,
-        at most 32 levels deep. Whether the score is an integer in its range is the metric's to check.
+        The object. Its values are what JSON allows: finite numbers, no lone surrogates, integers of at most
+        64 bits, at most 32 levels deep. Whether the score is an integer in its range is the metric's to
+        check.
 
     Raises:
         InvalidVerdictError: There is none, there are several that differ, one of them cannot be read, or it

@@ -1,7 +1,7 @@
 """What the judge must return in evidence mode, as strict JSON Schemas.
 
-Only keywords that every known implementation of strict structured output accepts: all keys required, no others
-allowed, no lengths, no ranges. Evidence stands before the decision that rests on it, because a model
+Only keywords that every known implementation of strict structured output accepts: all keys required, no
+others allowed, no lengths, no ranges. Evidence stands before the decision that rests on it, because a model
 writes the keys in this order.
 """
 

@@ -70,8 +70,8 @@ def coverage_score(
 ) -> CoverageScore:
     """Score how much of a reference an answer covers.
 
-    The rule has three branches, the first that applies counts: no fact matched though there are some; conclusions exist;
-    neither. No facts, or no terms, in the reference gives the neutral ratio 1.
+    The rule has three branches, the first that applies counts: no fact matched though there are some;
+    conclusions exist; neither. No facts, or no terms, in the reference gives the neutral ratio 1.
 
     Args:
         facts: Matched and total number of facts.
@@ -115,7 +115,8 @@ def coverage_score(
 def relevance_cap(*, upheld: int, total: int) -> int:
     """The highest relevance score that the verified claims allow.
 
-    All upheld allow 5, more than three fifths ("most") 4, from two fifths to three fifths ("about half") 3, fewer 2, none 1.
+    All upheld allow 5, more than three fifths ("most") 4, from two fifths to three fifths ("about half") 3,
+    fewer 2, none 1.
 
     Args:
         upheld: Claims that are relevant and supported by a page they cite.

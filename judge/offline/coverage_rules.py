@@ -32,9 +32,10 @@ _MIN_CLAUSE_WORDS = 4
 def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
     """List what a reference says and whether an answer says it, in the form of the schema `coverage_evidence`.
 
-    Facts are the reference's sentences, split at semicolons, before some conjunctions and between alternatives; with a cue word
-    such as "therefore" they are conclusions, where others are facts. One is matched where two neighbouring sentences of the
-    answer have half of its words, all its numbers, and as much negation. Terms are the longest words.
+    Facts are the reference's sentences, split at semicolons, before some conjunctions and between
+    alternatives; with a cue word such as "therefore" they are conclusions, where others are facts. One is
+    matched where two neighbouring sentences of the answer have half of its words, all its numbers, and as
+    much negation. Terms are the longest words.
 
     Args:
         reference: The known good answer.

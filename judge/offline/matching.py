@@ -1,4 +1,7 @@
-"""Whether a passage of a text has the words of a statement, in whatever inflection. It understands nothing."""
+"""Whether a passage of a text has the words of a statement, in whatever inflection.
+
+It understands nothing.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,9 @@ class Match:
 
 
 class Searched:
-    """A text prepared for finding statements in it. Building takes time linear in the text, a search time linear in the statement.
+    """A text prepared for finding statements in it.
+
+    Building takes time linear in the text, a search time linear in the statement.
 
     Args:
         text: The text.
@@ -96,7 +101,10 @@ class Searched:
                 self._index[key].append(number)
 
     def best(self, statement: Statement) -> Match | None:
-        """The passage with most of a statement, of several the shortest and then the first; None where none has a word."""
+        """The passage with most of a statement, of several the shortest and then the first.
+
+        None where none has a word.
+        """
         found = {
             near: {word for word in statement.words if word in self._said[near]}
             for number in self._candidates(statement)

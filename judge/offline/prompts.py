@@ -1,7 +1,7 @@
 """Reading prompts that are not the project's own: which texts a prompt pack shows, and what reply it wants.
 
-A filled-in prompt is only text. What a pack shows is told by the lines that name it ("Question:", "## Answer",
-"**Context**"), by the JSON object of pages, and by the response schema or the words of the prompt.
+A filled-in prompt is only text. What a pack shows is told by the lines that name it ("Question:", "##
+Answer", "**Context**"), by the JSON object of pages, and by the response schema or the words of the prompt.
 """
 
 from __future__ import annotations

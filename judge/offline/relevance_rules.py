@@ -48,7 +48,10 @@ class JudgedClaim:
 
     @property
     def strength(self) -> float:
-        """The share of its words that its pages have, 0..1; for comparing judges, the verdict rests on `supported`."""
+        """The share of its words that its pages have, 0..1.
+
+        For comparing judges, the verdict rests on `supported`.
+        """
         return 0.0 if self.match is None else self.match.share
 
 
@@ -57,9 +60,9 @@ def judge_claims(
 ) -> list[JudgedClaim]:
     """Hold each claim of an answer against the pages that it cites.
 
-    A claim is supported where six neighbouring sentences of one cited page have most of its words, all its numbers, and as
-    much negation. It is relevant where it, or what supports it, shares a word with the question or with a claim that does, or
-    where it goes on from a relevant one with a pronoun.
+    A claim is supported where six neighbouring sentences of one cited page have most of its words, all its
+    numbers, and as much negation. It is relevant where it, or what supports it, shares a word with the
+    question or with a claim that does, or where it goes on from a relevant one with a pronoun.
 
     Args:
         question: The question.

@@ -46,7 +46,8 @@ def read_request(body: Any) -> Asked:
     Sampling parameters and length limits are accepted and mean nothing here.
 
     Raises:
-        BadRequestError: A field is missing, of a wrong type, or asks for what is not served (streams, several choices).
+        BadRequestError: A field is missing, of a wrong type, or asks for what is not served (streams, several
+            choices).
     """
     if not isinstance(body, Mapping):
         raise BadRequestError("the body must be a JSON object")

@@ -1,7 +1,7 @@
 """The offline judge: rules that read prompts and answer as a judge would. Pure and deterministic.
 
-It compares words and understands nothing. What it says is meant for trying the whole path without a model, and its name is
-on every result.
+It compares words and understands nothing. What it says is meant for trying the whole path without a model,
+and its name is on every result.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | 
     """Answer a conversation.
 
     Args:
-        messages: Its turns. Of the user's, the last that holds a fenced event is judged; where none does, the prompt is a
-            pack's, and the texts that it shows are found by their labels.
+        messages: Its turns. Of the user's, the last that holds a fenced event is judged; where none does, the
+            prompt is a pack's, and the texts that it shows are found by their labels.
         schema: The response schema; None asks for the published verdict.
 
     Returns:

@@ -18,7 +18,8 @@ from judge.offline.scorer import Said, judge_messages
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 CHARS_PER_TOKEN = 4
-"""The token counts in `usage` are an estimate: characters divided by this, rounded up. Nothing is ever cached."""
+"""The token counts in `usage` are an estimate: characters divided by this, rounded up. Nothing is ever
+cached."""
 
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0

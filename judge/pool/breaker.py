@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 FEW_FAILURES: Final = 3
-"""So few in a row are enough where nothing was answered for `SILENT_SECONDS`: one event at a time fails slowly."""
+"""So few in a row are enough where nothing was answered for `SILENT_SECONDS`: one event at a time fails
+slowly."""
 SILENT_SECONDS: Final = 3.0
 FIRST_PAUSE_SECONDS: Final = 1.0
 
@@ -17,8 +18,8 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 class Breaker:
     """One endpoint's breaker.
 
-    Consecutive failures open it. Open, it lets one probe through after each pause, and any answer closes it. A
-    probe that hangs does not keep the next one from being sent.
+    Consecutive failures open it. Open, it lets one probe through after each pause, and any answer closes it.
+    A probe that hangs does not keep the next one from being sent.
 
     Args:
         failures: So many in a row open it. At least 1.

@@ -1,8 +1,9 @@
 """Asking a second time where a call takes long, and taking the reply that comes first.
 
-Off unless it is asked for: the abandoned call may have to be paid for, and its tokens are not counted. Both calls go to the same
-endpoint, so that the model of a verdict is the same, both count towards its limits, and the second is only made while
-no call waits for a turn there: an endpoint that is slow because it has much to do is not given more.
+Off unless it is asked for: the abandoned call may have to be paid for, and its tokens are not counted. Both
+calls go to the same endpoint, so that the model of a verdict is the same, both count towards its limits, and
+the second is only made while no call waits for a turn there: an endpoint that is slow because it has much to
+do is not given more.
 """
 
 from __future__ import annotations

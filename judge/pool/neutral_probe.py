@@ -37,11 +37,14 @@ class NeutralProbe:
     async def trouble_for_all(
         self, first: str, kinds: Collection[str], *, shared: bool = True
     ) -> JudgeError | None:
-        """Say what keeps every metric from being judged; None where one is, or fails in another way than events did.
+        """Say what keeps every metric from being judged.
+
+        None where one is, or fails in another way than events did.
 
         Args:
             first: The metric to begin with.
-            kinds: The error types of the events' failures; empty where there was no answer: then any answer will do.
+            kinds: The error types of the events' failures; empty where there was no answer: then any answer
+                will do.
             shared: Whether a call that is under way will do.
         """
         found: JudgeError | None = None

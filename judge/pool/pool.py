@@ -51,14 +51,16 @@ class Patience:
     """How failures are met.
 
     Args:
-        timeout_seconds: Time budget of a verdict: its calls, at whichever endpoints, and the pauses between them.
-            Waiting for a turn does not count. When it is used up nothing is decided, and the verdict starts anew.
-        first_wait_seconds: The first pause after a failure is at most this long; each further one twice as long.
+        timeout_seconds: Time budget of a verdict: its calls, at whichever endpoints, and the pauses between
+            them. Waiting for a turn does not count. When it is used up nothing is decided, and the verdict
+            starts anew.
+        first_wait_seconds: The first pause after a failure is at most this long; each further one twice as
+            long.
         longest_wait_seconds: Up to this.
         breaker_failures: So many failures in a row, and an endpoint is taken for down.
         longest_breaker_seconds: Longest pause between two probes that try whether it is back.
-        confirm_seconds: For so long an endpoint that never answered must refuse neutral events for a reason that lies in the
-            configuration, before it is given up.
+        confirm_seconds: For so long an endpoint that never answered must refuse neutral events for a reason
+            that lies in the configuration, before it is given up.
     """
 
     timeout_seconds: float = 30.0
@@ -72,8 +74,8 @@ class Patience:
 class EndpointPool:
     """Endpoints in order of preference.
 
-    The first that is not down is asked; while it is only busy, or at its limits, its calls wait for it, for a verdict of
-    another model is another number. To be used in one event loop.
+    The first that is not down is asked; while it is only busy, or at its limits, its calls wait for it, for a
+    verdict of another model is another number. To be used in one event loop.
 
     Args:
         endpoints: In order of preference; at least one, with distinct names.
@@ -143,7 +145,10 @@ class EndpointPool:
 
     @property
     def trouble(self) -> str | None:
-        """Why some metric cannot be judged, because none of its endpoints can be asked; None while all can be."""
+        """Why some metric cannot be judged, because none of its endpoints can be asked.
+
+        None while all can be.
+        """
         found = (trouble_of(chats) for chats in self._asked or (self.chats,))
         return next((trouble for trouble in found if trouble is not None), None)
 
@@ -221,7 +226,8 @@ class EndpointPool:
     def drain(self) -> None:
         """Give up all that waits, in favour of what was already paid for; what comes later waits as ever.
 
-        For the end of a worker, or of its partitions: a call that is sent now would be paid for and thrown away.
+        For the end of a worker, or of its partitions: a call that is sent now would be paid for and thrown
+        away.
         """
         self._drains += 1
         for chat in self.chats:

@@ -9,12 +9,13 @@ The way of a verdict, from the task to the POST and back:
              `- OpenAIChat.complete   judge/endpoint/openai_chat   one call: request, reply, refusal
                 `- Connection.post    judge/endpoint/connection    HTTP
 
-`Attempt` (judge/pool/attempt) holds the accounts of one task. It is made here and passed with every call. What calls teach about an
-endpoint's limits lives in its `Admission`; whether it is down, in its `Breaker`.
+`Attempt` (judge/pool/attempt) holds the accounts of one task. It is made here and passed with every call.
+What calls teach about an endpoint's limits lives in its `Admission`; whether it is down, in its `Breaker`.
 
-Transient failures are tried again, at the same endpoint and then at the next; an outage of all is waited for, however
-long it takes. Whether an event or its endpoint is to blame is decided by what becomes of other events and of a neutral one
-(judge/pool/neutral_probe). A verdict comes whole from one endpoint, so its evaluator names the model that gave it.
+Transient failures are tried again, at the same endpoint and then at the next; an outage of all is waited for,
+however long it takes. Whether an event or its endpoint is to blame is decided by what becomes of other events
+and of a neutral one (judge/pool/neutral_probe). A verdict comes whole from one endpoint, so its evaluator
+names the model that gave it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 Result: TypeAlias = Scored | Unscored | Failed
 
 TRIES_BEFORE_NEXT: Final = 2
-"""Failures at an endpoint before the next one is asked: a single hiccup is not worth a number of another model."""
+"""Failures at an endpoint before the next one is asked: a single hiccup is not worth a number of another
+model."""
 ALONE_FAILURES: Final = 2
 """From so many failures on without an answer to another event meanwhile, a neutral event is tried."""
 REFUSALS_OF_ONE: Final = 2
@@ -44,7 +46,8 @@ REFUSALS_OF_ONE: Final = 2
 _BY_ENDPOINT: Final = frozenset(
     {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
 )
-"""Failures that come from an endpoint's replies, so that an endpoint that is wrong for all causes them, too."""
+"""Failures that come from an endpoint's replies, so that an endpoint that is wrong for all causes them, too.
+"""
 LEAST_REST_SHARE: Final = 0.1
 """With less than this left of the time budget, the verdict starts again."""
 
@@ -77,7 +80,8 @@ class ReliableJudge:
             task: A task of this judge's metric.
 
         Returns:
-            The result; `Failed("no_answer")` where the judge answers others but, by all evidence, never this event.
+            The result; `Failed("no_answer")` where the judge answers others but, by all evidence, never this
+            event.
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
@@ -145,7 +149,10 @@ class ReliableJudge:
         return judge.failed(task, "content_refused", str(error), tries=attempt.calls)
 
     def _asking(self, chat: GuardedChat, attempt: Attempt) -> Asking:
-        """How the evaluator asks this endpoint for this task; parts of it have the time budget at the same time."""
+        """How the evaluator asks this endpoint for this task.
+
+        Parts of it have the time budget at the same time.
+        """
 
         @contextmanager
         def apart() -> Iterator[Ask]:
@@ -173,7 +180,8 @@ class ReliableJudge:
             return None
         self._observe(chat, error.kind, attempt)
         if error.kind == "rate_limited":
-            # Nothing to do with the event: it was not its turn yet, and waiting for that takes nothing of its time.
+            # Nothing to do with the event: it was not its turn yet, and waiting for that takes nothing of its
+            # time.
             attempt.spent_seconds -= attempt.call_seconds
             return None
         attempt.failures += 1

@@ -42,11 +42,12 @@ class JudgingOptions:
 class JudgingStack:
     """What judges in one event loop; an asynchronous context manager that closes what it was given.
 
-    Use `judge` where a verdict may take as long as it takes (a worker, a file), and `evaluator` where one try is wanted and its
-    errors are the caller's to handle (the library, the doctor).
+    Use `judge` where a verdict may take as long as it takes (a worker, a file), and `evaluator` where one try
+    is wanted and its errors are the caller's to handle (the library, the doctor).
 
     Args:
-        endpoints: In order of preference; at least one, with distinct names. Closed with the stack, unless borrowed.
+        endpoints: In order of preference; at least one, with distinct names. Closed with the stack, unless
+            borrowed.
         options: How it judges.
         prices: What tokens cost.
         cache: Verdicts given before. Closed with the stack.

@@ -10,14 +10,18 @@ from math import log
 from typing import Final
 
 ODDS: Final = 1e-6
-"""An event is given up when an event like the others would have failed so often with less than this probability."""
+"""An event is given up when an event like the others would have failed so often with less than this
+probability."""
 LEAST_SHARE: Final = 0.01
 """No single failure counts for more than one in a hundred, so that three are needed at least."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Calls to one endpoint, by whether they were answered; what timed out again is not counted, for it may be the event."""
+    """Calls to one endpoint, by whether they were answered.
+
+    What timed out again is not counted, for it may be the event.
+    """
 
     answered: int = 0
     failed: int = 0
@@ -26,8 +30,8 @@ class Tally:
 class Suspicion:
     """What is held against one event.
 
-    Each failure counts by the share of other calls that failed at the same endpoint in the same time: with none
-    answered it counts nothing, so that an outage never speaks against an event, however long it takes.
+    Each failure counts by the share of other calls that failed at the same endpoint in the same time: with
+    none answered it counts nothing, so that an outage never speaks against an event, however long it takes.
     """
 
     def __init__(self) -> None:
@@ -37,8 +41,8 @@ class Suspicion:
         """The event failed once more.
 
         Args:
-            others_answered: Calls for other events that were answered at this endpoint since this event's last
-                failure there.
+            others_answered: Calls for other events that were answered at this endpoint since this event's
+                last failure there.
             others_failed: Those that failed.
         """
         share = (others_failed + 1) / (others_answered + others_failed + 1)

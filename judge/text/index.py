@@ -1,8 +1,9 @@
 """Comparing texts as people read them: normalised, yet with the way back to the original's offsets.
 
-Two texts are alike when they differ only in Unicode form (NFKC), case, white space, curly or straight quotes, kinds
-of dashes, and characters that nobody sees. Comparison is done on the decomposed form (NFKD), because two texts have the
-same NFKC exactly where they have the same NFKD, and a decomposed character can be traced to its place.
+Two texts are alike when they differ only in Unicode form (NFKC), case, white space, curly or straight quotes,
+kinds of dashes, and characters that nobody sees. Comparison is done on the decomposed form (NFKD), because
+two texts have the same NFKC exactly where they have the same NFKD, and a decomposed character can be traced
+to its place.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f"
-# Soft hyphen, joiners, zero-width spaces, marks and overrides of direction, byte order mark, variation selectors, tags:
-# what a reader never sees, and what hidden instructions are written with.
+# Soft hyphen, joiners, zero-width spaces, marks and overrides of direction, byte order mark, variation
+# selectors, tags: what a reader never sees, and what hidden instructions are written with.
 _UNSEEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
@@ -32,14 +33,16 @@ _FOLDS = str.maketrans(
     | dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", '"')
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d", "-")
 )
-# What needs work: white space other than single blanks, controls, and everything beyond ASCII. The rest maps one to one.
+# What needs work: white space other than single blanks, controls, and everything beyond ASCII. The rest maps
+# one to one.
 _SPACE = f"[\\s{_CONTROLS}]"
 _SPECIAL = re.compile(f"(?P<space> *[\\t-\\r{_CONTROLS}]{_SPACE}*|  {_SPACE}*)|[^\x00-\x7f]+ *")
 
-# Written without spaces between words: Thai to Khmer, kana, Han. A word's edge cannot be seen there. Hangul has
-# spaces, but its particles stick to their word.
+# Written without spaces between words: Thai to Khmer, kana, Han. A word's edge cannot be seen there. Hangul
+# has spaces, but its particles stick to their word.
 MAX_MARKS = 30
-"""Combining marks in a row that are read, the bound of Unicode's stream-safe format (UAX #15); the rest is left out."""
+"""Combining marks in a row that are read, the bound of Unicode's stream-safe format (UAX #15); the rest is
+left out."""
 _MARKS = "".join(
     char for code in range(0x300, 0x1FFFF) if unicodedata.combining(char := chr(code)) or code == 0x344
 )
@@ -53,7 +56,8 @@ _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _NUMBER_POINTS = ".,"
 _PART_CHARS = 4096
 _SEARCH_FACTOR = 16
-# Folded, an ASCII text differs from its normal form by runs of blanks alone: every word stands where it stood.
+# Folded, an ASCII text differs from its normal form by runs of blanks alone: every word stands where it
+# stood.
 ASCII_FOLDS = dict.fromkeys((*range(0x20), 0x7F), " ") | {
     ord("`"): "'",
     **{code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)},
@@ -64,8 +68,8 @@ _BLANKS = re.compile("  +")
 def neutralize(text: str) -> str:
     r"""Make a text fit for a prompt: what a reader does not see is not sent.
 
-    Control characters become spaces, line ends of all kinds `\n`, characters that steer direction or have no width
-    vanish, and lone surrogates become U+FFFD. A tab stays. Applying it twice changes nothing more.
+    Control characters become spaces, line ends of all kinds `\n`, characters that steer direction or have no
+    width vanish, and lone surrogates become U+FFFD. A tab stays. Applying it twice changes nothing more.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -95,7 +99,10 @@ def safe_nfkc(text: str) -> str:
 
 
 def compared_chars(text: str) -> int:
-    """How many characters a text has in the form in which it is compared; U+FDFA alone stands for eighteen."""
+    """How many characters a text has in the form in which it is compared.
+
+    U+FDFA alone stands for eighteen.
+    """
     if text.isascii():
         return len(text)
     return sum(count * len(_folded(char)) for char, count in Counter(text).items())
@@ -116,9 +123,9 @@ class TextIndex:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # _starts[i] is where the i-th stretch begins in `normal`, _offsets[i] what it stands for: a stretch of
-        # characters one to one, from the offset on, or (negative: -1 - offset) characters that all stand for one.
-        # Arrays, for a list of numbers takes nine times the memory of the text.
+        # _starts[i] is where the i-th stretch begins in `normal`, _offsets[i] what it stands for: a stretch
+        # of characters one to one, from the offset on, or (negative: -1 - offset) characters that all stand
+        # for one. Arrays, for a list of numbers takes nine times the memory of the text.
         self._starts = array("q")
         self._offsets = array("q")
         if not text.isascii():
@@ -202,8 +209,8 @@ class TextIndex:
         """Find the first place where a span stands.
 
         Args:
-            span: The words to find. Within a longer word or number they do not count ("art" in "party", "1.8" in
-                "1.85"); in scripts without spaces between words any place counts.
+            span: The words to find. Within a longer word or number they do not count ("art" in "party", "1.8"
+                in "1.85"); in scripts without spaces between words any place counts.
 
         Returns:
             Start and end (exclusive) in the original text, or None. A blank span stands nowhere.

@@ -1,8 +1,8 @@
 """Whether one text bears out what is said of it: enough of the words in common, and the numbers.
 
-A judge can quote words that stand where it says and prove nothing. Words alone do not show that one text states what
-another does, but texts that share no word, no name and no number do not show it at all. What the question says
-already counts for nothing, because any answer may repeat it.
+A judge can quote words that stand where it says and prove nothing. Words alone do not show that one text
+states what another does, but texts that share no word, no name and no number do not show it at all. What the
+question says already counts for nothing, because any answer may repeat it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from judge.text.sentences import each_sentence
 from judge.text.words import STOP_WORDS, Word, content_words, share_stem, word_texts, words
 
 MIN_SHARE = 8
-"""At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims (ExpertQA) about
-one in twenty shares less with the sentences around any place of its pages, of human-accepted answers (NQ) one in 27 shares
-no word at all with its reference."""
+"""At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims
+(ExpertQA) about one in twenty shares less with the sentences around any place of its pages, of human-accepted
+answers (NQ) one in 27 shares no word at all with its reference."""
 LONG_STATEMENT = 3
 """A sentence with so many words of its own is not stated by one common word of it."""
 
@@ -128,8 +128,8 @@ def _stem_ends(word: str) -> Iterator[int]:
 def are_forms(one: str, other: str) -> bool:
     """Whether two normalised words look like forms of one word: a common beginning, then usual endings.
 
-    Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof. Endings in letters beyond
-    ASCII are taken for usual where they are short.
+    Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof.
+    Endings in letters beyond ASCII are taken for usual where they are short.
     """
     if one == other:
         return True
@@ -176,7 +176,8 @@ class Surroundings:
 
     Args:
         index: The text.
-        text: What is read in its stead, with every place where it was; without the evidence tags of an answer, say.
+        text: What is read in its stead, with every place where it was; without the evidence tags of an
+            answer, say.
     """
 
     __slots__ = ("_cache", "_ends", "_places", "_starts", "_text", "_unread", "index")
@@ -286,8 +287,9 @@ def is_answering(said: Vocabulary) -> bool:
 def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
     """Whether an answer is so surely in another language than a text that their words tell nothing.
 
-    The question must be in the answer's language as surely: an answer in a language of its own is nobody's. Languages are told by
-    script, and English from others by its stop words; of short texts the script alone is known, for they may be names.
+    The question must be in the answer's language as surely: an answer in a language of its own is nobody's.
+    Languages are told by script, and English from others by its stop words; of short texts the script alone
+    is known, for they may be names.
     """
     spoken, asked = _language(answer), _language(question)
     if spoken is None or asked is None or asked[0] != spoken[0]:

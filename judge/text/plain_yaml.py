@@ -22,7 +22,9 @@ _NUMBERS: Final = frozenset({f"{_TAG}int", f"{_TAG}float"})
 
 
 class PlainYamlError(ValueError):
-    """A text is no plain YAML; says what and where, and quotes no value: one may be a secret that stands where it must not.
+    """A text is no plain YAML.
+
+    Says what and where, and quotes no value: one may be a secret that stands where it must not.
 
     Args:
         what: What is wrong.
@@ -39,8 +41,8 @@ def read_yaml(text: str) -> Any:
     """Read one document; dates stay texts.
 
     Raises:
-        PlainYamlError: It is none, has a key twice, tags beyond plain values, or is too large, aliases counted as often as they
-            repeat something.
+        PlainYamlError: It is none, has a key twice, tags beyond plain values, or is too large, aliases
+            counted as often as they repeat something.
     """
     if len(text) > MAX_CHARS:
         raise PlainYamlError(f"has {len(text)} characters, at most {MAX_CHARS} are read; shorten it")

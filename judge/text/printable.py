@@ -14,8 +14,8 @@ _COUNTS = re.compile(r"\d+ of \d+")
 def printable(text: str, limit: int | None = None) -> str:
     r"""Make a text safe to print on one line.
 
-    White space becomes single spaces; every other character that does not print (control characters, direction
-    overrides, lone surrogates) is shown as its escape, such as `\x1b`.
+    White space becomes single spaces; every other character that does not print (control characters,
+    direction overrides, lone surrogates) is shown as its escape, such as `\x1b`.
 
     Args:
         text: Anything.
@@ -57,7 +57,10 @@ def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
 
 
 def _short(line: str) -> str:
-    """Cut "Fact: 2 of 3 facts correctly matched." to "fact 2 of 3"; the last line, the formula, is left to the verdict."""
+    """Cut "Fact: 2 of 3 facts correctly matched." to "fact 2 of 3".
+
+    The last line, the formula, is left to the verdict.
+    """
     name, _, text = line.partition(": ")
     counts = _COUNTS.match(text)
     return f"{name.lower()} {counts[0] if counts else text}"

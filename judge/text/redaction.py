@@ -1,11 +1,12 @@
 """Replacing secrets and common personal data in a text, before anything leaves the process.
 
-A text is normalised first: characters that nobody sees are dropped, and digits, letters, signs and blanks of other widths count as
-their plain ones, so that what a reader reads as an address is one. What is promised is little: what has the form of such data is
-replaced. Street addresses and national ids are not found, and names only by an engine that understands language.
+A text is normalised first: characters that nobody sees are dropped, and digits, letters, signs and blanks of
+other widths count as their plain ones, so that what a reader reads as an address is one. What is promised is
+little: what has the form of such data is replaced. Street addresses and national ids are not found, and names
+only by an engine that understands language.
 
-A replacement is a word in brackets such as `[email]`; it holds nothing of what it stands for. Where data stands without a gap, a
-second look may find what the first replaced the neighbour of.
+A replacement is a word in brackets such as `[email]`; it holds nothing of what it stands for. Where data
+stands without a gap, a second look may find what the first replaced the neighbour of.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class Redactor:
             self._steps.append(("[name]", find_names))
 
     def redact(self, text: str) -> str:
-        """The text with what was found replaced; without what nobody sees, if anything is to be replaced at all."""
+        """The text with what was found replaced.
+
+        Without what nobody sees, if anything is to be replaced at all.
+        """
         if not self._steps:
             return text
         text = neutralize(text)

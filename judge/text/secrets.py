@@ -35,7 +35,8 @@ class Masker:
 def forms_of(secret: str) -> set[str]:
     """Say how a secret may look in a text.
 
-    Base64 depends on what stands before and after: of each of the three alignments the part that does not is taken.
+    Base64 depends on what stands before and after: of each of the three alignments the part that does not is
+    taken.
     """
     raw = secret.encode("utf-8", "surrogatepass")
     forms = {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), repr(secret)[1:-1], repr(raw)[2:-1]}
@@ -45,7 +46,8 @@ def forms_of(secret: str) -> set[str]:
     }
     for lead in range(3):
         encoded = base64.b64encode(b"\0" * lead + raw).decode().rstrip("=")
-        # 6 bits a character: those with bits of the lead, and the last where its bits are not all the secret's.
+        # 6 bits a character: those with bits of the lead, and the last where its bits are not all the
+        # secret's.
         begin = -(-lead * 8 // 6)
         end = (lead + len(raw)) * 8 // 6
         core = encoded[begin:end]

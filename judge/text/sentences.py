@@ -14,10 +14,12 @@ _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 _STOPS, _AFTER_STOPS = ".!?\u2026", "\"'\u2019\u201d)\\]\u00bb"
 _WIDE_STOPS, _AFTER_WIDE_STOPS = "\u3002\uff01\uff1f\uff61", "\"'\u2019\u201d\u300d\u300f\uff09"
 _LINE_ENDS = "\r\n\u2028\u2029"
-# One set of characters to begin with lets the search run over all others at the speed of C. Group 1 is that of stops.
+# One set of characters to begin with lets the search run over all others at the speed of C. Group 1 is that
+# of stops.
 _END = re.compile(
     f"[{_STOPS}{_WIDE_STOPS}{_LINE_ENDS}](?:"
-    # A row of stops is read once, from its first on: possessively, for no shorter part of it stands before white space.
+    # A row of stops is read once, from its first on: possessively, for no shorter part of it stands before
+    # white space.
     f"(?<=[{_STOPS}])(?<![{_STOPS}]{{2}})([{_STOPS}]*+[{_AFTER_STOPS}]*+)(?=\\s|$)"
     f"|(?<=[{_WIDE_STOPS}])([{_WIDE_STOPS}]*+[{_AFTER_WIDE_STOPS}]*+)"
     f"|(?<=[{_LINE_ENDS}])([{_LINE_ENDS}]*+))"
@@ -32,12 +34,13 @@ _ALPHANUMERIC = re.compile(r"[^\W_]")
 def sentences(text: str) -> list[tuple[int, int]]:
     """Split a text into sentences; simple, and the same each time.
 
-    A sentence ends at a line end, at `.`, `!`, `?` or an ellipsis before white space (not after a common abbreviation,
-    an initial or a list mark, and not where the next word begins with a small letter), or at a full-width stop.
+    A sentence ends at a line end, at `.`, `!`, `?` or an ellipsis before white space (not after a common
+    abbreviation, an initial or a list mark, and not where the next word begins with a small letter), or at a
+    full-width stop.
 
     Returns:
-        Start and end (exclusive) of each in the text, trimmed of white space; those without a letter or digit are left
-        out.
+        Start and end (exclusive) of each in the text, trimmed of white space; those without a letter or digit
+        are left out.
     """
     return list(each_sentence(text))
 

@@ -21,8 +21,8 @@ MAX_UNREAD = 20
 class Claim:
     """A stretch of an answer and the pages it cites.
 
-    `text` is `answer[start:end]`, without its tags and list mark. `pages` is in order of mention, without repetition;
-    empty where nothing is cited.
+    `text` is `answer[start:end]`, without its tags and list mark. `pages` is in order of mention, without
+    repetition; empty where nothing is cited.
     """
 
     text: str
@@ -39,7 +39,8 @@ _LEADS = (
 _BETWEEN = re.compile(
     rf"(?:[\s,;&.:(){{}}\u3001\uff0c\uff1a\u060c*_-]|\b(?:and|und|et|y|ve)\b|\b{_LEADS}\b)*", re.IGNORECASE
 )
-# Without a colon it is a lead-in only in brackets or as a sentence of its own: "There is no evidence [Page 2]" is text.
+# Without a colon it is a lead-in only in brackets or as a sentence of its own: "There is no evidence [Page
+# 2]" is text.
 _LEAD_IN = re.compile(
     rf"(?:[(*_]*\b{_LEADS}\s?[*_]*[:\uff1a]|(?:\(\s?|(?<=[.!?]\s)|(?<=\n)){_LEADS}"
     r"|\(\s?(?:see|cf|siehe|vgl|voir|ver|bkz)\.?)[*_\s]*\Z",
@@ -50,7 +51,8 @@ _KEY_CHARS = 64
 _LIST_MARK = re.compile(r"(?:[-*+\u2022\u2013\u2014]|\d{1,2}[.)])\s+")
 _LEFT_OVER = CLOSE + ")}.,;:!?\u3002\uff0c"
 _OPENING = OPEN + "({"
-# The list of sources after an answer, and a footnote in it: no claims, and what they cite is cited by nothing.
+# The list of sources after an answer, and a footnote in it: no claims, and what they cite is cited by
+# nothing.
 _REFERENCES = re.compile(
     rf"[\W_]*(?:{_LEADS}|bibliograph(?:y|ie)|bibliograf\u00eda|kaynak\u00e7a|footnotes|citations|literatur|\u0627\u0644\u0645\u0631\u0627\u062c\u0639)[\W_]*",
     re.IGNORECASE,
@@ -88,15 +90,18 @@ def _page_number(key: str) -> int | None:
 def tagged_claims(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
     """The claims of an answer that end with a citation, in order.
 
-    A tag ends the claim before it, so that a line may hold several claims. A line that is only a tag belongs to the text
-    line before it, and so does a tag that begins a line in which another tag follows; where none follows, a
-    tag at the beginning belongs to its line. A tag with no text to belong to is left out.
+    A tag ends the claim before it, so that a line may hold several claims. A line that is only a tag belongs
+    to the text line before it, and so does a tag that begins a line in which another tag follows; where none
+    follows, a tag at the beginning belongs to its line. A tag with no text to belong to is left out.
     """
     return _read(answer, citing).tagged
 
 
 def untagged_segments(answer: str, citing: Citing = USUAL) -> tuple[Claim, ...]:
-    """The stretches of an answer without a tag, line by line; whether they claim anything is not said here."""
+    """The stretches of an answer without a tag, line by line.
+
+    Whether they claim anything is not said here.
+    """
     return tuple(claim for claim in _read(answer, citing).segments if not claim.pages)
 
 
@@ -111,7 +116,10 @@ def unread_citations(answer: str, citing: Citing = USUAL) -> tuple[str, ...]:
 
 
 def without_tags(answer: str, citing: Citing = USUAL) -> str:
-    """The answer with blanks in place of its tags and of the word before them ("Evidence:"); each place stays where it is."""
+    """The answer with blanks in place of its tags and of the word before them ("Evidence:").
+
+    Each place stays where it is.
+    """
     parts: list[str] = []
     end = 0
     for start, stop in _read(answer, citing).tags:
@@ -127,7 +135,8 @@ class _Stretch:
     start: int
     end: int
     pages: dict[int, None]
-    """A dictionary for its order and its look-up: many tags that join one another cost no more than their number."""
+    """A dictionary for its order and its look-up: many tags that join one another cost no more than their
+    number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +237,10 @@ def _read_line(found: list[_Stretch], answer: str, offset: int, line: str, tags:
 
 
 def _claim(answer: str, start: int, end: int, pages: dict[int, None]) -> _Stretch | None:
-    """The text between two offsets without white space, list mark and the tag's lead-in; None where no word is left."""
+    """The text between two offsets without white space, list mark and the tag's lead-in.
+
+    None where no word is left.
+    """
     # The search begins a character early, for the line end that a lead-in may follow.
     lead_in = _LEAD_IN.search(answer, max(start - 1, end - _LEAD_IN_CHARS, 0), end) if pages else None
     if lead_in is not None:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from judge.text.index import ASCII_FOLDS, UNSPACED, TextIndex, is_unspaced
 
 _REMEMBERED_CHARS = 1000
-"""Words of shorter texts are remembered for a while: the same few claims and quotations of an event are looked at again and
-again. Longer ones would take memory."""
+"""Words of shorter texts are remembered for a while: the same few claims and quotations of an event are
+looked at again and again. Longer ones would take memory."""
 # Vowel signs and accents: letters of their word, though Python's \w does not count them.
 _MARKS = "".join(chr(code) for code in range(0x300, 0x11FFF) if unicodedata.category(chr(code))[0] == "M")
 _LETTER = rf"(?:[^\W_{UNSPACED}]|[{_MARKS}])"
@@ -34,7 +34,8 @@ _STOP_WORDS = """
     via was we were what when where whether which while who whom whose why will with would yet you your yours yourself
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that carry no content by themselves. Negations and "yes" are not among them: they turn a fact round."""
+"""English words that carry no content by themselves. Negations and "yes" are not among them: they turn a fact
+round."""
 
 
 class Word(
@@ -50,8 +51,8 @@ class Word(
 def words(text: str | TextIndex) -> Sequence[Word]:
     """All words of a text, normalised, with their places.
 
-    Numbers are words and keep their decimals; a possessive 's is not part of a word; scripts without spaces between
-    words count each character as one.
+    Numbers are words and keep their decimals; a possessive 's is not part of a word; scripts without spaces
+    between words count each character as one.
     """
     if isinstance(text, str):
         return _remembered_words(text) if len(text) <= _REMEMBERED_CHARS else _words(text)

@@ -1,8 +1,9 @@
 """Reading long texts in a process of its own, with a bound on time and memory.
 
-A loop in Python or in an expression holds the interpreter's lock or the event loop while it runs: heartbeats stop, and the worker is
-thrown out of its group. What is short is read at once, for that takes milliseconds whatever it holds. The rest is read by a child
-process, which is killed when its time is over. It starts with the first long text and ends with this process.
+A loop in Python or in an expression holds the interpreter's lock or the event loop while it runs: heartbeats
+stop, and the worker is thrown out of its group. What is short is read at once, for that takes milliseconds
+whatever it holds. The rest is read by a child process, which is killed when its time is over. It starts with
+the first long text and ends with this process.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ KEPT_BYTES: Final = 80 * 1024 * 1024
 """A child that has held more ends, so that what it does not give back does not stay."""
 _START_SECONDS: Final = 60.0
 _HEAD_BYTES: Final = 8
-# What an interpreter needs to start; the rest of the environment, secrets among it, is no business of the child's.
+# What an interpreter needs to start; the rest of the environment, secrets among it, is no business of the
+# child's.
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "PYTHONHOME", "SYSTEMROOT")
 _SERVE: Final = "import sys; sys.path[:] = sys.argv[1:]; from judge.verdict.aside import serve; serve()"
 
@@ -52,8 +54,8 @@ async def read(
     Args:
         size: How much there is to read (`judge.task.reading_size`).
         seconds: Bound on the time in the child; above 0.
-        function: What reads; what it is, is given and gives must be fit to be pickled. Where it is not, a thread runs it, which the
-            bound leaves behind and does not end.
+        function: What reads; what it is, is given and gives must be fit to be pickled. Where it is not, a
+            thread runs it, which the bound leaves behind and does not end.
         *args: For the function.
         **kwargs: For the function.
 

@@ -1,7 +1,7 @@
 """Verdicts that were given before: the same evaluator on the same texts need not be asked again.
 
-Kept are `Scored` and `Unscored` results of a call, never a `Failed` one: what went wrong once may go right the next time.
-A hit says so on the result (`judge.cached`), costs nothing and took no tokens.
+Kept are `Scored` and `Unscored` results of a call, never a `Failed` one: what went wrong once may go right
+the next time. A hit says so on the result (`judge.cached`), costs nothing and took no tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _CALL = TypeAdapter(JudgeCall)
 
 
 class VerdictCache(Protocol):
-    """A bounded store of entries by key. Implementations: `MemoryCache`, `judge.verdict.cache_file.FileCache`."""
+    """A bounded store of entries by key.
+
+    Implementations: `MemoryCache`, `judge.verdict.cache_file.FileCache`.
+    """
 
     def get(self, key: str) -> bytes | None:
         """Give an entry, or None."""

@@ -1,9 +1,10 @@
 """Verdicts kept in a file, so that a worker that starts anew still has them.
 
-The file is an SQLite database, by the standard library: the well-known `diskcache` has had no release since 2023 and
-unpickles what it finds (CVE-2025-69872, unmended), and nothing else does more for this than SQLite itself does.
-Entries are JSON, never code. Several workers on one machine may share a file. A file that cannot be read is put aside and
-begun anew, and a write that fails is left out: a cache may forget, but must not stand in the way.
+The file is an SQLite database, by the standard library: the well-known `diskcache` has had no release since
+2023 and unpickles what it finds (CVE-2025-69872, unmended), and nothing else does more for this than SQLite
+itself does. Entries are JSON, never code. Several workers on one machine may share a file. A file that cannot
+be read is put aside and begun anew, and a write that fails is left out: a cache may forget, but must not
+stand in the way.
 """
 
 from __future__ import annotations

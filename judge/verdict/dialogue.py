@@ -25,7 +25,8 @@ MAX_REPLY_CHARS = 1_000_000
 """A longer reply is not read; the longest that is asked for has less."""
 
 MAX_HALVINGS = 2
-"""How often a part is halved whose reply is cut: a judge that never comes to an end is not paid for every sentence."""
+"""How often a part is halved whose reply is cut: a judge that never comes to an end is not paid for every
+sentence."""
 
 T = TypeVar("T")
 
@@ -36,7 +37,8 @@ class Asking:
 
     Args:
         ask: Makes a call.
-        apart: Gives how the calls for one part of a task are made, whose parts are asked about at the same time; None: as the others.
+        apart: Gives how the calls for one part of a task are made, whose parts are asked about at the same
+            time; None: as the others.
     """
 
     ask: Ask

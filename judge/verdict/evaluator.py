@@ -37,10 +37,11 @@ class Judge:
         metric: How to judge.
         chat: Whom to ask. Stays the caller's to close.
         prices: What tokens cost there.
-        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they go before the metric's own.
+        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they go before the metric's
+            own.
         max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
-        context_tokens: The model's context window, input and reply together; longer texts are cut by the rules of
-            `judge.verdict.fitting`. None: the endpoint finds out what is too long.
+        context_tokens: The model's context window, input and reply together; longer texts are cut by the
+            rules of `judge.verdict.fitting`. None: the endpoint finds out what is too long.
         repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
         cache: Verdicts given before, which need no call. Stays the caller's to close.
         verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
@@ -137,7 +138,8 @@ class Judge:
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now.
-            JudgeConfigurationError: The endpoint refuses the call for a reason that lies in the configuration.
+            JudgeConfigurationError: The endpoint refuses the call for a reason that lies in the
+                configuration.
             EventError: It refuses the neutral event, or its reply is no verdict.
         """
         task = neutral_task(self._metric, now=self._clock())

@@ -1,20 +1,22 @@
 """Fitting a task's long texts into a judge's context window, by rule and never silently. Pure.
 
-Only the reference and the pages are cut, and only at the ends of whole sentences; question and answer are what is judged
-and go whole or not at all. Where all together is too long, each text may have the same share of what is left, and what a
-short one does not need goes to the longer ones.
+Only the reference and the pages are cut, and only at the ends of whole sentences; question and answer are
+what is judged and go whole or not at all. Where all together is too long, each text may have the same share
+of what is left, and what a short one does not need goes to the longer ones.
 
-- Of the **reference** the beginning is kept, as many sentences as fit. Which facts count must not depend on the answer:
-  to keep the sentences nearest to it would flatter it. What was cut is no part of the verdict: the judge could not see
-  it, so that the rule which adds what a judge left out holds for the kept part alone. A beginning keeps all offsets.
-- Of a **page** those sentences are kept that share most words with the claims that cite it, the earlier of equals first,
-  in their own order and with `[…]` at the gaps. What supports a claim, and what contradicts it, shares its words; the
-  beginning of a page need not. What the judge quotes is verified against the whole page.
+- Of the **reference** the beginning is kept, as many sentences as fit. Which facts count must not depend on
+  the answer: to keep the sentences nearest to it would flatter it. What was cut is no part of the verdict:
+  the judge could not see it, so that the rule which adds what a judge left out holds for the kept part alone.
+  A beginning keeps all offsets.
+- Of a **page** those sentences are kept that share most words with the claims that cite it, the earlier of
+  equals first, in their own order and with `[…]` at the gaps. What supports a claim, and what contradicts it,
+  shares its words; the beginning of a page need not. What the judge quotes is verified against the whole
+  page.
 
-Token counts are estimated from characters, without a tokenizer, since every model has its own: an ASCII letter counts 0.3,
-a space nothing, a digit, a sign or a line end 1, a character beyond ASCII 1, 2 or 3 by its two, three or four bytes
-in UTF-8. That is about a third too much for English prose. Random letters take more than that; where the estimate was too
-low after all, the endpoint refuses the event itself.
+Token counts are estimated from characters, without a tokenizer, since every model has its own: an ASCII
+letter counts 0.3, a space nothing, a digit, a sign or a line end 1, a character beyond ASCII 1, 2 or 3 by its
+two, three or four bytes in UTF-8. That is about a third too much for English prose. Random letters take more
+than that; where the estimate was too low after all, the endpoint refuses the event itself.
 """
 
 from __future__ import annotations
@@ -101,8 +103,8 @@ def fit(task: JudgeTask, request: ChatRequest, prepare: Prepare, *, limit_tokens
         limit_tokens: What the input may take: the context window without what is kept for the reply.
 
     Raises:
-        EventError: `context_too_long`: question, answer and instructions leave no room, or of a text not one whole sentence
-            fits.
+        EventError: `context_too_long`: question, answer and instructions leave no room, or of a text not one
+            whole sentence fits.
     """
     needed = request_tokens(request)
     if needed <= limit_tokens:

@@ -17,8 +17,8 @@ from schemas import JudgeTask, QAEvent
 class TextLimits:
     """How long texts may be, in characters; a longer one is not judged.
 
-    Below `context`, references and pages are fitted to the model's window. Counted are the characters as they are compared (NFKD), for
-    one character may stand for eighteen.
+    Below `context`, references and pages are fitted to the model's window. Counted are the characters as they
+    are compared (NFKD), for one character may stand for eighteen.
     """
 
     question: int = 50_000
@@ -30,8 +30,9 @@ class TextLimits:
 class GuardedMetric:
     """Passes a metric on with texts that are fit to leave the process.
 
-    Redaction takes place when the task is made, so that the task topic has redacted texts, and again when it is judged, for tasks
-    may be older than the setting. Spans are verified against the redacted texts, and a result quotes nothing else.
+    Redaction takes place when the task is made, so that the task topic has redacted texts, and again when it
+    is judged, for tasks may be older than the setting. Spans are verified against the redacted texts, and a
+    result quotes nothing else.
 
     Args:
         metric: The metric.

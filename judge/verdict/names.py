@@ -1,7 +1,7 @@
 """Names of people, by the optional engine: the extra `presidio`, with a language model of spaCy's beside it.
 
-It understands language where the other kinds know forms, and costs accordingly: half a gigabyte of memory and tens of milliseconds
-a page. So it is off unless `names` is asked for.
+It understands language where the other kinds know forms, and costs accordingly: half a gigabyte of memory and
+tens of milliseconds a page. So it is off unless `names` is asked for.
 """
 
 from __future__ import annotations

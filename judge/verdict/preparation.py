@@ -25,7 +25,8 @@ class Preparation:
         metric: How to judge.
         parameters: Sampling parameters of the endpoint; they go before the metric's own.
         max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
-        context_tokens: The model's context window, input and reply together; None: the endpoint finds out what is too long.
+        context_tokens: The model's context window, input and reply together; None: the endpoint finds out
+            what is too long.
     """
 
     metric: Metric

@@ -1,7 +1,7 @@
 """The published prices of hosted models, from the `genai-prices` package.
 
-The list is the one that the installed package holds: nothing is fetched at run time. An endpoint is known by its
-address, so that a model that somebody serves under a known name is not billed at another's price.
+The list is the one that the installed package holds: nothing is fetched at run time. An endpoint is known by
+its address, so that a model that somebody serves under a known name is not billed at another's price.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ class ListedPrice:
     base_url: str
 
     def cost_usd(self, usage: Usage) -> float:
-        """What one call cost, in USD. Tiers go by the size of a call, so that calls are to be priced one by one."""
+        """What one call cost, in USD.
+
+        Tiers go by the size of a call, so that calls are to be priced one by one.
+        """
         return _cost_usd(
             self.model,
             self.base_url,
@@ -35,10 +38,12 @@ class ListedPrice:
         )
 
 
-# A call is priced for its metric and for its result, at once; few entries, for some prices go by the time of day.
+# A call is priced for its metric and for its result, at once; few entries, for some prices go by the time of
+# day.
 @lru_cache(maxsize=64)
 def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
-    # Imported where it is first needed: the list takes 0.15 s and 30 MiB, which an unlisted endpoint does without.
+    # Imported where it is first needed: the list takes 0.15 s and 30 MiB, which an unlisted endpoint does
+    # without.
     from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - see above
     from genai_prices import calc_price  # noqa: PLC0415 - see above
 

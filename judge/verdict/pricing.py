@@ -48,11 +48,14 @@ _FREE = ModelPrice(input_usd=0.0, output_usd=0.0)
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices by the endpoint that is asked, else by the model. None is built in but the offline judge's, which is 0.
+    """Prices by the endpoint that is asked, else by the model.
+
+    None is built in but the offline judge's, which is 0.
 
     Args:
         prices: By the model's name, wherever it is asked.
-        endpoints: By the endpoint's name; these go first, for one model may cost different amounts at two places.
+        endpoints: By the endpoint's name; these go first, for one model may cost different amounts at two
+            places.
     """
 
     prices: Mapping[str, Price] = field(default_factory=dict)

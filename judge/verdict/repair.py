@@ -1,7 +1,8 @@
 """Asking the judge to mend a reply that does not hold. Pure.
 
-A repair turn carries the judge's own reply and what is wrong with it after the request as it was, so that the constant
-beginning stays cacheable. Only the last reply is shown: earlier ones were no better, and the conversation stays bounded.
+A repair turn carries the judge's own reply and what is wrong with it after the request as it was, so that the
+constant beginning stays cacheable. Only the last reply is shown: earlier ones were no better, and the
+conversation stays bounded.
 """
 
 from __future__ import annotations

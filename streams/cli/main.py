@@ -32,8 +32,8 @@ from streams.cli.errors import CommandError
 from streams.cli.settings import DEBUG_VARIABLE
 
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
-"""Click's base of all usage errors. Typer carries a Click of its own in some versions and not in others; this is
-the class in either case."""
+"""Click's base of all usage errors. Typer carries a Click of its own in some versions and not in others; this
+is the class in either case."""
 
 app = typer.Typer(
     name="judgestream",

@@ -12,22 +12,22 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 SWITCH_SECONDS = 0.0005
-"""How long a thread of Python may keep the others waiting. A worker fetches in one thread and decides in another, and with the
-usual 5 ms they spend more time waiting for each other than working."""
+"""How long a thread of Python may keep the others waiting. A worker fetches in one thread and decides in
+another, and with the usual 5 ms they spend more time waiting for each other than working."""
 
 
 def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
 
-    The first signal asks: the coroutine ends its work in its own order. A second one does what the signal does
-    by default, for whoever does not want to wait.
+    The first signal asks: the coroutine ends its work in its own order. A second one does what the signal
+    does by default, for whoever does not want to wait.
 
     Args:
         main: Gets the event, and returns soon after it is set.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    # What is loaded by now stays for good. The cyclic garbage collector would walk through all of it every few hundred
-    # records, which took a quarter of the time that reading a record takes.
+    # What is loaded by now stays for good. The cyclic garbage collector would walk through all of it every
+    # few hundred records, which took a quarter of the time that reading a record takes.
     gc.freeze()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main))

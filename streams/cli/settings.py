@@ -38,8 +38,8 @@ def require_runnable(settings: Settings, path: Path) -> None:
     """Make sure that a worker would start with these settings, as far as can be seen without a network.
 
     Raises:
-        BadUsageError: They leave open what is judged or by whom, a secret is not where they say, or a paid endpoint has no
-            budget; the message lists every problem.
+        BadUsageError: They leave open what is judged or by whom, a secret is not where they say, or a paid
+            endpoint has no budget; the message lists every problem.
     """
     from streams.judging.prices import check_prices  # noqa: PLC0415 - what runs, which --help does without
     from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above

@@ -22,8 +22,8 @@ class Balance:
         unroutable: Events that stand aside because no metric's conditions fit.
         skipped: Events that sampling left out, by the worker's own count.
         sampled: Events with at least one task.
-        lost: Events of which no trace is left: neither task nor dead letter nor skipped. Negative when some were
-            counted twice.
+        lost: Events of which no trace is left: neither task nor dead letter nor skipped. Negative when some
+            were counted twice.
         tasks: Distinct tasks.
         task_dead_letters: Tasks that stand aside.
         scored: Distinct results with a number.

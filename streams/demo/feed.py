@@ -15,7 +15,8 @@ from streams.demo.events import DemoRecord, Question, make_record
 POSITION_HEADER = "demo-position"
 """How many events were produced before this one, in decimal."""
 MAX_UNFINISHED = 120
-"""So many records may wait for the worker before the feed does: the order of events then survives to the verdicts."""
+"""So many records may wait for the worker before the feed does: the order of events then survives to the
+verdicts."""
 _POLL_SECONDS = 0.02
 
 

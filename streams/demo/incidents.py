@@ -20,7 +20,9 @@ PATIENCE_SECONDS = 10.0
 
 
 async def told_incidents(store: StoreSettings, *, results: int, alerts: int) -> list[dict[str, Any]]:
-    """Give id, alerts and headline of each incident, the first one first; nothing where the store does not keep up.
+    """Give id, alerts and headline of each incident, the first one first.
+
+    Nothing where the store does not keep up.
 
     Args:
         store: Where the store is.

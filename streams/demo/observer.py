@@ -61,7 +61,8 @@ class Observer:
                 case "judge_task":
                     self._accounts.add_task(JudgeTask.model_validate_json(record.value))
         except ValidationError:
-            # What cannot be read counts for nothing, and so the identity does not hold: the fault shows there.
+            # What cannot be read counts for nothing, and so the identity does not hold: the fault shows
+            # there.
             _log.exception(
                 "%s %s@%s is not what belongs there", record.topic, record.partition, record.offset
             )

@@ -1,4 +1,7 @@
-"""All checks, in the order in which one needs the other; again until they hold, where somebody waits for it."""
+"""All checks, in the order in which one needs the other.
+
+Again until they hold, where somebody waits for it.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,8 @@ class Examination:
             *endpoints,
             *(not_tried(name, "", "it was left out (--skip)") for name in self._skip),
         ]
-        # They are asked for at the same time, and told in their order. No secret gets here; this is the second lock.
+        # They are asked for at the same time, and told in their order. No secret gets here; this is the
+        # second lock.
         found = sorted(found, key=lambda one: CHECKS.index(one.check))
         return Diagnosis(
             tuple(self._masked(one) for one in found), self._endpoints.usage, self._endpoints.cost_usd

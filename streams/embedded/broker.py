@@ -30,11 +30,12 @@ _LEAST_MAX_REQUEST_BYTES: Final = 100 * 1024 * 1024
 class EmbeddedBroker:
     """A single-node Kafka broker in this process's memory, reachable from this machine only.
 
-    A broker that was stopped can be started again: it keeps its port, its records and its groups, so that stop and start
-    are an outage for its clients.
+    A broker that was stopped can be started again: it keeps its port, its records and its groups, so that
+    stop and start are an outage for its clients.
 
     Args:
-        host: A loopback address; anything else is refused, because there is neither encryption nor authentication.
+        host: A loopback address; anything else is refused, because there is neither encryption nor
+            authentication.
         port: 0 lets the system choose a free one.
         topics: Topics to begin with, name to number of partitions.
         default_partitions: Partitions of a topic that is created without a number.

@@ -41,8 +41,8 @@ class Intake:
         output: Where tasks and dead letters go.
         counts: Where outcomes are counted.
         verification_seconds: Bound on the time that reading an event's texts may take; above 0.
-        rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for what it
-            may depend on.
+        rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for
+            what it may depend on.
         now: Tells the time, with its offset from UTC.
     """
 
@@ -149,8 +149,8 @@ class Intake:
         self._counts.count_event("sampled")
 
     async def _send_several(self, tasks: Sequence[JudgeTask]) -> None:
-        # The largest goes first and alone when size may matter: if it is refused, nothing of this event was sent, and
-        # the event ends as one dead letter and not as a task and a dead letter.
+        # The largest goes first and alone when size may matter: if it is refused, nothing of this event was
+        # sent, and the event ends as one dead letter and not as a task and a dead letter.
         sized = sorted(tasks, key=_text_chars, reverse=True)
         careful = 1 if _text_chars(sized[0]) > SMALL_TASK_CHARS else 0
         for task in sized[:careful]:
@@ -167,7 +167,10 @@ class Intake:
 
 @lru_cache(maxsize=1024)
 def _sampling(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
-    """Why an event is in the sample; the same for all events of a stratum, and a fraction is slow to work out."""
+    """Why an event is in the sample.
+
+    The same for all events of a stratum, and a fraction is slow to work out.
+    """
     return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
 
 

@@ -27,7 +27,8 @@ class LabelsCondition:
 
     def fits(self, labels: Mapping[str, str]) -> bool:
         """Say whether an event with these labels fits. A missing label never does."""
-        # A plain loop: this runs on every record that push-down looks into, and a generator costs twice as much.
+        # A plain loop: this runs on every record that push-down looks into, and a generator costs twice as
+        # much.
         for name, values in self.values:  # noqa: SIM110 - see above
             if labels.get(name) not in values:  # a missing label gives None, which no set of strings contains
                 return False
@@ -44,7 +45,8 @@ class EventCondition:
     def fits(self, event: QAEvent) -> bool:
         """Say whether an event fits.
 
-        A text is blank when it is missing or holds white space alone; a context when none of its pages has text.
+        A text is blank when it is missing or holds white space alone; a context when none of its pages has
+        text.
         """
         return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
 

@@ -37,7 +37,8 @@ from streams.intake.reading.trace import normal_trace_id, normal_tracestate, tra
 from streams.intake.sampling import SamplingPolicy, Stratum
 
 MAX_PLACES: Final = 1_000
-"""Combinations of label values whose stratum is kept at hand; there may be as many as producers care to make up."""
+"""Combinations of label values whose stratum is kept at hand; there may be as many as producers care to make
+up."""
 _DIGEST_BYTES: Final = 32
 _Needed = tuple[int, dict[str, str]]
 """R and the labels that decide the stratum."""
@@ -64,7 +65,8 @@ class _Place:
     """A stratum, as quickly as it can be asked.
 
     Args:
-        limit: The SHA-256 of an identity from which on it is kept: digests compare like the numbers they begin with.
+        limit: The SHA-256 of an identity from which on it is kept: digests compare like the numbers they
+            begin with.
         skip_reason: Why the others are not.
     """
 

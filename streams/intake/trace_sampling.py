@@ -1,7 +1,7 @@
 """Which traces of a record are in the sample, decided by their ids before anything else of them is read.
 
-With rates by label the stratum shows only in the whole trace: until then the highest rate of all strata counts, and what
-the others turn down is skipped when the trace is closed.
+With rates by label the stratum shows only in the whole trace: until then the highest rate of all strata
+counts, and what the others turn down is skipped when the trace is closed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Intake of traces: records in, joined by trace id, one event a trace (or one a model's call) out.
 
-A record is finished, and its offset may be committed, when all that follows from its sampled traces was written: while one of
-them is open the offset is held. Kafka itself is the store: after a crash the records of an open trace are read again. Those
-that were finished before lie behind the committed offset; they are read back once, so that the rest of a trace is not taken for
-the whole of it.
+A record is finished, and its offset may be committed, when all that follows from its sampled traces was
+written: while one of them is open the offset is held. Kafka itself is the store: after a crash the records of
+an open trace are read again. Those that were finished before lie behind the committed offset; they are read
+back once, so that the rest of a trace is not taken for the whole of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _log = structlog.stdlib.get_logger(__name__)
 
 LONGEST_SLEEP_SECONDS: Final = 1.0
 READ_BACK_SECONDS: Final = 120.0
-"""Reading back takes no longer; what it does not come to is missing from traces that straddle the committed offset."""
+"""Reading back takes no longer; what it does not come to is missing from traces that straddle the committed
+offset."""
 
 
 class Past(Protocol):
@@ -140,7 +141,8 @@ class TraceIntake:
                 self._waiting.setdefault(trace, []).append((record, future))
                 futures.append(future)
             elif trace_id in self._finishing:
-                # Late, or read again after a rebalance: not finished before what the trace becomes was written.
+                # Late, or read again after a rebalance: not finished before what the trace becomes was
+                # written.
                 futures.append(asyncio.shield(self._finishing[trace_id]))
         self._close_due()
         if self._closing is None or self._closing.done():

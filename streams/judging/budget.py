@@ -1,14 +1,15 @@
 """What may be spent on judging, an hour and a day. Pure: the time is an argument.
 
-Hours and days are those of UTC. What was spent is counted by each worker for itself and in memory: the budget of several
-workers is the sum of theirs, and a worker that starts anew starts with nothing spent.
+Hours and days are those of UTC. What was spent is counted by each worker for itself and in memory: the budget
+of several workers is the sum of theirs, and a worker that starts anew starts with nothing spent.
 
-**Admission.** A verdict is admitted where, with what the verdicts under way will cost by the mean so far, none of the limits is
-passed. So the number of calls is kept to but for repair turns and repeated tries, and the cost to about one verdict.
+**Admission.** A verdict is admitted where, with what the verdicts under way will cost by the mean so far,
+none of the limits is passed. So the number of calls is kept to but for repair turns and repeated tries, and
+the cost to about one verdict.
 
-**A lower rate.** From `LOWER_FROM` of a limit on, the sampling rate is to be halved, and halved again each time
-half of what is left is spent, so that the rest lasts. The factor is a power of two that follows from what was spent so far and
-from nothing about the event at hand.
+**A lower rate.** From `LOWER_FROM` of a limit on, the sampling rate is to be halved, and halved again each
+time half of what is left is spent, so that the rest lasts. The factor is a power of two that follows from
+what was spent so far and from nothing about the event at hand.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ class CitationWatch:
 
     @property
     def note(self) -> str | None:
-        """What is to be known; None while most answers cite, or few have been judged. It quotes no text of an answer."""
+        """What is to be known; None while most answers cite, or few have been judged.
+
+        It quotes no text of an answer.
+        """
         if self._results < MIN_RESULTS or 2 * self._uncited <= self._results:
             return None
         return (

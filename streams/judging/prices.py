@@ -63,7 +63,8 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
     """See to it that what judging may cost is said, and that a budget in dollars can be kept.
 
     Raises:
-        SettingsError: An endpoint is paid for and nothing bounds that, or its price is not known beside a budget in dollars.
+        SettingsError: An endpoint is paid for and nothing bounds that, or its price is not known beside a
+            budget in dollars.
     """
     limits = budget_limits(judge)
     paid = [one for one in endpoints if is_paid(one)]

@@ -70,7 +70,8 @@ def open_stack(
         prices: What tokens cost there.
         observer: Hears of calls and outages.
         cached: Whether verdicts that were given before may be used.
-        confirm_seconds: For so long an endpoint that never answered must refuse neutral events before it is given up.
+        confirm_seconds: For so long an endpoint that never answered must refuse neutral events before it is
+            given up.
 
     Raises:
         SettingsError: A key is not where the settings say.

@@ -24,7 +24,8 @@ MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """Largest record the producer hands on; the broker's own limit is the one that counts."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
-"""Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery."""
+"""Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery.
+"""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 THREAD_END_SECONDS: Final = 5.0
 LINGER_SECONDS: Final = 0.01
@@ -75,7 +76,10 @@ class App(faust.App):
         """Do nothing: there are no tables, so there is nothing to keep in files."""
 
     async def crash(self, reason: BaseException) -> None:
-        """Stop everything. The reason is told once: with a stack trace where nobody foresaw it, else by who runs this."""
+        """Stop everything.
+
+        The reason is told once: with a stack trace where nobody foresaw it, else by who runs this.
+        """
         if self._crashed.is_set():
             return
         foreseen = (StreamsError, JudgeError, *DENIED)
@@ -83,8 +87,8 @@ class App(faust.App):
             self.log.error("the broker refuses what is needed: %r", reason)
         elif not isinstance(reason, foreseen):
             self.log.error("Crashed: %r", reason, exc_info=reason)
-        # The parts are left alone, so that they can still be stopped in order; Faust would have each of them crash, with a
-        # stack trace of its own.
+        # The parts are left alone, so that they can still be stopped in order; Faust would have each of them
+        # crash, with a stack trace of its own.
         self.crash_reason = reason
         self._crashed.set()
 
@@ -140,7 +144,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         # A join waits for the slowest member, so the answer to it may take the whole rebalance.
         broker_request_timeout=max(session, kafka.rebalance_timeout_seconds) + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
-        # Where an offset is out of range, `transport.ranges` decides; where a new group begins, `transport.starts`.
+        # Where an offset is out of range, `transport.ranges` decides; where a new group begins,
+        # `transport.starts`.
         consumer_auto_offset_reset="none",
         consumer_group_instance_id=kafka.group_instance_id,
         consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),

@@ -15,10 +15,12 @@ from streams.telemetry.instruments import Metrics
 _log = structlog.stdlib.get_logger(__name__)
 
 REMEMBERED: Final = 50_000
-"""Ids in each of two generations: between so many and twice as many of the latest results are known, in at most 10 MB."""
+"""Ids in each of two generations: between so many and twice as many of the latest results are known, in at
+most 10 MB."""
 
 LEARN_SECONDS: Final = 15.0
-"""Results are not counted for so long while those of another worker are looked up; then they are, some perhaps twice."""
+"""Results are not counted for so long while those of another worker are looked up; then they are, some
+perhaps twice."""
 MOST_WAITING: Final = 20_000
 """Results that wait to be counted meanwhile; more are counted at once."""
 

@@ -48,7 +48,8 @@ class Following:
     Args:
         kafka: Where the broker is.
         topics: What to read; one that is not there is left out until it is.
-        positions: Offsets to begin with; a partition that is not named, or whose offset is gone, from its oldest record.
+        positions: Offsets to begin with; a partition that is not named, or whose offset is gone, from its
+            oldest record.
 
     Raises:
         SettingsError: A secret or certificate is not where the settings say.

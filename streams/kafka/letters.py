@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol
 from schemas import DeadLetter, DeadLetterReason, Header
 
 WHOLE_BYTES: Final = 4 * 1024 * 1024
-"""Records up to this size are tried whole. A letter takes several times as much memory while it is written."""
+"""Records up to this size are tried whole. A letter takes several times as much memory while it is written.
+"""
 CUT_VALUE_BYTES: Final = 256 * 1024
 """What is kept of a value when the whole does not fit."""
 KEPT_KEY_BYTES: Final = 1024
@@ -33,7 +34,9 @@ class Incoming(Protocol):
 def letter_forms(
     record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
 ) -> Iterator[DeadLetter]:
-    """Give the dead letter of a record in ever smaller forms; the last has position, reason, event id and hash alone.
+    """Give the dead letter of a record in ever smaller forms.
+
+    The last has position, reason, event id and hash alone.
 
     Args:
         record: The record.

@@ -25,7 +25,8 @@ _POLL_MILLISECONDS: Final = 500
 class RecentResults:
     """Looks up, at every assignment of task partitions, which results of their events were written already.
 
-    The worker that had them before may have written results whose tasks it had not committed; they come again.
+    The worker that had them before may have written results whose tasks it had not committed; they come
+    again.
 
     Args:
         kafka: Where the broker is.
@@ -40,7 +41,9 @@ class RecentResults:
         self._learning: asyncio.Task[None] | None = None
 
     def on_assigned(self, committed: Collection[Any]) -> None:
-        """Begin to look at the results of what was assigned; of what nothing is committed nothing was done before.
+        """Begin to look at the results of what was assigned.
+
+        Of what nothing is committed nothing was done before.
 
         Args:
             committed: Topics and partitions with a committed offset.

@@ -66,7 +66,10 @@ class Found:
 
 
 async def ends_of(consumer: Any, topic: str) -> dict[Any, int]:
-    """Give the partitions of a topic and where they end now, so that what is set aside meanwhile is not read; empty for none."""
+    """Give the partitions of a topic and where they end now, so that what is set aside meanwhile is not read.
+
+    Empty for none.
+    """
     partitions = await partitions_of(consumer, topic)
     return dict(await consumer.end_offsets(partitions)) if partitions else {}
 

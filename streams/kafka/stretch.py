@@ -40,7 +40,9 @@ class PastRecord:
 
 
 class StretchReader:
-    """Reads what lies in topics now. Each reading opens a connection of its own; used at starts, not all the time.
+    """Reads what lies in topics now.
+
+    Each reading opens a connection of its own; used at starts, not all the time.
 
     Args:
         kafka: Where the broker is.

@@ -23,8 +23,8 @@ class Observations(Protocol):
 class Forwarder:
     """Turns results into observations.
 
-    Results are keyed by event, so those of a metric lie in all partitions and each worker sees a share. A monitor has
-    to see all of them: observations are keyed by metric.
+    Results are keyed by event, so those of a metric lie in all partitions and each worker sees a share. A
+    monitor has to see all of them: observations are keyed by metric.
 
     Args:
         out: Where they go.
@@ -38,7 +38,8 @@ class Forwarder:
         try:
             result = RESULT.validate_json(record.value or b"")
         except ValidationError:
-            # Not written by a worker of this version; there is nothing to set aside, the record stays on its topic.
+            # Not written by a worker of this version; there is nothing to set aside, the record stays on its
+            # topic.
             _log.warning(
                 "record on the scores topic is not a result, passed over",
                 topic=record.topic,

@@ -26,17 +26,18 @@ class MonitorConfig:
     Attributes:
         labels: Event labels whose values are watched one by one, beside the whole traffic; no cross product.
         max_series: Most series in memory, at least 1.
-        baseline_samples: Judged answers after which a series first says what is normal; it does again with every
-            doubling. At least 10.
-        min_drop: Smallest fall of a mean that matters, in points of a scale five wide; on a scale of another width in
-            proportion. Above 0.
+        baseline_samples: Judged answers after which a series first says what is normal; it does again with
+            every doubling. At least 10.
+        min_drop: Smallest fall of a mean that matters, in points of a scale five wide; on a scale of another
+            width in proportion. Above 0.
         min_share_rise: Smallest rise of a share that matters; above 0 and below 1.
-        shares: By metric, the levels of which the share of scores at or below is watched. A metric that is not here has
-            one, the lowest third of its scale.
-        expected_samples_per_false_alarm: Judged answers of a metric for each false alarm that is allowed, over
-            all its series together; at least 100.
+        shares: By metric, the levels of which the share of scores at or below is watched. A metric that is
+            not here has one, the lowest third of its scale.
+        expected_samples_per_false_alarm: Judged answers of a metric for each false alarm that is allowed,
+            over all its series together; at least 100.
         window_seconds: Length of the sliding window of `MonitorSnapshot`; above 0.
-        score_ranges: Lowest and highest score of each metric. Results of a metric that is not here are ignored.
+        score_ranges: Lowest and highest score of each metric. Results of a metric that is not here are
+            ignored.
         targets: By metric, the lowest mean that is all right, in points, in place of a learned one.
 
     Raises:
@@ -64,9 +65,10 @@ class MonitorConfig:
     def rules(self, metric: str, *, parts: bool = True) -> SeriesRules:
         """Say by what a series of a metric is watched.
 
-        Each judged answer belongs to one series of the whole traffic and to at most one for each label name, and each
-        series has a few measures. With the threshold of each measure 1 + len(labels) times their number times the
-        allowed number, the false alarms of all together stay within it, however many values the labels have.
+        Each judged answer belongs to one series of the whole traffic and to at most one for each label name,
+        and each series has a few measures. With the threshold of each measure 1 + len(labels) times their
+        number times the allowed number, the false alarms of all together stay within it, however many values
+        the labels have.
 
         Args:
             metric: The metric's name.

@@ -13,7 +13,10 @@ _STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 
 def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
-    """Give every number of every measure; of a series that was silent for a day none, so that nothing stays dropped."""
+    """Give every number of every measure.
+
+    Of a series that was silent for a day none, so that nothing stays dropped.
+    """
     for series in snapshot.series:
         if (snapshot.taken_at - series.heard_at).total_seconds() > SILENT_SECONDS:
             continue

@@ -1,8 +1,8 @@
 """Keeps a monitor for each partition of observations that this worker owns, whatever becomes of workers.
 
-All observations of a metric lie in one partition, in one order. A monitor's alerts follow from that order alone, so they
-are those of a single monitor, however many workers there are and whenever a partition changes hands. State in a
-compacted topic is a shortcut: what it lacks is read again from the observations.
+All observations of a metric lie in one partition, in one order. A monitor's alerts follow from that order
+alone, so they are those of a single monitor, however many workers there are and whenever a partition changes
+hands. State in a compacted topic is a shortcut: what it lacks is read again from the observations.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ class Keeper:
                     _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
                     await self._out.alert(alert)
             except BaseException:
-                # The monitor has seen it, and nobody has heard what it called: begin again from what was kept.
+                # The monitor has seen it, and nobody has heard what it called: begin again from what was
+                # kept.
                 self._held.pop(record.partition, None)
                 raise
             held.next = record.offset + 1
@@ -304,7 +305,8 @@ def _result(record: Record) -> Scored | Unscored | Failed | None:
     try:
         return RESULT.validate_json(record.value or b"")
     except ValidationError:
-        # Not written by a worker of this version; there is nothing to set aside, the record stays on its topic.
+        # Not written by a worker of this version; there is nothing to set aside, the record stays on its
+        # topic.
         _log.warning(
             "record is not a result, passed over",
             topic=record.topic,

@@ -18,7 +18,8 @@ MIX = "mix"
 class Measure:
     """One statistic of a metric's scores, and which way is worse.
 
-    Each score becomes an amount: itself for a mean; 1 or 0 for a share. What is estimated is the mean of the amounts.
+    Each score becomes an amount: itself for a mean; 1 or 0 for a share. What is estimated is the mean of the
+    amounts.
 
     Attributes:
         name: Names it in alerts and metrics.

@@ -132,7 +132,9 @@ class Monitor:
         self._changed.update(keys)
 
     def load(self, key: SeriesKey, state: Mapping[str, Any], *, until: int = 0) -> None:
-        """Continue a series from what `take_changes` gave; of a metric that is no longer judged it is dropped.
+        """Continue a series from what `take_changes` gave.
+
+        Of a metric that is no longer judged it is dropped.
 
         Args:
             key: Which series.
@@ -239,7 +241,10 @@ class Monitor:
         return True
 
     def _sample(self, result: Scored, labels: Labels, now: datetime) -> Sample:
-        """What a series remembers of a result. Its part of the traffic is given by the labels besides the series' own."""
+        """What a series remembers of a result.
+
+        Its part of the traffic is given by the labels besides the series' own.
+        """
         own = {name for name, _ in labels}
         part = [f"{name}={result.labels.get(name, '')}" for name in self._config.labels if name not in own]
         return Sample(

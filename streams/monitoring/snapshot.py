@@ -49,7 +49,9 @@ class MeasureSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSnapshot:
-    """Where one series stands. Estimates are None where there is nothing to estimate from: no data, never zero.
+    """Where one series stands.
+
+    Estimates are None where there is nothing to estimate from: no data, never zero.
 
     Attributes:
         metric: The metric.

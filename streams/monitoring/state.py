@@ -1,6 +1,7 @@
 """How the monitor's state lies in its topic: one record a series, and one a partition that says how far they reach. Pure.
 
-Every record can be lost or old without harm: state is a shortcut to what reading the observations again would give.
+Every record can be lost or old without harm: state is a shortcut to what reading the observations again would
+give.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ def refuse(problems: Sequence[tuple[str, str]]) -> None:
     """Raise one validation error that carries several problems; do nothing without any.
 
     Args:
-        problems: Pairs of a dotted path within the section ("" for the section itself) and what to say about it.
+        problems: Pairs of a dotted path within the section ("" for the section itself) and what to say about
+            it.
     """
     if problems:
         text = "; ".join(f"{path}: {what}" if path else what for path, what in problems)

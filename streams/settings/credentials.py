@@ -26,7 +26,8 @@ def resolve_secret(
     """Fetch one secret.
 
     Args:
-        path: Dotted path of the setting without its ending, such as "judge.endpoints.0.api_key"; for messages.
+        path: Dotted path of the setting without its ending, such as "judge.endpoints.0.api_key"; for
+            messages.
         value: The secret itself, where an environment variable overrode the setting.
         env_name: Name of the environment variable that holds it.
         file: File that holds it; white space around it is cut.

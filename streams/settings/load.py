@@ -20,11 +20,12 @@ ENV_PREFIX = "JUDGESTREAM_"
 def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
     """Read and validate the settings.
 
-    A variable `JUDGESTREAM_<SECTION>__<FIELD>` (deeper fields with `__` again) overrides the file. Its value is taken
-    as it stands for text and read as YAML (hence also JSON) for everything else.
+    A variable `JUDGESTREAM_<SECTION>__<FIELD>` (deeper fields with `__` again) overrides the file. Its value
+    is taken as it stands for text and read as YAML (hence also JSON) for everything else.
 
     Args:
-        path: The YAML file; None for defaults and environment alone. Relative paths within it count from its folder.
+        path: The YAML file; None for defaults and environment alone. Relative paths within it count from its
+            folder.
         env: Environment variables; those of the process by default.
 
     Returns:

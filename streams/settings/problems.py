@@ -16,12 +16,14 @@ PROBLEMS = "judgestream_problems"
 """Error type of checks over several fields; its context holds (path within the model, text) pairs."""
 MAX_VALUE_CHARS = 80
 SECRET_NAMES = frozenset({"password", "api_key", "basic_auth"})
-"""Fields whose values, and what is in them, no message shows; nor of names of variables: people put the secret there."""
+"""Fields whose values, and what is in them, no message shows; nor of names of variables: people put the
+secret there."""
 
 _RUN = re.compile(r"//|[^\s'\"/]+")
 """What the user's part of an address begins with, with a scheme or without."""
 MAX_READ_CHARS = 10_000
-"""Of a longer value no message shows more than that it is long: neither reading it nor hiding what is in it takes time."""
+"""Of a longer value no message shows more than that it is long: neither reading it nor hiding what is in it
+takes time."""
 
 _LIMITS = {
     "greater_than": ("must be greater than {gt}", "raise it"),

@@ -1,4 +1,7 @@
-"""The sinks' agent: each result to every receiver, at least once; its record is finished when all have taken it."""
+"""The sinks' agent: each result to every receiver, at least once.
+
+Its record is finished when all have taken it.
+"""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ class Http:
         """Make one call.
 
         Raises:
-            SinkDownError: Nobody answers, or the answer is one that passes (5xx, 408, 425, 429), or that nothing here may be
-                sent at all (401, 403): credentials are mended without a loss.
+            SinkDownError: Nobody answers, or the answer is one that passes (5xx, 408, 425, 429), or that
+                nothing here may be sent at all (401, 403): credentials are mended without a loss.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout)
@@ -71,7 +71,9 @@ class Http:
 
 
 class Delivery:
-    """The way to one receiver. One request at a time; while it is down the pauses grow, and everything waits in Kafka.
+    """The way to one receiver.
+
+    One request at a time; while it is down the pauses grow, and everything waits in Kafka.
 
     Args:
         name: The sink's name.

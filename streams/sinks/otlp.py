@@ -1,8 +1,10 @@
-"""A verdict as an OpenTelemetry log event, `gen_ai.evaluation.result`, beside the span that it is about. Pure.
+"""A verdict as an OpenTelemetry log event, `gen_ai.evaluation.result`, beside the span that it is about.
 
-Attributes are those of `semantic-conventions-genai` (in development): `gen_ai.evaluation.name`, `.score.value`, `.score.label`,
-`.explanation`, and `error.type` where judging failed; the project's own are under `judgestream.`. A failed verdict has no
-score, an unscored one a label and no score.
+Pure.
+
+Attributes are those of `semantic-conventions-genai` (in development): `gen_ai.evaluation.name`,
+`.score.value`, `.score.label`, `.explanation`, and `error.type` where judging failed; the project's own are
+under `judgestream.`. A failed verdict has no score, an unscored one a label and no score.
 """
 
 from __future__ import annotations

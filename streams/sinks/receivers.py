@@ -1,9 +1,10 @@
 """The receivers' own forms: what is sent to each, and what its answer says of each verdict.
 
-Langfuse: `POST /api/public/scores` with a list; the same id again updates the score; 207 names those that were refused.
+Langfuse: `POST /api/public/scores` with a list; the same id again updates the score; 207 names those that
+    were refused.
 Phoenix: `POST /v1/span_annotations`; the same span, name and identifier again update the annotation. MLflow:
-`POST /api/3.0/mlflow/traces/tr-<trace id>/assessments`, one verdict a call, without idempotency: what is there is looked up first.
-A webhook gets JSON, signed with HMAC-SHA256 over time and body.
+`POST /api/3.0/mlflow/traces/tr-<trace id>/assessments`, one verdict a call, without idempotency: what is
+there is looked up first. A webhook gets JSON, signed with HMAC-SHA256 over time and body.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Answer:
 
 
 Call = Callable[..., Awaitable[Answer]]
-"""`call(method, path, body=bytes | None, headers={...})`; raises SinkDownError where trying again may help."""
+"""`call(method, path, body=bytes | None, headers={...})`; raises SinkDownError where trying again may help.
+"""
 
 
 class SinkDownError(Exception):

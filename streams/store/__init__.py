@@ -1,1 +1,4 @@
-"""A copy of results, their texts, alerts and labels in one SQLite file, to be read; the truth stays in Kafka."""
+"""A copy of results, their texts, alerts and labels in one SQLite file, to be read.
+
+The truth stays in Kafka.
+"""

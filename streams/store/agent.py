@@ -51,8 +51,8 @@ class Keeping:
 class StoreAgent:
     """Keeps the store up to date until it is cancelled.
 
-    Trouble of its own (a full disk, a damaged file) stops nothing but the store: it says so, and tries again or
-    rebuilds from the topics.
+    Trouble of its own (a full disk, a damaged file) stops nothing but the store: it says so, and tries again
+    or rebuilds from the topics.
 
     Args:
         path: The file.
@@ -119,8 +119,8 @@ class StoreAgent:
             await _to_its_end(asyncio.to_thread(writer.close))
 
     async def _take(self, writer: Writer, read: Read) -> None:
-        # In threads: neither decoding nor writing keeps the other agents waiting, and one batch is decoded while the one
-        # before it is written.
+        # In threads: neither decoding nor writing keeps the other agents waiting, and one batch is decoded
+        # while the one before it is written.
         batch = await asyncio.to_thread(self._decode, read)
         await self._written()
         if batch is not None:

@@ -15,7 +15,8 @@ from streams.store.schema import NO_SCORE, STATUSES
 MAX_TEXT_CHARS: Final = 200
 MAX_LABELS: Final = 8
 MAX_MATCHES: Final = 5_000
-"""A search for words looks at the latest so many texts that have them; more would take longer than anybody waits."""
+"""A search for words looks at the latest so many texts that have them; more would take longer than anybody
+waits."""
 ANY: Final = "any"
 
 _SPAN = re.compile(r"^(\d{1,6})(s|m|h|d)$")
@@ -81,8 +82,8 @@ def parse(query: Mapping[str, str], labels: Sequence[str], now: datetime) -> Fil
     """Read a filter.
 
     Args:
-        query: Parameters by name: metric, status, min, max, since, until, evaluator, correction, suspicion, q, event,
-            replay.
+        query: Parameters by name: metric, status, min, max, since, until, evaluator, correction, suspicion,
+            q, event, replay.
         labels: Each `name=value`.
         now: What "24h" is counted back from.
 
@@ -205,8 +206,8 @@ def selected(
     Args:
         wanted: Which verdicts.
         matches: Numbers of the texts that have its words; None where it has none.
-        ordered: There are many of them, and an index in the order of the answer is to be followed: neither labels nor time may
-            choose another.
+        ordered: There are many of them, and an index in the order of the answer is to be followed: neither
+            labels nor time may choose another.
     """
     where, parameters = conditions(wanted)
     named, values = label_sets(wanted)

@@ -117,7 +117,10 @@ class _Times(msgspec.Struct):
 
 
 class _Result(msgspec.Struct):
-    """What is searched and summed of a result. The rest is kept as it is: reading all of it takes five times as long."""
+    """What is searched and summed of a result.
+
+    The rest is kept as it is: reading all of it takes five times as long.
+    """
 
     result_id: _Id
     event_id: str

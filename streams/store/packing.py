@@ -10,7 +10,8 @@ import orjson
 LEVEL: Final = 3
 WINDOW_BITS: Final = 13
 MEMORY: Final = 5
-"""Of zlib: for records of a few thousand bytes a third of the time of the defaults goes, and 6% more bytes stay."""
+"""Of zlib: for records of a few thousand bytes a third of the time of the defaults goes, and 6% more bytes
+stay."""
 
 _USUAL: Final = (
     b'"answer_span":null,"answer_start":"answer_end":"page_start":"page_end":,"page":null,"page_span":null,"justification":"'
@@ -29,7 +30,8 @@ _USUAL: Final = (
     b'"policy":""},"times":{"occurred_at":"2026-01-01T00:00:00.000000Z","sampled_at":"","judged_at":"","judge_seconds":0.0},'
     b'"status":"scored","verdict":{"score":4,"rationale":["justification":"'
 )
-"""What most records have in common: zlib refers to it instead of writing it. A change of it is a new `schema.VERSION`."""
+"""What most records have in common: zlib refers to it instead of writing it. A change of it is a new
+`schema.VERSION`."""
 
 
 def pack(data: bytes) -> bytes:

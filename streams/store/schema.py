@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = 2
-"""Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them."""
+"""Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them.
+"""
 
 APPLICATION_ID: Final = 0x6A737472
 """Marks the file as a store of judgestream ("jstr"), so that no other database is ever written to."""

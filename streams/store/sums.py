@@ -214,8 +214,8 @@ def _source(asking: Asking, wanted: Filter, step: int | None) -> tuple[str, list
         return _single(asking, wanted)
     since = ends[0] if wanted.since is None else max(wanted.since, ends[0])
     until = ends[1] + 1 if wanted.until is None else min(wanted.until, ends[1] + 1)
-    # Whole days from sums of days, what is left at both ends from sums of hours, and the rest from single verdicts. What the
-    # store begins and ends with is whole.
+    # Whole days from sums of days, what is left at both ends from sums of hours, and the rest from single
+    # verdicts. What the store begins and ends with is whole.
     first_hour = since - since % HOUR_MS if since == ends[0] else -(-since // HOUR_MS) * HOUR_MS
     end_hour = -(-until // HOUR_MS) * HOUR_MS if until > ends[1] else until - until % HOUR_MS
     if first_hour >= end_hour:

@@ -9,7 +9,9 @@ from streams.store.reader import Asking
 
 
 def matching(asking: Asking, words: Sequence[str]) -> list[int] | None:
-    """Give the numbers of the latest texts that have all of some words, at most `MAX_MATCHES`; None for no words.
+    """Give the numbers of the latest texts that have all of some words, at most `MAX_MATCHES`.
+
+    None for no words.
 
     Args:
         asking: The store.

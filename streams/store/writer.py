@@ -15,7 +15,8 @@ from streams.store.items import AlertItem, Batch, Item, LabelItem, TextItem, Ver
 from streams.store.schema import GRAINS, NO_SCORE, STATUSES
 
 MAX_GROUPED_VALUES: Final = 200
-"""A label with more values than that (a user, a session) has no sums kept by value; it can still be filtered by."""
+"""A label with more values than that (a user, a session) has no sums kept by value; it can still be filtered
+by."""
 _ASKED_AT_ONCE: Final = 500
 _CORRECTION, _SUSPICION = 0, 1
 

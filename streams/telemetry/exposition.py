@@ -1,8 +1,8 @@
 """What /metrics answers, in Prometheus' text format or in OpenMetrics.
 
-As the Prometheus client writes it, with two differences. Label sets are rendered once and kept: they are most of the
-text, and never change. And there are no `_created` series: Prometheus has no use for them, and they would double the
-number of counters.
+As the Prometheus client writes it, with two differences. Label sets are rendered once and kept: they are most
+of the text, and never change. And there are no `_created` series: Prometheus has no use for them, and they
+would double the number of counters.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ def content_type(accept: str) -> str:
 def expose(registry: CollectorRegistry, kind: str, shown: set[tuple[object, ...]] | None = None) -> bytes:
     """Write all metrics down.
 
-    A counter whose labels are new begins with what it counted first, and Prometheus' `increase` does not see that: of a
-    label value with few answers it loses up to half. So it is shown as 0 once, and as it is from then on.
+    A counter whose labels are new begins with what it counted first, and Prometheus' `increase` does not see
+    that: of a label value with few answers it loses up to half. So it is shown as 0 once, and as it is from
+    then on.
 
     Args:
         registry: The metrics.
         kind: `TEXT` or `OPENMETRICS`; exemplars exist in the latter alone.
-        shown: The series of counters and histograms that were shown before, which is kept up; None shows all as they are.
+        shown: The series of counters and histograms that were shown before, which is kept up; None shows all
+            as they are.
     """
     rich = kind == OPENMETRICS
     lines: list[str] = []

@@ -1,7 +1,7 @@
 """A second lock on secrets: wherever a known one shows up in a text all the same, it is blotted out.
 
-The first lock is that nobody puts one there. This one holds against what others write: a library's debug line, an endpoint
-that echoes what it was sent.
+The first lock is that nobody puts one there. This one holds against what others write: a library's debug
+line, an endpoint that echoes what it was sent.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
 def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
     """Name the settings whose secret is too short to be blotted out: it would take words with it.
 
-    That is said and not refused: a key such as "none", which a judge of one's own is given for want of another, is no secret.
+    That is said and not refused: a key such as "none", which a judge of one's own is given for want of
+    another, is no secret.
     """
     return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]
 
 
 def secrets_of(model: BaseModel, env: Mapping[str, str], within: str = "") -> Iterator[tuple[str, str]]:
-    """Give the settings that name a secret, each by its dotted path, and the secret; empty where it is not there.
+    """Give the settings that name a secret, each by its dotted path, and the secret.
+
+    Empty where it is not there.
 
     They are found by the names of the fields, so that a setting that is added later is not forgotten here.
 

@@ -1,7 +1,7 @@
 """Lets a message through when it begins, once a minute while it is repeated, and says when it has ended.
 
-A broker that is away for a minute makes its clients write tens of thousands of lines, none of which says more than the
-first one did.
+A broker that is away for a minute makes its clients write tens of thousands of lines, none of which says more
+than the first one did.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Repeats(logging.Filter):
     """A handler's filter. Lines of this project are told apart by event and fields, others by their template.
 
     Args:
-        tell: Writes the line that tells a message's end, from a thread that lives while messages are held back; None leaves
-            that to who calls `ended`.
+        tell: Writes the line that tells a message's end, from a thread that lives while messages are held
+            back; None leaves that to who calls `ended`.
         now: The monotonic clock, in seconds.
     """
 

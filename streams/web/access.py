@@ -28,7 +28,8 @@ class BasicAuth:
     """Checks the Authorization header of RFC 7617.
 
     Args:
-        settings: User, and where the password is; a file is read anew each time, so that a rotated password counts at once.
+        settings: User, and where the password is; a file is read anew each time, so that a rotated password
+            counts at once.
         env: Environment variables.
 
     Raises:
@@ -44,7 +45,10 @@ class BasicAuth:
         self._complained = False
 
     def admits(self, header: str | None) -> bool:
-        """Whether a request with this header may pass; takes as long for a wrong password as for a nearly right one."""
+        """Whether a request with this header may pass.
+
+        Takes as long for a wrong password as for a nearly right one.
+        """
         if self._settings.password_file is not None:
             self._read_anew()
         # Both are hashed first: a comparison of texts would tell how long the right one is.

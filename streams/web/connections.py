@@ -16,7 +16,8 @@ from streams.telemetry.traces import where
 _log = structlog.stdlib.get_logger(__name__)
 
 MAX_CONNECTIONS: Final = 128
-"""At the same time. One more takes the place of the oldest that has not sent its request: a probe sends it at once, so it gets in."""
+"""At the same time. One more takes the place of the oldest that has not sent its request: a probe sends it at
+once, so it gets in."""
 REQUEST_SECONDS: Final = 5.0
 """Until a request's headers have come, from the first byte or without one; also between two requests."""
 CONNECTION_SECONDS: Final = 60.0
@@ -127,7 +128,10 @@ class Connection(RequestHandler):
         return answer
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """Note what a stranger sent at debug alone, for it is a stranger's; an error of ours by its kind and place."""
+        """Note what a stranger sent at debug alone, for it is a stranger's.
+
+        An error of ours by its kind and place.
+        """
         error = kwargs.get("exc_info")
         if isinstance(error, BaseException) and not isinstance(error, HttpProcessingError):
             _log.error("the port could not answer", error=type(error).__name__, where=where(error))

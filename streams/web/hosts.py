@@ -14,8 +14,8 @@ MAX_HOST_CHARS: Final = 300
 def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
     """Whether a request was meant for this machine.
 
-    A page whose name is made to lead here (DNS rebinding) sends its own name as Host. Addresses, names without a dot and
-    names of private domains are nobody's to register.
+    A page whose name is made to lead here (DNS rebinding) sends its own name as Host. Addresses, names
+    without a dot and names of private domains are nobody's to register.
 
     Args:
         headers: All Host headers of the request.

@@ -33,7 +33,8 @@ SECURITY: Final = {
 }
 BACKLOG: Final = 256
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""Answer without a password: a probe has none, and they tell no more than whether the worker works, and why not."""
+"""Answer without a password: a probe has none, and they tell no more than whether the worker works, and why
+not."""
 
 
 class Port:
@@ -46,8 +47,10 @@ class Port:
         auth: Asks for user and password; None lets in everybody who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
         open_paths: What is answered without a password.
-        far_paths: Where nobody is asked who they are, what other machines may read beside that; None: everything.
-        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is asked.
+        far_paths: Where nobody is asked who they are, what other machines may read beside that; None:
+            everything.
+        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is
+            asked.
         request_seconds: Until a request's headers have come; above 0.
     """
 

@@ -14,7 +14,8 @@ STUCK_AGENT_SECONDS: Final = 900.0
 
 
 SILENT_SECONDS: Final = 12.0
-"""Four heartbeats of 3 s, the default; `/readyz` then says so within 15 s of the coordinator's last answer."""
+"""Four heartbeats of 3 s, the default; `/readyz` then says so within 15 s of the coordinator's last answer.
+"""
 
 
 class Loop(Protocol):
@@ -67,7 +68,8 @@ class Health:
         loop: Gives the delivery loop; None before it is there.
         agents: The agents.
         judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
-        broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is well.
+        broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is
+            well.
         silent_seconds: A group coordinator that has not answered for so long is away.
         deferred: Why tasks are left to wait on purpose; None while they are not.
         store_trouble: Why the verdict store is not written; None while it is, or where none runs.
@@ -103,7 +105,8 @@ class Health:
         """Whether restarting the worker would not help: everything moves, or waits for somebody else."""
         reasons = []
         loop, now = self._loop(), self._now()
-        # Before the first assignment there is no loop yet; waiting for a broker or a group is not being stuck.
+        # Before the first assignment there is no loop yet; waiting for a broker or a group is not being
+        # stuck.
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
@@ -136,12 +139,16 @@ class Health:
         if silent is not None:
             reasons.append(silent)
         reasons += self._broker_trouble()
-        # A spent budget is as it should be, the store is a copy, citations are the product's: none keeps an answer from being judged.
+        # A spent budget is as it should be, the store is a copy, citations are the product's: none keeps an
+        # answer from being judged.
         notes = (self._deferred(), self._store_trouble(), self._citations())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _coordinator_silent(self) -> str | None:
-        """Say that nothing was heard of the broker that keeps our place in the group; it is asked all the time."""
+        """Say that nothing was heard of the broker that keeps our place in the group.
+
+        It is asked all the time.
+        """
         loop = self._loop()
         answered = None if loop is None or not loop.assigned else loop.coordinator_answered
         quiet = 0.0 if answered is None else self._now() - answered

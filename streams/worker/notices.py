@@ -44,7 +44,10 @@ def tell_start(settings: Settings, *, group_id: str, agents: Sequence[AgentName]
 
 
 def tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
-    """Say which endpoints are asked, in order of preference. Of an address the host alone: a query may hold a key."""
+    """Say which endpoints are asked, in order of preference.
+
+    Of an address the host alone: a query may hold a key.
+    """
     _log.info(
         "judge",
         endpoints=[

@@ -26,15 +26,16 @@ Crash = Callable[[BaseException], Awaitable[None]]
 class Pipeline:
     """One agent's records in hand.
 
-    How many there can be is the transport's business (its room per topic); here each record simply has a task.
-    A record whose handler is cancelled is not acknowledged: whoever reads the partition next gets it again.
+    How many there can be is the transport's business (its room per topic); here each record simply has a
+    task. A record whose handler is cancelled is not acknowledged: whoever reads the partition next gets it
+    again.
 
     Args:
         name: The agent's name, for the log.
         handle: What is done with a record.
         on_unreadable: What is done with what stands in the place of records that cannot be read.
-        on_surprise: What is done with a record that `handle` could not cope with, so that one bad record does not
-            stop everything.
+        on_surprise: What is done with a record that `handle` could not cope with, so that one bad record does
+            not stop everything.
         crash: Called with an error that every record would meet.
     """
 

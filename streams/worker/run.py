@@ -26,7 +26,8 @@ from streams.worker.wiring import Wiring
 _log = structlog.stdlib.get_logger(__name__)
 
 STOP_SECONDS: Final = 20.0
-"""What is in flight gets so long to end after a stop is asked for, and longer where a judge call may take longer."""
+"""What is in flight gets so long to end after a stop is asked for, and longer where a judge call may take
+longer."""
 LONGEST_STOP_SECONDS: Final = 120.0
 """But no longer than this, however long a call may take."""
 CLOSE_SECONDS: Final = 15.0
@@ -36,7 +37,8 @@ CLOSE_SECONDS: Final = 15.0
 def stop_seconds(settings: Settings) -> float:
     """Say how long what is in flight may take to end after a stop is asked for, in seconds.
 
-    Judge calls have their time, for what is cut off was paid for and is paid for again; the chart's grace period follows.
+    Judge calls have their time, for what is cut off was paid for and is paid for again; the chart's grace
+    period follows.
     """
     calls = min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS)
     return max(STOP_SECONDS, calls)
@@ -69,8 +71,8 @@ async def run_worker(
 ) -> None:
     """Run agents until a stop is asked for; several workers may run in one event loop.
 
-    On a stop nothing new is taken, what is in flight gets `stop_seconds` to end, offsets are committed, and the worker
-    leaves its group. Signals are the caller's to handle.
+    On a stop nothing new is taken, what is in flight gets `stop_seconds` to end, offsets are committed, and
+    the worker leaves its group. Signals are the caller's to handle.
 
     Args:
         settings: The settings.
@@ -83,7 +85,8 @@ async def run_worker(
 
     Raises:
         SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
-        StreamsError: The broker does not answer, topics are missing, the port is taken, or the worker crashed.
+        StreamsError: The broker does not answer, topics are missing, the port is taken, or the worker
+            crashed.
         JudgeConfigurationError: No judge call can succeed as configured.
     """
     wiring = Wiring(settings, agents=agents, registry=registry, chat=chat, env=env)

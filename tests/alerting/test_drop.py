@@ -1,16 +1,16 @@
 """From worse answers to a page: real worker, real Prometheus, real Alertmanager, the shipped rules.
 
-The shipped rules look at hours and days: nobody waits for that in a test. So every duration of the shipped files is
-divided by 240 (`tests/rules/hurry.py`): an hour takes 15 seconds, a minute between two scrapes and evaluations a quarter of
-a second. Limits, expressions and labels are untouched, and all
-that is seen was counted by the worker and scraped from it.
+The shipped rules look at hours and days: nobody waits for that in a test. So every duration of the shipped
+files is divided by 240 (`tests/rules/hurry.py`): an hour takes 15 seconds, a minute between two scrapes and
+evaluations a quarter of a second. Limits, expressions and labels are untouched, and all that is seen was
+counted by the worker and scraped from it.
 
-One thing does not shrink: how long an answer takes. A scrape has a quarter of a second here, where it has ten seconds in
-production, and a busy machine misses some of them in a row. The two alerts that stand on `up` alone are therefore left out
-of what must stay silent; promtool's tests have them.
+One thing does not shrink: how long an answer takes. A scrape has a quarter of a second here, where it has ten
+seconds in production, and a busy machine misses some of them in a row. The two alerts that stand on `up`
+alone are therefore left out of what must stay silent; promtool's tests have them.
 
-Two installations run side by side for the same time: the answers of one get worse and then good again, those of the
-other stay good.
+Two installations run side by side for the same time: the answers of one get worse and then good again, those
+of the other stay good.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(480)]
 
 _FACTOR = 240
 _RATE = 8.0
-"""Events a second, about 4.4 of them sampled: some 65 judged answers in an hour of 15 seconds, and 30 are enough."""
+"""Events a second, about 4.4 of them sampled: some 65 judged answers in an hour of 15 seconds, and 30 are
+enough."""
 _APPS = ("policy", "science")
 """Two apps are enough, too, and have the 50 answers of a past earlier than six."""
 _OF_SCRAPES = {"JudgestreamWorkerDown", "JudgestreamNoWorker"}
@@ -36,7 +37,10 @@ _ALERT = "JudgestreamDrop"
 
 
 async def test_a_drop_wakes_somebody_and_calm_traffic_nobody(tmp_path: Path) -> None:
-    """The drop alert reaches the webhook and is resolved after the drop; calm traffic of the same length fires nothing."""
+    """The drop alert reaches the webhook and is resolved after the drop.
+
+    Calm traffic of the same length fires nothing.
+    """
     async with (
         installation("dropping", rate=_RATE, apps=_APPS) as dropping,
         installation("calm", rate=_RATE, apps=_APPS) as calm,

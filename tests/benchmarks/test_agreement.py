@@ -97,7 +97,8 @@ def test_small_files_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     claims = [{"claim": claim, "pages": [1], "support": support} for claim, support in labels.items()]
     write(tmp_path / "expertqa_labels.jsonl", [{"event_id": "x", "claims": claims}])
     lines = list(agreement.run())
-    # One positive above one negative in each: 1.0. The claim on tin is not in the answer, the one on gold is partial.
+    # One positive above one negative in each: 1.0. The claim on tin is not in the answer, the one on gold is
+    # partial.
     assert [line["value"] for line in lines] == [1.0] * 6
     assert [line["baseline"] for line in lines] == [1.0] * 6
     assert "1 correct of 2" in str(lines[0]["note"])

@@ -15,7 +15,8 @@ import pytest
 from tests.integration.deadlines import until
 from tests.places import ROOT
 
-# What runs in the background of a script has SIGINT ignored, and so has what it starts: here it is as at a terminal.
+# What runs in the background of a script has SIGINT ignored, and so has what it starts: here it is as at a
+# terminal.
 _AT_A_TERMINAL = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)

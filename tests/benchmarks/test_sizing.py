@@ -104,8 +104,8 @@ def test_catching_up() -> None:
 
 def test_half_width_by_hand() -> None:
     """100 verdicts, s = 1, scale 5: the widest interval, with the mean in the middle."""
-    # (s / 5)² = 0.04; V = (0.04 / 100 + 0.75 / 100²) 100/99 = 0.00047980; 1/n* = V / 0.25 = 0.0019192, and with the
-    # doubt (100/110) 0.0019192 + (10/110) / 100 = 0.0026538; g = 1.9842² 0.0026538 = 0.010448;
+    # (s / 5)² = 0.04; V = (0.04 / 100 + 0.75 / 100²) 100/99 = 0.00047980; 1/n* = V / 0.25 = 0.0019192, and
+    # with the doubt (100/110) 0.0019192 + (10/110) / 100 = 0.0026538; g = 1.9842² 0.0026538 = 0.010448;
     # sqrt(0.25 g + g²/4) / (1 + g) = 0.050843, times 5.
     assert half_width(100, deviation=1, scale=5) == pytest.approx(0.2542, abs=1e-4)
     assert half_width(2, deviation=1, scale=5) == 5 / 2

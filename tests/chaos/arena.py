@@ -35,7 +35,8 @@ PARTITIONS: Final = 6
 LOG_LINES: Final = 100
 """No fault makes a worker write more."""
 SESSION_SECONDS: Final = 10
-"""A worker that is silent for so long is taken for dead; longer than a busy machine keeps one from its heartbeat."""
+"""A worker that is silent for so long is taken for dead; longer than a busy machine keeps one from its
+heartbeat."""
 JUDGE_TIMEOUT_SECONDS: Final = 2
 METADATA_AGE_SECONDS: Final = 2
 _SETTINGS: Final = {

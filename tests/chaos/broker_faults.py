@@ -142,7 +142,10 @@ async def not_enough_replicas(arena: Arena) -> Report:
 
 @fault("max.message.bytes too low for a while")
 async def results_too_large(arena: Arena) -> Report:
-    """While the scores topic takes no more than 300 bytes a batch, verdicts end as dead letters; then as results again."""
+    """While the scores topic takes no more than 300 bytes a batch, verdicts end as dead letters.
+
+    Then as results again.
+    """
     await arena.begin(stretch=2)
     await arena.set_topic(arena.topics["scores"], max_message_bytes="300")
     await arena.judged(100)

@@ -1,14 +1,14 @@
 """Holds what a worker wrote against what it was given, from the topics alone.
 
-The checker knows the published contract and nothing else: it imports no code of the worker. What should become of each
-event it works out anew from the event's bytes and the policy, by the rule as DESIGN words it; what did become of it it
-reads from the task topics, the scores and the dead letters. Then
+The checker knows the published contract and nothing else: it imports no code of the worker. What should
+become of each event it works out anew from the event's bytes and the policy, by the rule as DESIGN words it;
+what did become of it it reads from the task topics, the scores and the dead letters. Then
 
     read = undecodable + unroutable + skipped + sampled
     due (event and metric) = results + dead letters
 
-must hold, with exactly one `result_id` for each event and metric. The same record written twice is a duplicate, which
-at-least-once delivery allows and `result_id` removes; it is counted, not complained of.
+must hold, with exactly one `result_id` for each event and metric. The same record written twice is a
+duplicate, which at-least-once delivery allows and `result_id` removes; it is counted, not complained of.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ class Report:
 def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[str]]:
     """Work out what must become of an event, and which metrics must judge it.
 
-    The 56 bits of randomness are the first seven bytes of SHA-256 over the event id (the chaos suite's events have no
-    trace context), and the event is kept where they are not below (1 - p) * 2^56. What sampling passes by is skipped
-    whatever else is wrong with it.
+    The 56 bits of randomness are the first seven bytes of SHA-256 over the event id (the chaos suite's events
+    have no trace context), and the event is kept where they are not below (1 - p) * 2^56. What sampling
+    passes by is skipped whatever else is wrong with it.
     """
     try:
         event = json.loads(value or b"")

@@ -29,7 +29,10 @@ async def _verdict(arena: Arena) -> Report:
 
 @fault("brokers killed in turn", access="cluster")
 async def brokers_killed(arena: Arena) -> Report:
-    """SIGKILL of each of three brokers, the controller among them; each comes back before the next one goes."""
+    """SIGKILL of each of three brokers, the controller among them.
+
+    Each comes back before the next one goes.
+    """
     cluster = _cluster(arena)
     await arena.begin(stretch=5)
     for node in cluster.nodes:
@@ -42,7 +45,10 @@ async def brokers_killed(arena: Arena) -> Report:
 
 @fault("brokers paused in turn", access="cluster")
 async def brokers_paused(arena: Arena) -> Report:
-    """SIGSTOP of each for so long that others lead in its place; on waking it still believes that it leads, with a shorter log."""
+    """SIGSTOP of each for so long that others lead in its place.
+
+    On waking it still believes that it leads, with a shorter log.
+    """
     cluster = _cluster(arena)
     await arena.begin(stretch=6)
     for number in range(max(arena.size.blows, len(cluster.nodes))):

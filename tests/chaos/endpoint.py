@@ -1,7 +1,7 @@
 """A scripted judge as a process of its own: `python -m tests.chaos.endpoint [PORT]`. Prints its port.
 
-`POST /mode` with `{"mode": ..., "latency_seconds": ...}` changes how it answers: "answer", "hang" (takes requests and
-never answers) or "refuse" (503).
+`POST /mode` with `{"mode": ..., "latency_seconds": ...}` changes how it answers: "answer", "hang" (takes
+requests and never answers) or "refuse" (503).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from tests.chaos.arena import Arena
 from tests.chaos.checker import Report
 
 Access = Literal["shared", "proxied", "cluster", "alone"]
-"""How a fault uses the broker: beside others, beside others and through the proxy, three brokers of their own instead, or
-with nobody else at it."""
+"""How a fault uses the broker: beside others, beside others and through the proxy, three brokers of their own
+instead, or with nobody else at it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ from tests.integration.deadlines import until
 from tests.places import ROOT
 
 END_SECONDS: Final = 120.0
-"""A worker that was asked ends within 35 s; a busy machine may make more of it, and one that hangs hangs for ever."""
+"""A worker that was asked ends within 35 s; a busy machine may make more of it, and one that hangs hangs for
+ever."""
 START_SECONDS: Final = 180.0
-"""Of a process. Imports take 2 s on a machine that has nothing else to do, and have taken a minute on one that had."""
+"""Of a process. Imports take 2 s on a machine that has nothing else to do, and have taken a minute on one
+that had."""
 READS: Final = '"event": "reading"'
 """In the log once a worker has its partitions."""
 _LOG_TAIL_CHARS = 3_000

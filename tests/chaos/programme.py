@@ -33,7 +33,10 @@ class Row:
 
 
 class Seats:
-    """Room for so many worker processes; who asks first is let in first, unless others fit and he does not."""
+    """Room for so many worker processes.
+
+    Who asks first is let in first, unless others fit and he does not.
+    """
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -76,7 +79,10 @@ class Programme:
         self._tasks: dict[str, asyncio.Task[Report]] = {}
 
     def start(self, faults: Sequence[Fault]) -> None:
-        """Begin with all of them; those that need the broker for themselves come last, when all seats are free."""
+        """Begin with all of them.
+
+        Those that need the broker for themselves come last, when all seats are free.
+        """
         # The proxied ones wait for one another, and would be the end of it all if they did not begin at once.
         for fault in sorted(
             faults, key=lambda one: ("cluster", "proxied", "shared", "alone").index(one.access)

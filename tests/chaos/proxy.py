@@ -43,7 +43,8 @@ class Proxy:
 
     def __init__(self, port: int, target_port: int) -> None:
         self.mode: Mode = "pass"
-        """slow: every frame takes its time; half-open: nothing passes, and connections of that time stay dead."""
+        """slow: every frame takes its time; half-open: nothing passes, and connections of that time stay
+        dead."""
         self.delay_seconds = 0.15
         self.produce_error: int | None = None
         """When set, produce requests are answered with this Kafka error and never reach the broker."""

@@ -28,8 +28,8 @@ def _event(event_id: str, app: str = "a") -> bytes:
     return json.dumps({"event_id": event_id, "question": "q", "answer": "a", "labels": labels}).encode()
 
 
-# First bytes of SHA-256, from sha256sum: k0 d1, e1 8b, e2 ac, e3 ce, all at least 80, so all are kept at a rate of 0.5;
-# k2 01, below 80, is skipped.
+# First bytes of SHA-256, from sha256sum: k0 d1, e1 8b, e2 ac, e3 ce, all at least 80, so all are kept at a
+# rate of 0.5; k2 01, below 80, is skipped.
 KEPT, SKIPPED = ("k0", "e1", "e2", "e3"), "k2"
 
 
@@ -53,7 +53,10 @@ def _letter(offset: int, of: Record, reason: str) -> Record:
 
 
 def _world() -> Written:
-    """Four events to be judged, of which one task was set aside; one skipped, one unroutable, one that is none."""
+    """Four events to be judged, of which one task was set aside.
+
+    One skipped, one unroutable, one that is none.
+    """
     values = [*map(_event, KEPT), _event(SKIPPED), _event("k0", "b"), b"no JSON"]
     events = [Record("events", 0, offset, value) for offset, value in enumerate(values)]
     tasks = [_task(offset, event_id) for offset, event_id in enumerate(KEPT)]

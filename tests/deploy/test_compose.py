@@ -113,7 +113,10 @@ def test_the_script_of_the_replay_parses() -> None:
 
 @pytest.mark.tools
 def test_compose_reads_the_file() -> None:
-    """The reference parser takes it, with every profile; it refuses a service that depends on a missing one."""
+    """The reference parser takes it, with every profile.
+
+    It refuses a service that depends on a missing one.
+    """
     assert "ok" in run(tool("composecheck"), _COMPOSE)
 
 

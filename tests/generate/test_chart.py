@@ -30,7 +30,10 @@ config:
 
 
 def test_every_described_key_is_a_value_of_its_section() -> None:
-    """A mapping without a description of its own is walked through; one with parts that are described has no default."""
+    """A mapping without a description of its own is walked through.
+
+    One with parts that are described has no default.
+    """
     assert read_values(_TEXT) == [
         Value("mode", '"single"', "How it runs, in two lines.", "First"),
         Value("image.tag", '""', "Its tag.", "First"),

@@ -30,8 +30,8 @@ def test_the_examples_give_the_numbers_that_they_promise(tmp_path: Path) -> None
     """Every minute a 4 sampled at p = 1/2 and a 1 sampled at p = 1 come in, for an hour.
 
     A minute adds w = 2 + 1 = 3, wx = 8 + 1 = 9, wx² = 32 + 1 = 33, w² = 4 + 1 = 5, w²x = 16 + 1 = 17,
-    w²x² = 64 + 1 = 65. Over 60 minutes: mean = 9 / 3 = 3; n = 180² / 300 = 108; spread = sqrt(33/3 - 9) = sqrt(2);
-    squares = 60 * (65 - 2*3*17 + 9*5) = 480, hence error = sqrt(480 * 108/107) / 180.
+    w²x² = 64 + 1 = 65. Over 60 minutes: mean = 9 / 3 = 3; n = 180² / 300 = 108; spread = sqrt(33/3 - 9) =
+    sqrt(2); squares = 60 * (65 - 2*3*17 + 9*5) = 480, hence error = sqrt(480 * 108/107) / 180.
     """
     steps = {
         "weight": 3,

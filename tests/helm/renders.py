@@ -36,7 +36,8 @@ def golden(values: Path) -> Path:
 def text_of(values: Path) -> str:
     """Render a values file for comparison: sorted, without what changes for reasons of its own.
 
-    Rules and dashboards are compared with their files elsewhere; versions and the checksum of the settings go with each release.
+    Rules and dashboards are compared with their files elsewhere; versions and the checksum of the settings go
+    with each release.
     """
     documents = sorted(rendered(values), key=lambda one: (one["kind"], one["metadata"]["name"]))
     dumped = yaml.dump_all(

@@ -1,7 +1,8 @@
 """The chart's cases: values in, and what must be true of one of the objects that Helm makes of them.
 
-The form is that of helm-unittest's suites, as far as the chart's own use it: `set` with dotted names, `template`, `documentIndex`,
-and the assertions below. A word that is not known here is an error, so that no case can pass unread.
+The form is that of helm-unittest's suites, as far as the chart's own use it: `set` with dotted names,
+`template`, `documentIndex`, and the assertions below. A word that is not known here is an error, so that no
+case can pass unread.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(300)]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """An API server that knows the objects of KEDA, and of the Prometheus Operator's the kinds.
 
-    The operator's own definitions cannot be had from a package registry; `test_render` holds their fields against its types.
+    The operator's own definitions cannot be had from a package registry; `test_render` holds their fields
+    against its types.
     """
     folder = tmp_path_factory.mktemp("kubernetes")
     with cluster(folder) as found:
@@ -86,7 +87,8 @@ def _create_strictly(server: Cluster, documents: list[Manifest], folder: Path, n
 def test_the_server_accepts_install_and_upgrade(server: Cluster, values: Path, tmp_path: Path) -> None:
     """From the default values to these, and back: each value may be changed in an installed release.
 
-    Every object, hooks included, is accepted by itself, too, with strict validation: no field that the server does not know.
+    Every object, hooks included, is accepted by itself, too, with strict validation: no field that the server
+    does not know.
     """
     namespace = f"up-{name_of(values)}"
     _install(server, namespace, CHART / "ci" / "default-values.yaml")
@@ -156,7 +158,10 @@ def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> N
 
 
 def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) -> None:
-    """The server's own Pod Security admission, at its strictest; one with a container of somebody else's is refused."""
+    """The server's own Pod Security admission, at its strictest.
+
+    One with a container of somebody else's is refused.
+    """
     server.kubectl("create", "namespace", "restricted")
     server.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")
     server.kubectl("create", "priorityclass", "background", "--value=-10")

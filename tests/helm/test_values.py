@@ -125,7 +125,10 @@ def _disagreements(node: Mapping[str, Any], values: Any, above: str = "") -> Ite
 
 
 def test_the_schema_knows_the_values_and_no_others() -> None:
-    """A value without a schema could be of any shape; a schema without a value would be an undocumented one."""
+    """A value without a schema could be of any shape.
+
+    A schema without a value would be an undocumented one.
+    """
     assert list(_disagreements(schema(), load(CHART / "values.yaml"))) == []
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from tests.image.builder import Built
 from tests.toolbox import tool
 
-# Each step replaces the shell, so that the process that is started is the command itself and gets its signals.
+# Each step replaces the shell, so that the process that is started is the command itself and gets its
+# signals.
 _ENTER = """
 set -eu
 root=$1; shift

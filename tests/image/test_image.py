@@ -206,7 +206,10 @@ def test_it_has_exactly_what_is_pinned(image: Built) -> None:
 
 
 def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
-    """No compiler on the path, no pip that could install into it; the base's own pip is the base's business."""
+    """No compiler on the path, no pip that could install into it.
+
+    The base's own pip is the base's business.
+    """
     for program in ("cc", "gcc", "cpp", "as", "ld", "strip", "make", "git", "curl", "wget"):
         assert run_inside(image, "sh", "-c", f"command -v {program}").returncode != 0, program
     assert "No module named 'pip'" in run_inside(image, "python3", "-c", "import pip").stderr
@@ -216,7 +219,10 @@ def test_it_brings_no_tool_that_builds_or_installs(image: Built) -> None:
 
 
 def test_nothing_in_it_raises_rights_or_gives_itself_away(image: Built) -> None:
-    """No setuid or setgid file beyond the base's; all of ours belongs to root, and others may not write to it."""
+    """No setuid or setgid file beyond the base's.
+
+    All of ours belongs to root, and others may not write to it.
+    """
     with tarfile.open(image_base()) as base:
         before = {
             member.name.removeprefix("./") for member in base if member.isfile() and member.mode & 0o6000

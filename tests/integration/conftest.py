@@ -38,7 +38,10 @@ class RunningBroker:
     bootstrap_servers: str
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
-        """Create a topic and wait until it can be used; `max_message_bytes="..."` sets `max.message.bytes`."""
+        """Create a topic and wait until it can be used.
+
+        `max_message_bytes="..."` sets `max.message.bytes`.
+        """
         create_topic(
             self.bootstrap_servers,
             name,

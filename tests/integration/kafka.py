@@ -75,7 +75,8 @@ class ApacheKafka:
         self.ports: dict[str, int] = {}
         """Of the listeners that a subclass adds, by name."""
         self.proxy_port = 0
-        """Free for a proxy that leads to `detour_port`, so that every connection of a client goes through it."""
+        """Free for a proxy that leads to `detour_port`, so that every connection of a client goes through it.
+        """
 
     @property
     def bootstrap_servers(self) -> str:
@@ -91,7 +92,8 @@ class ApacheKafka:
         """Start and wait until it answers.
 
         Raises:
-            KafkaUnavailableError: Java or Maven is missing, or it does not answer in time (with the end of its log).
+            KafkaUnavailableError: Java or Maven is missing, or it does not answer in time (with the end of
+                its log).
         """
         java, jars = _java(), kafka_jars()
         if self._port:

@@ -21,7 +21,8 @@ async def note_pauses(path: Path) -> None:
         while True:
             begun, used = time.perf_counter(), time.process_time()
             await asyncio.sleep(STEP_SECONDS)
-            # What other processes take of the machine is no pause of ours: only what this one worked meanwhile counts.
+            # What other processes take of the machine is no pause of ours: only what this one worked
+            # meanwhile counts.
             paused = min(time.perf_counter() - begun - STEP_SECONDS, time.process_time() - used)
             if paused > NOTED_SECONDS:
                 file.write(f"{time.time():.3f} {paused:.4f}\n")

@@ -257,7 +257,8 @@ class SecureKafka(ApacheKafka):
         lines += [
             f"{oauth}sasl.jaas.config={bearer}.OAuthBearerLoginModule required;",
             f"{oauth}sasl.server.callback.handler.class={bearer}.OAuthBearerValidatorCallbackHandler",
-            # The default looks at a token as a client does: it checks no signature, issuer or audience (seen with 4.1.1).
+            # The default looks at a token as a client does: it checks no signature, issuer or audience (seen
+            # with 4.1.1).
             f"listener.name.token.sasl.oauthbearer.jwt.validator.class={bearer}.BrokerJwtValidator",
             f"{oauth}sasl.oauthbearer.jwks.endpoint.url={keys.as_uri()}",
             f"{oauth}sasl.oauthbearer.expected.audience={AUDIENCE}",

@@ -106,7 +106,10 @@ class Stage:
     async def worker(
         self, chat: ChatClient | None, *, agents: Sequence[AgentName] = AGENTS
     ) -> AsyncIterator[tuple[Running, CollectorRegistry]]:
-        """Run a worker in this event loop, and stop it in order; without a chat it asks the endpoints of its settings."""
+        """Run a worker in this event loop, and stop it in order.
+
+        Without a chat it asks the endpoints of its settings.
+        """
         stop, registry = asyncio.Event(), CollectorRegistry()
         ready: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(

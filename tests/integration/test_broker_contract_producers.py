@@ -89,7 +89,10 @@ def end_offset(client: WireClient, topic: str) -> int:
 
 
 def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """The retry of any of the last five batches is answered with the offset it has; the log stays as it is."""
+    """The retry of any of the last five batches is answered with the offset it has.
+
+    The log stays as it is.
+    """
     topic = topic_name("retry")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as client:
@@ -152,7 +155,10 @@ def test_a_connection_lost_before_the_answer(broker: RunningBroker, topic_name: 
 async def test_a_client_library_that_loses_answers_makes_no_duplicates(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Every third answer to an idempotent aiokafka producer is lost; all records arrive, once and in order."""
+    """Every third answer to an idempotent aiokafka producer is lost.
+
+    All records arrive, once and in order.
+    """
     topic = topic_name("lossy")
     broker.create_topic(topic, 1)
     async with AIOKafkaProducer(

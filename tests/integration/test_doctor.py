@@ -234,7 +234,8 @@ async def test_what_is_wrong_with_the_worker_itself(topics: Stage) -> None:
 def _generation(bootstrap_servers: str, group: str) -> tuple[str, set[str], int]:
     """A group's state, its members and its generation, which every rebalance raises.
 
-    The generation is told to members alone; a heartbeat in a member's name with the wrong one is refused and changes nothing.
+    The generation is told to members alone; a heartbeat in a member's name with the wrong one is refused and
+    changes nothing.
     """
     with WireClient(bootstrap_servers) as client:
         body = Writer()

@@ -102,7 +102,10 @@ async def test_with_the_documented_permissions_all_is_well(
 
 
 async def test_each_missing_permission_is_named_with_the_command_that_grants_it(stage: GuardedStage) -> None:
-    """Taken away one by one: reading and writing each topic, and the group; never more than one thing is said to fail."""
+    """Taken away one by one: reading and writing each topic, and the group.
+
+    Never more than one thing is said to fail.
+    """
     grants, group = stage.grants(), f"group {stage.settings.kafka.group_id}"
     with stage.allowed(grants):
         assert failures(await diagnosed(stage)) == []

@@ -66,7 +66,10 @@ def _flipped(records: bytes | None) -> bytes | None:
 async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fetched three times and damaged each time, it is delivered as one that cannot be read; then all is well again."""
+    """Fetched three times and damaged each time, it is delivered as one that cannot be read.
+
+    Then all is well again.
+    """
     damage = True
 
     def flipped(records: bytes | None) -> bytes | None:

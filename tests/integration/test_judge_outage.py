@@ -51,7 +51,8 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
             down_since = time.monotonic()
             await until(lambda: time.monotonic() - down_since > 2, "two seconds of outage")
             asked = server.refusals - asked
-            # A probe each quarter of a second at most, and a question after each; and what was in flight at the beginning.
+            # A probe each quarter of a second at most, and a question after each; and what was in flight at
+            # the beginning.
             assert asked <= 2 * 4 * (time.monotonic() - down_since) + 64
             server.trouble = "none"
 

@@ -1,4 +1,7 @@
-"""Every way into Apache Kafka, with the documented permissions and no more; and what is said when one is wrong."""
+"""Every way into Apache Kafka, with the documented permissions and no more.
+
+And what is said when one is wrong.
+"""
 
 from __future__ import annotations
 
@@ -262,7 +265,10 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
 
 
 async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, staged: Staged) -> None:
-    """Three users, each with the permissions of its part; without DescribeConfigs there is a warning and no stop."""
+    """Three users, each with the permissions of its part.
+
+    Without DescribeConfigs there is a warning and no stop.
+    """
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     async with contextlib.AsyncExitStack() as held:
@@ -300,7 +306,10 @@ async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: S
 
 
 async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged: Staged) -> None:
-    """Taken away one by one, each stops the start, with the command that grants it; with all of them it goes on."""
+    """Taken away one by one, each stops the start, with the command that grants it.
+
+    With all of them it goes on.
+    """
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     settings, grants = stage.settings, stage.grants()
@@ -517,7 +526,10 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
 async def test_a_worker_that_is_shut_out_says_so_at_its_port(
     kafka: SecureKafka, staged: Staged, tmp_path: Path
 ) -> None:
-    """Its token is not replaced by one that holds: not ready, with the reason, until there is one; then it goes on."""
+    """Its token is not replaced by one that holds: not ready, with the reason, until there is one.
+
+    Then it goes on.
+    """
     file = tmp_path / "token"
     file.write_text(kafka.issuer.token(USER))
     stage = staged("TOKEN", token(kafka, file))
@@ -569,7 +581,10 @@ async def test_a_connection_that_is_refused_later_is_told_with_its_reason(
 
 
 async def test_rotated_files_hold_for_new_connections(kafka: SecureKafka, tmp_path: Path) -> None:
-    """With one set of client options: a certificate, then one that has expired, then a good one; a password likewise."""
+    """With one set of client options: a certificate, then one that has expired, then a good one.
+
+    A password likewise.
+    """
     security = mutual(kafka, "rotated")
     settings = KafkaSettings.model_validate({"bootstrap_servers": kafka.at("MUTUAL"), "security": security})
     options = client_options(settings)

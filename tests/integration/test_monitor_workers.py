@@ -80,7 +80,8 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
     found = await stage.alerts()
     wanted = await of_one_monitor(stage)
     assert {alert.alert_id for alert in found} == set(wanted)
-    # The order in which results of several partitions are observed is chance: a further fall may be among them.
+    # The order in which results of several partitions are observed is chance: a further fall may be among
+    # them.
     by_kind = [alert.kind for alert in wanted.values() if alert.measure == "mean" and not alert.further]
     assert by_kind == ["drop", "recovered"]
 

@@ -16,7 +16,10 @@ from tests.integration.test_worker import Chat
 
 
 async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBroker, tmp_path: Path) -> None:
-    """Of 8 tasks 2 are judged before the metric goes: 6 wait, the worker shows them; drained they are dead letters."""
+    """Of 8 tasks 2 are judged before the metric goes: 6 wait, the worker shows them.
+
+    Drained they are dead letters.
+    """
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=2, metrics=("tone", "style"))
     async with stage.worker(Chat()):
         await stage.produce([event(number) for number in range(2)])

@@ -433,7 +433,10 @@ async def test_commands(tmp_path: Path) -> None:
 
 
 async def test_tokens(tmp_path: Path) -> None:
-    """A worker on the level debug and the doctor, logging in with a token; the token endpoint refuses at first, and echoes."""
+    """A worker on the level debug and the doctor, logging in with a token.
+
+    The token endpoint refuses at first, and echoes.
+    """
     scan = Scan(SECRETS)
     asked: list[str] = []
 

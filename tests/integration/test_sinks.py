@@ -23,7 +23,10 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None:
-    """Keyed by trace id, each once; what is no result becomes a dead letter; a second worker begins where the first ended."""
+    """Keyed by trace id, each once; what is no result becomes a dead letter.
+
+    A second worker begins where the first ended.
+    """
     trace_id = "0af7651916cd43dd8448eb211c80319c"
     results = [
         scored(number, 1 + number % 5).model_copy(update={"trace_id": trace_id}) for number in range(20)

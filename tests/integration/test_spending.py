@@ -25,7 +25,10 @@ def chat() -> ScriptedChat:
 
 
 async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
-    """The worker stays ready and says why it waits; the tasks stay in Kafka, and a budget anew judges them."""
+    """The worker stays ready and says why it waits.
+
+    The tasks stay in Kafka, and a budget anew judges them.
+    """
     stage.changes = {"judge.budget": {"calls_per_day": 5}}
     asked = chat()
     async with stage.worker(asked) as (running, registry), aiohttp.ClientSession(running.url) as session:
@@ -55,7 +58,10 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
 
 
 async def test_a_falling_budget_lowers_the_rate_and_records_it(stage: Stage) -> None:
-    """Every event is a task with the probability that was in force, or was skipped; none waits for its turn."""
+    """Every event is a task with the probability that was in force, or was skipped.
+
+    None waits for its turn.
+    """
     stage.changes = {"judge.budget": {"calls_per_day": 10, "when_spent": "lower_rate"}}
     asked = chat()
     async with stage.worker(asked) as (_, registry):
@@ -96,7 +102,10 @@ async def test_a_rate_cannot_be_lowered_by_a_worker_that_does_not_judge(stage: S
 
 
 async def test_verdicts_are_kept_over_a_restart(stage: Stage, tmp_path: Path) -> None:
-    """The same texts under other ids are judged once; what comes from the cache says so and counts no tokens."""
+    """The same texts under other ids are judged once.
+
+    What comes from the cache says so and counts no tokens.
+    """
     stage.changes = {"judge.cache": {"max_entries": 100, "file": str(tmp_path / "verdicts")}}
     asked = chat()
     for run in range(2):

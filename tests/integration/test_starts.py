@@ -21,7 +21,10 @@ def _plan(bench: Bench, start: object) -> Plan:
 
 
 async def test_a_new_group_passes_over_the_backlog(bench: Bench) -> None:
-    """Of three records and two later ones it reads the two; where it begins is committed before any record comes."""
+    """Of three records and two later ones it reads the two.
+
+    Where it begins is committed before any record comes.
+    """
     await bench.produce(3)
     async with bench.app(_plan(bench, "latest")) as (_, hands):
         await bench.commits(3)
@@ -61,7 +64,10 @@ async def test_a_partition_that_is_added_is_no_backlog(bench: Bench) -> None:
 
 
 async def test_a_new_group_begins_at_a_time(bench: Bench) -> None:
-    """Records of one, two and three hours ago: from two and a half hours ago on there are two; later ones follow."""
+    """Records of one, two and three hours ago: from two and a half hours ago on there are two.
+
+    Later ones follow.
+    """
     now = datetime.now(UTC)
     producer = AIOKafkaProducer(bootstrap_servers=bench.kafka.bootstrap_servers)
     await producer.start()

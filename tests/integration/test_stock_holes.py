@@ -1,8 +1,9 @@
 """What stock Faust does not keep, each shown on its own transport and on ours.
 
-Both run as the same application, on the same broker; only the transport differs (and, where the hole is in how an agent
-acknowledges or sends, the agent). A broken promise is an expected failure on the stock transport: should a later version
-of Faust keep it, the test says so by passing, and the remedy here can be looked at again.
+Both run as the same application, on the same broker; only the transport differs (and, where the hole is in
+how an agent acknowledges or sends, the agent). A broken promise is an expected failure on the stock
+transport: should a later version of Faust keep it, the test says so by passing, and the remedy here can be
+looked at again.
 
 Of `exactly_once` the remedy is not a transport: it is the `result_id`, the same for every try.
 """
@@ -82,8 +83,8 @@ class Rig:
         finally:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(app.stop(), 30)
-            # The failed sends that nobody asked about complain when they are collected: here, and not in the middle of
-            # whatever comes next (Python 3.11 breaks off parsing then).
+            # The failed sends that nobody asked about complain when they are collected: here, and not in the
+            # middle of whatever comes next (Python 3.11 breaks off parsing then).
             gc.collect()
 
     async def crash(self, error: BaseException) -> None:
@@ -382,8 +383,8 @@ async def _outputs(rig: Rig) -> list[bytes]:
 async def test_what_is_done_twice_counts_once(rig: Rig, tmp_path: Path) -> None:
     """A worker ends between writing and committing, and another does the work again: readers count one output.
 
-    With stock Faust they read what is committed, as `exactly_once` wants it, but the output's topic is none that the
-    application reads. With ours they drop what has an id that was there before.
+    With stock Faust they read what is committed, as `exactly_once` wants it, but the output's topic is none
+    that the application reads. With ours they drop what has an id that was there before.
     """
     await rig.produce(1)
     for finishes in (False, True):

@@ -104,7 +104,10 @@ async def test_every_trace_ends_as_one_thing(stage: Stage) -> None:
 
 
 async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage: Stage) -> None:
-    """What it held is read again by the next; a root whose children were committed before meets them again."""
+    """What it held is read again by the next.
+
+    A root whose children were committed before meets them again.
+    """
     ids = trace_ids(8, seed=2)
     async with stage.worker(Chat()) as (_, registry):
         await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
@@ -149,8 +152,8 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
 async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, judge: Endpoint) -> None:
     """SIGKILL amid traces, three times: children late and early, batches twice, roots lost, a child after the close.
 
-    Every trace has its results under one id, and the last of them is of the whole trace: what is read again after a
-    crash is joined with what was committed before it.
+    Every trace has its results under one id, and the last of them is of the whole trace: what is read again
+    after a crash is joined with what was committed before it.
     """
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
     stage.changes["ingest.otlp"] = {"grace_seconds": 0.5, "idle_seconds": 3, "max_seconds": 60}

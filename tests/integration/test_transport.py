@@ -107,7 +107,10 @@ def _consumer(app: App) -> Consumer:
 
 
 async def test_commits_go_up_to_the_first_unfinished_record(bench: Bench) -> None:
-    """Of five records 4, 2 and 1 finish: nothing is committed past 0, not in a new group either; then 0 frees 0 to 2."""
+    """Of five records 4, 2 and 1 finish: nothing is committed past 0, not in a new group either.
+
+    Then 0 frees 0 to 2.
+    """
     await bench.produce(5)
     async with bench.app() as (_, hands):
         await until(lambda: len(hands.taken) == 5, "five records")
@@ -187,7 +190,10 @@ async def test_skipped_records_are_committed_and_never_delivered(bench: Bench) -
 
 
 async def test_a_topic_has_no_more_in_hand_than_its_room(bench: Bench) -> None:
-    """With room for 7, the eighth record is delivered only when some are finished; over both partitions together."""
+    """With room for 7, the eighth record is delivered only when some are finished.
+
+    Over both partitions together.
+    """
     await bench.produce(50)
     await bench.produce(50, partition=1)
     async with bench.app(Plan(rooms={bench.topic: Room(records=7, bytes=1_000_000)})) as (app, hands):

@@ -74,7 +74,10 @@ class _Writers:
         return {f"e{number}" for number in made}
 
     async def some_transactions(self, randomness: random.Random) -> None:
-        """Three transactions of each producer, with plain events in between; at least one is committed and one is not."""
+        """Three transactions of each producer, with plain events in between.
+
+        At least one is committed and one is not.
+        """
         for producer in self.transactional:
             for keep in (True, False, randomness.random() < 0.5):
                 await producer.begin_transaction()
@@ -122,8 +125,8 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
 async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker, tmp_path: Path) -> None:
     """Each hostile record has its dead letter, with place and reason, and the rest is judged.
 
-    Two with a header that is not UTF-8 (judged), a batch that is no gzip, one of 200 MB of spaces, and one that is no event
-    and has a key of 900 KB.
+    Two with a header that is not UTF-8 (judged), a batch that is no gzip, one of 200 MB of spaces, and one
+    that is no event and has a key of 900 KB.
     """
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)

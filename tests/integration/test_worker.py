@@ -70,7 +70,10 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def test_every_event_ends_as_one_thing(stage: Stage) -> None:
-    """The accounting identity, from the topics: read = undecodable + unroutable + skipped + sampled; results = sampled."""
+    """The accounting identity, from the topics: read = undecodable + unroutable + skipped + sampled.
+
+    Results = sampled.
+    """
     stage.metrics = ("tone", "style")
     stage.changes = {
         "sampling.default_rate": 0.5,
@@ -120,7 +123,10 @@ async def test_every_event_ends_as_one_thing(stage: Stage) -> None:
 async def test_an_event_that_cannot_be_judged_is_set_aside_whole(
     stage: Stage, value: bytes, changes: dict[str, Any], reason: str, detail: str
 ) -> None:
-    """The dead letter has the reason, the original bytes, headers and place; the next event is judged all the same."""
+    """The dead letter has the reason, the original bytes, headers and place.
+
+    The next event is judged all the same.
+    """
     stage.changes = changes
     good = event(2, reference="r") if reason == "unroutable" else event(2)
     async with stage.worker(Chat()):
@@ -160,7 +166,10 @@ async def test_a_task_that_is_none_is_set_aside(stage: Stage) -> None:
 
 
 async def test_intake_goes_on_while_the_judge_is_stuck(stage: Stage) -> None:
-    """With every judge slot taken and far more tasks than room, all events are still taken in; then all are judged."""
+    """With every judge slot taken and far more tasks than room, all events are still taken in.
+
+    Then all are judged.
+    """
     stage.changes = {"judge.max_in_flight": 4}
     chat = Chat()
     chat.gate.clear()
@@ -181,7 +190,10 @@ async def test_intake_goes_on_while_the_judge_is_stuck(stage: Stage) -> None:
 
 
 async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
-    """While the judge is down nothing is decided and readiness says why; when it is back, everything is scored."""
+    """While the judge is down nothing is decided and readiness says why.
+
+    When it is back, everything is scored.
+    """
     chat = Chat()
     chat.error = JudgeUnavailableError("endpoint scripted: connection refused")
     async with stage.worker(chat) as (running, registry), aiohttp.ClientSession() as session:

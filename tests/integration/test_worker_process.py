@@ -144,12 +144,16 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
         # Everything below a committed offset has its result: nothing was committed past work in flight.
         is_done = JudgeTask.model_validate_json(record.value).result_id in done
         assert is_done or record.offset >= (committed[record.partition] or 0)
-    # And what was in hand at the signal was finished and committed: nothing behind the committed offsets has a result.
+    # And what was in hand at the signal was finished and committed: nothing behind the committed offsets has
+    # a result.
     assert sum(offset or 0 for offset in committed) == len(results)
 
 
 async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: Endpoint) -> None:
-    """Nobody listens when the worker starts; once somebody does, everything is scored and nothing was set aside."""
+    """Nobody listens when the worker starts.
+
+    Once somebody does, everything is scored and nothing was set aside.
+    """
     await endpoint.stop()
     async with process(stage):
         await stage.produce([event(number) for number in range(30)])

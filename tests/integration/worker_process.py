@@ -1,4 +1,7 @@
-"""A worker as a process of its own: `python -m tests.integration.worker_process SETTINGS`. Prints a line when it reads."""
+"""A worker as a process of its own: `python -m tests.integration.worker_process SETTINGS`.
+
+Prints a line when it reads.
+"""
 
 from __future__ import annotations
 

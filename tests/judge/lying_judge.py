@@ -1,7 +1,7 @@
 """A judge that wants every answer to pass: it says whatever verification lets through at the highest score.
 
-It knows the rules. It reads the fenced event as any judge does, makes up several replies out of spans that really stand in the
-texts, tries each against the project's own verification, and says the best.
+It knows the rules. It reads the fenced event as any judge does, makes up several replies out of spans that
+really stand in the texts, tries each against the project's own verification, and says the best.
 """
 
 from __future__ import annotations

@@ -54,7 +54,10 @@ def server() -> Iterator[LlamaServer]:
 
 
 async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tmp_path: Path) -> None:
-    """Read = sampled, sampled = results; each result and verdict valid; what went wrong is counted and printed."""
+    """Read = sampled, sampled = results; each result and verdict valid.
+
+    What went wrong is counted and printed.
+    """
     events = _events()
     with broker_in_thread() as bootstrap_servers:
         stage = Stage(bootstrap_servers, tmp_path)

@@ -1,4 +1,7 @@
-"""Measures how the time of a function grows with the size of a text. A ratio, so that the machine does not matter."""
+"""Measures how the time of a function grows with the size of a text.
+
+A ratio, so that the machine does not matter.
+"""
 
 from __future__ import annotations
 

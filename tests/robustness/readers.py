@@ -195,4 +195,5 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     ),
     "coverage, any reply": lambda text: _interpreted(_METRICS["coverage"], "Rain fell.", text),
 }
-"""The offline judge is not among them: it is a demonstration's endpoint, in a process or thread of its own."""
+"""The offline judge is not among them: it is a demonstration's endpoint, in a process or thread of its own.
+"""

@@ -1,4 +1,7 @@
-"""Every expression and every loop over foreign text takes time in proportion to the text. Ratios, so that no machine is too slow."""
+"""Every expression and every loop over foreign text takes time in proportion to the text.
+
+Ratios, so that no machine is too slow.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from tests.robustness.expressions import METHODS, Expression, expressions
 from tests.robustness.readers import READERS
 
 WHOLE: Final = os.environ.get("HOSTILE", "") == "whole"
-"""`make fuzz` runs every text through every reader; `make test` those that stopped a worker, and the worst of each kind."""
+"""`make fuzz` runs every text through every reader; `make test` those that stopped a worker, and the worst of
+each kind."""
 _USUAL: Final = (
     "colons", "dots", "stops without an end", "-eyJ", "grown by NFKC", "Korean", "marks out of order", "tables", "one stem",
     "different tags", "list of claims", "nested JSON", "a tag of blanks", "braces in a string",
@@ -99,7 +103,8 @@ OWN_TEXTS: Final = {
     "streams/telemetry/instruments.py",
     "streams/telemetry/labels.py",
 }
-"""Modules whose hidden expressions read texts of this project or of its settings, a bounded text, or have one repetition alone."""
+"""Modules whose hidden expressions read texts of this project or of its settings, a bounded text, or have one
+repetition alone."""
 
 
 def test_the_measure_tells_a_square() -> None:

@@ -47,7 +47,10 @@ def names(expr: str) -> set[str]:
 
 
 def expectations() -> list[tuple[str, str, bool]]:
-    """What promtool tests expect: test name, alert name, whether it fires; in the order of time within a test."""
+    """What promtool tests expect: test name, alert name, whether it fires.
+
+    In the order of time within a test.
+    """
     found: list[tuple[str, str, bool]] = []
     for path in TEST_FILES:
         for test in load(path)["tests"]:

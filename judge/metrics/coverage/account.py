@@ -61,7 +61,8 @@ class Account:
     def left_out(self, spans: Collection[str]) -> list[ReferenceSentence]:
         """What the items leave out of the reference: its sentences of which less than half is covered, in their order.
 
-        Of a short sentence one covered word is enough, and the shortest are held against the judge all together only.
+        Of a short sentence one covered word is enough, and the shortest are held against the judge all
+        together only.
 
         Args:
             spans: The spans of all items.

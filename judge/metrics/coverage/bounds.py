@@ -1,8 +1,9 @@
 """What a judge's own counts for coverage can be at most, by the words of the texts alone.
 
-In verbatim mode a judge says how many items are matched and not which. So no item can be looked at. A sentence of the reference that
-the answer contradicts is a fact that is not matched. Suspected is that nothing is matched where no sentence of the answer could show it,
-no term where the answer has no word of the reference, and that a reference which says something has facts.
+In verbatim mode a judge says how many items are matched and not which. So no item can be looked at. A
+sentence of the reference that the answer contradicts is a fact that is not matched. Suspected is that nothing
+is matched where no sentence of the answer could show it, no term where the answer has no word of the
+reference, and that a reference which says something has facts.
 """
 
 from __future__ import annotations

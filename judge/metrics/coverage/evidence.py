@@ -1,8 +1,8 @@
 """What a judge listed for coverage, held against the texts it was taken from.
 
-Shown to be wrong, and always lowered: quotations that stand nowhere, an item that counts twice, a term that is a number, a match
-whose two quotations contradict one another. Merely suspected: a match that shares no words with the answer, items that do not account
-for the reference, conclusions with hardly a fact.
+Shown to be wrong, and always lowered: quotations that stand nowhere, an item that counts twice, a term that
+is a number, a match whose two quotations contradict one another. Merely suspected: a match that shares no
+words with the answer, items that do not account for the reference, conclusions with hardly a fact.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ class _Verifier:
         return bool(said) or not self.findings.suspect("not_a_term", detail)
 
     def _checked(self, where: str, given: ListedItem) -> Item | None:
-        """The item with its place in the reference; where its words stand nowhere, it is not matched, or no item at all."""
+        """The item with its place in the reference.
+
+        Where its words stand nowhere, it is not matched, or no item at all.
+        """
         found = self.reference.find(given.reference_span)
         item = Item(given.item, given.reference_span, None, given.matched, given.justification)
         if found is None:
@@ -163,7 +166,10 @@ class _Verifier:
         )
 
     def _beyond_question(self, facts: list[Item], conclusions: list[Item]) -> tuple[list[Item], list[Item]]:
-        """The same items; those that repeat the question are matched only beside one that is and says more."""
+        """The same items.
+
+        Those that repeat the question are matched only beside one that is and says more.
+        """
         matched = [item for item in (*facts, *conclusions) if item.matched and item.reference is not None]
         if any(item.reference and not self.statements.repeats_question(item.reference) for item in matched):
             return facts, conclusions
@@ -189,7 +195,8 @@ class _Verifier:
                 facts = [*facts, self._added(sentence, text)]
         if not conclusions or (facts and account.bears(_spans(facts), _spans(conclusions))):
             return facts, conclusions
-        # Without facts a judge would be given their neutral ratio, and with a word as the only one their whole weight.
+        # Without facts a judge would be given their neutral ratio, and with a word as the only one their
+        # whole weight.
         if self.findings.suspect(
             "conclusions_without_facts",
             "conclusions are listed with hardly a fact that they could be drawn from",

@@ -21,9 +21,9 @@ from schemas import JudgeTask, QAEvent
 class Coverage:
     """The metric `coverage`.
 
-    In evidence mode the judge lists facts, conclusions and terms of the reference with the spans they rest on; code
-    verifies them and counts. In verbatim mode the judge counts and scores by itself; code lowers counts that the words of
-    the texts rule out, and recomputes the score from them.
+    In evidence mode the judge lists facts, conclusions and terms of the reference with the spans they rest
+    on; code verifies them and counts. In verbatim mode the judge counts and scores by itself; code lowers
+    counts that the words of the texts rule out, and recomputes the score from them.
 
     Args:
         mode: How the judge is asked.

@@ -1,9 +1,9 @@
 """Long references in parts: each is judged by itself, and the lists are put together as one judge would have written them.
 
-A judge lists every statement of the reference. Of a long one that is more than a reply may have, and a reply that is cut is lost.
-So the reference is split at the ends of sentences, the whole answer is compared with each part, and the
-items of all parts are verified and counted together against the whole reference: the score is that of the formula
-over all items, no mean of scores.
+A judge lists every statement of the reference. Of a long one that is more than a reply may have, and a reply
+that is cut is lost. So the reference is split at the ends of sentences, the whole answer is compared with
+each part, and the items of all parts are verified and counted together against the whole reference: the score
+is that of the formula over all items, no mean of scores.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from judge.text.index import normalise
 from judge.text.sentences import sentences
 
 PART_BYTES = 3000
-"""A part has no more in UTF-8, but for a single sentence: about 450 words, of which a judge lists some 40 items."""
+"""A part has no more in UTF-8, but for a single sentence: about 450 words, of which a judge lists some 40
+items."""
 
 
 def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, ...]:
@@ -53,8 +54,8 @@ def split_reference(reference: str, *, parts: int | None = None) -> tuple[str, .
 def merge_replies(replies: Sequence[str]) -> str:
     """Put the lists of several parts together.
 
-    An item that two parts list alike is listed once. The organization is similar where it is so in more than half of
-    the parts.
+    An item that two parts list alike is listed once. The organization is similar where it is so in more than
+    half of the parts.
 
     Args:
         replies: The judge's replies to the parts, in order; each holds.

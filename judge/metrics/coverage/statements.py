@@ -21,20 +21,21 @@ from judge.text.tags import without_tags
 from judge.text.words import Word, content_words, is_content, word_texts, words
 
 QUESTION_SHARE = 4
-"""An answer that has fewer than one in so many of the question's words, where the reference has more, is on something else. Of
-answers that people accept (NQ) one in 1,390 is, of answers by models to experts' questions (ExpertQA) none of 219, of pages fetched
-for other questions two in three."""
+"""An answer that has fewer than one in so many of the question's words, where the reference has more, is on
+something else. Of answers that people accept (NQ) one in 1,390 is, of answers by models to experts' questions
+(ExpertQA) none of 219, of pages fetched for other questions two in three."""
 MAX_LOOKS = 20_000
 """Pairs of sentences that are looked at; beyond that the judge is believed."""
 LONG_ANSWER = 6
-"""Where the answer has so many different words that say something: a short one need not repeat what was asked."""
+"""Where the answer has so many different words that say something: a short one need not repeat what was
+asked."""
 
 
 class Statements:
     """A reference's statements against an answer, to a question whose words count for nothing.
 
-    Where the answer is, like the question, surely in another language than the reference, nothing is compared: the judge
-    is believed.
+    Where the answer is, like the question, surely in another language than the reference, nothing is
+    compared: the judge is believed.
 
     Args:
         reference: The known good answer.
@@ -96,7 +97,8 @@ class Statements:
     def may_state_anything(self) -> bool:
         """Whether any sentence of the answer could show that it states something of the reference.
 
-        For a judge that does not say which: one word in common is enough, unless the answer is on something else.
+        For a judge that does not say which: one word in common is enough, unless the answer is on something
+        else.
         """
         if not self._comparable or not self.own:
             return True

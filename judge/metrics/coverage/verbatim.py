@@ -30,8 +30,8 @@ _FORM = (
 def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> Outcome:
     """Turn the judge's own verdict into one that follows from its counts.
 
-    Counts that contradict the score are sent back once; where they still do, the score is what the counts give. The forced
-    zero for missing input is no score: it becomes `Unscored`.
+    Counts that contradict the score are sent back once; where they still do, the score is what the counts
+    give. The forced zero for missing input is no score: it becomes `Unscored`.
 
     Args:
         task: The task, with a reference.
@@ -39,7 +39,8 @@ def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> O
         verification: What becomes of suspicions.
 
     Raises:
-        InvalidVerdictError: There is no single verdict, or its counts cannot be read; the detail says what to repair.
+        InvalidVerdictError: There is no single verdict, or its counts cannot be read; the detail says what to
+            repair.
     """
     low, high = COVERAGE_RANGE
     verdict = read_score(reply, low=low, high=high)
@@ -71,7 +72,8 @@ def read_counts(lines: Sequence[str]) -> Counts:
     """Read the counts of a rationale.
 
     Args:
-        lines: The rationale's lines, in any order, among them one each for facts, conclusions, terms and organization.
+        lines: The rationale's lines, in any order, among them one each for facts, conclusions, terms and
+            organization.
 
     Raises:
         InvalidVerdictError: One is missing, says two things, or more is matched than there is.

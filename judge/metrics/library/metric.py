@@ -28,8 +28,9 @@ MAX_ITEMS = 300
 class LibraryMetric:
     """A metric that is switched on by its name.
 
-    Where its prompt lists items, code looks up what each quotes and counts: 5 where all hold, 4 more than three in five, 3 two in
-    five, 2 any, 1 none. Else the judge decides, and what it quotes must stand in the text.
+    Where its prompt lists items, code looks up what each quotes and counts: 5 where all hold, 4 more than
+    three in five, 3 two in five, 2 any, 1 none. Else the judge decides, and what it quotes must stand in the
+    text.
 
     Args:
         name: One of `judge.metrics.library.prompts.LIBRARY`.
@@ -86,7 +87,10 @@ class LibraryMetric:
         return replies[0]
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the request; where a text that the prompt uses is missing or blank there is nothing to judge."""
+        """Build the request.
+
+        Where a text that the prompt uses is missing or blank there is nothing to judge.
+        """
         context = {name: text for name, text in (task.context or {}).items() if not is_blank(text)}
         texts = {
             "question": task.question,

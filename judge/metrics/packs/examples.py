@@ -41,8 +41,8 @@ def read_examples(
     """Check a pack's examples.
 
     Args:
-        given: A list of mappings: the texts that the templates use, under the names of either dialect, and `reply`, a mapping or the
-            text as the judge should write it.
+        given: A list of mappings: the texts that the templates use, under the names of either dialect, and
+            `reply`, a mapping or the text as the judge should write it.
         uses: The texts that the templates put in; each example must have them, and no others.
         check: Raises InvalidVerdictError for a reply that the metric would not take.
 

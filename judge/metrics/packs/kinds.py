@@ -21,7 +21,8 @@ class Choice:
     """Values that a judge chooses from, each with a number; more is better.
 
     Args:
-        numbers: The number of each value, by the value as JSON writes it: `true`, `false`, or a label in quotes.
+        numbers: The number of each value, by the value as JSON writes it: `true`, `false`, or a label in
+            quotes.
         is_boolean: Whether the values are true and false.
     """
 

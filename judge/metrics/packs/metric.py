@@ -27,9 +27,9 @@ MAX_VERDICT_BYTES = 64 * 1024
 class PackMetric:
     """Asks with a pack's prompts and takes the judge's own score.
 
-    The reply must hold one JSON object whose `score` is an integer in the range, or one of the values that the pack names. What it
-    quotes must stand in the texts. It keeps to the pack's response schema where
-    there is one; it is published as it is.
+    The reply must hold one JSON object whose `score` is an integer in the range, or one of the values that
+    the pack names. What it quotes must stand in the texts. It keeps to the pack's response schema where there
+    is one; it is published as it is.
 
     Args:
         name: The metric's name.
@@ -108,7 +108,8 @@ class PackMetric:
         """Take the judge's verdict.
 
         Raises:
-            InvalidVerdictError: It has no whole number in the range as its score, breaks the schema, or is too large.
+            InvalidVerdictError: It has no whole number in the range as its score, breaks the schema, or is
+                too large.
         """
         verdict = extract_verdict(reply) if self._choice else self._numbered(reply)
         score = self._choice.number(verdict["score"]) if self._choice else verdict["score"]

@@ -2,18 +2,20 @@
 
 Two dialects are read.
 
-**Markdown**: optional front matter between two `---` lines, then a system and a user part, each under a line that says so
-(`## System`, `# User prompt`, `**System**`, `User:`; not within a code fence). A file without such a line is all user
-part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the answer; `{{ sample.output_text }}` is the
-same), `{{ item.reference }}`, `{{ item.context }}`.
+**Markdown**: optional front matter between two `---` lines, then a system and a user part, each under a line
+that says so (`## System`, `# User prompt`, `**System**`, `User:`; not within a code fence). A file without
+such a line is all user part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the
+answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ item.context }}`.
 
-**YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`, `{context}`.
+**YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`,
+    `{context}`.
 
-The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema` (a JSON
-Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply` to it): they go before
-the event as turns of their own, the user's last template filled in with the example's texts and then its reply. A placeholder
-with an unknown name is an error; all other braces are text and stay, and doubled braces shield a name in YAML (`{{name}}`
-is sent as `{name}`). Texts are put in at once, so that what stands in an answer is never read as a placeholder.
+The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema`
+(a JSON Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply`
+to it): they go before the event as turns of their own, the user's last template filled in with the example's
+texts and then its reply. A placeholder with an unknown name is an error; all other braces are text and stay,
+and doubled braces shield a name in YAML (`{{name}}` is sent as `{name}`). Texts are put in at once, so that
+what stands in an answer is never read as a placeholder.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ _YAML_ENDINGS = frozenset({".yaml", ".yml", ".json"})
 class PromptPack:
     """Prompts from a file.
 
-    `uses` names the inputs that the templates put in; `warnings` says what was repaired, left alone or ignored.
+    `uses` names the inputs that the templates put in; `warnings` says what was repaired, left alone or
+    ignored.
     """
 
     name: str | None
@@ -105,7 +108,10 @@ class PromptPack:
         )
 
     def render(self, inputs: Inputs) -> tuple[ChatMessage, ...]:
-        """The messages for one event. Texts go in neutralized (`judge.text.index.neutralize`), a missing one as nothing."""
+        """The messages for one event.
+
+        Texts go in neutralized (`judge.text.index.neutralize`), a missing one as nothing.
+        """
         turns = [ChatMessage(role, self._filled(template, inputs)) for role, template in self.messages]
         if not self.examples:
             return tuple(turns)
@@ -161,8 +167,8 @@ def parse_pack(raw: bytes, *, dialect: Literal["markdown", "yaml"], origin: str)
     """Read a prompt pack from bytes; see `load_pack`.
 
     Args:
-        raw: The file: UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252 with a warning.
-            Text that was once decoded wrongly ("â€™") is repaired, with a warning.
+        raw: The file: UTF-8 with or without a byte order mark, UTF-16 with one, else read as Windows-1252
+            with a warning. Text that was once decoded wrongly ("â€™") is repaired, with a warning.
         dialect: Which of the two it is.
         origin: Names the pack in messages.
 

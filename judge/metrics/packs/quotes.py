@@ -50,7 +50,10 @@ class QuoteCheck:
         self._texts: dict[QuotedText, list[Quotable]] = {}
 
     def not_found(self, verdict: Any) -> list[str]:
-        """The quotations of a verdict that stand nowhere in their text, as an error names them; null quotes nothing."""
+        """The quotations of a verdict that stand nowhere in their text, as an error names them.
+
+        Null quotes nothing.
+        """
         missing = []
         for number, (key, value) in enumerate(_quotations(verdict, self._quotes)):
             text = self._quotes[key]

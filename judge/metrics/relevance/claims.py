@@ -1,7 +1,7 @@
 """Which sentences of an answer claim something, so that leaving one out can be told. Pure.
 
-Of greetings, headings, introductions, questions, offers and refusals nothing is claimed. In doubt a sentence without a citation claims
-nothing, and one with a citation does.
+Of greetings, headings, introductions, questions, offers and refusals nothing is claimed. In doubt a sentence
+without a citation claims nothing, and one with a citation does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a judge listed for relevance, held against the answer's own tags and the pages they name.
 
-Shown to be wrong, and always lowered: quotations that stand nowhere, pages that are not cited or not there, a claim listed twice, a claim
-left out, a claim that the quoted words of its page contradict. Merely suspected: few shared words, a claim that is none, an answer that
-hardly speaks of what was asked.
+Shown to be wrong, and always lowered: quotations that stand nowhere, pages that are not cited or not there, a
+claim listed twice, a claim left out, a claim that the quoted words of its page contradict. Merely suspected:
+few shared words, a claim that is none, an answer that hardly speaks of what was asked.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class _Verifier:
     def _left_out(self, kept: Mapping[tuple[int, int], CheckedClaim]) -> list[CheckedClaim]:
         """The claims of the answer of which the judge lists less than half of the words.
 
-        What is listed with the pages of another line does not stand for this one: its own pages were not looked at.
+        What is listed with the pages of another line does not stand for this one: its own pages were not
+        looked at.
         """
         with_pages: dict[frozenset[int], _Stretches] = {}
         found = []
@@ -161,7 +162,8 @@ class _Verifier:
     ) -> tuple[Quotation, int | None] | None:
         """Where the claim stands, and which tagged claim it is part of.
 
-        Of several places the best is one that no claim has taken, in a tagged claim with the pages that the judge names.
+        Of several places the best is one that no claim has taken, in a tagged claim with the pages that the
+        judge names.
         """
         best: tuple[Quotation, int | None] | None = None
         best_rank = (False, False, False, False)

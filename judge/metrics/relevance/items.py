@@ -34,7 +34,10 @@ class ListedClaim(BaseModel):
 
 
 class RelevanceReply(BaseModel):
-    """The judge's reply in evidence mode. Keys beyond these are ignored; the score's range is checked later."""
+    """The judge's reply in evidence mode.
+
+    Keys beyond these are ignored; the score's range is checked later.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True)
 

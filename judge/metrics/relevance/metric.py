@@ -33,16 +33,19 @@ MAX_LISTED_MISSING = 200
 class Relevance:
     """The metric `relevance`.
 
-    In evidence mode the judge lists the answer's claims with the words of the pages that support them and gives its
-    score by the rubric; code verifies the claims and lowers a score that they do not bear out. In verbatim mode the score
-    is the judge's alone, lowered where the answer's tags, or the words of answer and pages, by themselves rule it out.
+    In evidence mode the judge lists the answer's claims with the words of the pages that support them and
+    gives its score by the rubric; code verifies the claims and lowers a score that they do not bear out. In
+    verbatim mode the score is the judge's alone, lowered where the answer's tags, or the words of answer and
+    pages, by themselves rule it out.
 
     Args:
         mode: How the judge is asked.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
         verification: What becomes of suspicions.
-        citation_pattern: A regular expression for citations of one's own; its first group is a page's number or a document's name.
-        without_citations: What becomes of an answer that cites nothing: `lowest`, a 1, as the metric defines it, or `unscored`.
+        citation_pattern: A regular expression for citations of one's own; its first group is a page's number
+            or a document's name.
+        without_citations: What becomes of an answer that cites nothing: `lowest`, a 1, as the metric defines
+            it, or `unscored`.
 
     Raises:
         JudgeConfigurationError: The pattern is no regular expression, or one whose time may explode.

@@ -11,19 +11,21 @@ from judge.text.sentences import sentences
 from judge.text.words import Word, content_words, word_texts
 
 QUESTION_SHARE = 4
-"""Answer and supporting pages together must have at least one in so many of the question's words. Of answers by models to
-experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions nine in ten do."""
+"""Answer and supporting pages together must have at least one in so many of the question's words. Of answers
+by models to experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions nine in
+ten do."""
 MAX_LOOKS = 20_000
 """Places of pages that are looked at where the judge names none; beyond that it is believed."""
 LONG_ANSWER = 6
-"""An answer with so many different words that say something has at least one of the question's, whatever its pages have."""
+"""An answer with so many different words that say something has at least one of the question's, whatever its
+pages have."""
 
 
 class Support:
     """Claims against the pages that are said to support them, to a question whose words count for nothing.
 
-    Where the answer is, like the question, surely in another language than a page, the two are not compared: the judge is
-    believed.
+    Where the answer is, like the question, surely in another language than a page, the two are not compared:
+    the judge is believed.
 
     Args:
         question: The question.
@@ -51,8 +53,8 @@ class Support:
 
         Args:
             claim: The claim as the judge quotes it from the answer.
-            part_of: The sentence that it is in. A part of less than half of it, or that says no more than the question, is held
-                against the page with all of it.
+            part_of: The sentence that it is in. A part of less than half of it, or that says no more than the
+                question, is held against the page with all of it.
             page: The page's number.
             index: The page's text.
             place: The span that is said to support it.

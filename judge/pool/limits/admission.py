@@ -18,7 +18,8 @@ from judge.pool.limits.waiting import Marks, Turn, Waiting
 from judge.pool.observer import PoolObserver
 
 FIRST_PAUSE_SECONDS: Final = 0.5
-"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long; then twice."""
+"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long;
+then twice."""
 LONGEST_PAUSE_SECONDS: Final = 900.0
 """No endpoint is left alone for longer, whatever it asks for."""
 MANY_REFUSALS: Final = 6
@@ -26,9 +27,11 @@ MANY_REFUSALS: Final = 6
 ALONE_AFTER_REFUSALS: Final = 2
 """After so many pauses in a row without an answer one call at a time finds out whether there is one."""
 LATE_SHARE: Final = 0.1
-"""Of the calls at the same time, tasks that timed out before get this share (at least one call) while others want to be judged."""
+"""Of the calls at the same time, tasks that timed out before get this share (at least one call) while others
+want to be judged."""
 OVERLOAD_SHARE: Final = 0.2
-"""Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of single events."""
+"""Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of
+single events."""
 _CHARS_A_TOKEN: Final = 4
 _NEVER: Final = float("inf")
 
@@ -36,16 +39,17 @@ _NEVER: Final = float("inf")
 class Admission:
     """Lets calls to an endpoint go when it is their turn.
 
-    Tasks that timed out before go behind the others: they have few slots of their own, and more only while others leave them free.
-    So events that the endpoint never answers cannot keep it from judging the rest.
+    Tasks that timed out before go behind the others: they have few slots of their own, and more only while
+    others leave them free. So events that the endpoint never answers cannot keep it from judging the rest.
 
     Args:
         endpoint: Its name.
         slots: Bound over all endpoints.
         breaker: The endpoint's breaker.
-        max_in_flight: Calls at the same time at this endpoint at most; fewer while it is overloaded. At least 1.
-        requests_per_minute: Its configured limit; what its headers say counts too. None: calls begin gently, and refusals teach
-            a limit.
+        max_in_flight: Calls at the same time at this endpoint at most; fewer while it is overloaded. At least
+            1.
+        requests_per_minute: Its configured limit; what its headers say counts too. None: calls begin gently,
+            and refusals teach a limit.
         tokens_per_minute: Its configured limit; what its headers say counts too. None for none.
         longest_pause_seconds: An endpoint that asks for a longer pause is down for that time.
         observer: Hears of calls.
@@ -113,7 +117,8 @@ class Admission:
         Args:
             tokens: What it is estimated to use.
             late: Whether its task timed out before.
-            begun: Whether an earlier call for the same verdict was answered, so that giving it up would waste that one.
+            begun: Whether an earlier call for the same verdict was answered, so that giving it up would waste
+                that one.
 
         Raises:
             EndpointDownError: The endpoint is down; nothing is sent there now.
@@ -169,7 +174,8 @@ class Admission:
     def admit(self) -> None:
         """Let those who wait go, as far as limits allow."""
         try:
-            # The few slots of late calls are theirs even while others wait, so that their tasks come to an end.
+            # The few slots of late calls are theirs even while others wait, so that their tasks come to an
+            # end.
             waits = min(
                 self._admit(self.waiting.late, late=True), self._admit(self.waiting.fresh, late=False)
             )
@@ -180,7 +186,10 @@ class Admission:
             self.waiting.look_again(waits)
 
     def _admit(self, queue: deque[Turn], *, late: bool) -> float:
-        """Let go those at the head of a queue; say how long the next one waits, infinite where only a free slot helps."""
+        """Let go those at the head of a queue.
+
+        Say how long the next one waits, infinite where only a free slot helps.
+        """
         while queue:
             turn, tokens, _ = queue[0]
             if turn.done():  # cancelled
@@ -258,7 +267,10 @@ class Admission:
         return self._pause(error.retry_after_seconds) if error.retry_after_seconds else None
 
     def _many_time_out(self, ended: tuple[int, int]) -> bool:
-        """Count a time-out; say whether so many calls timed out in its time that the endpoint has too much to do."""
+        """Count a time-out.
+
+        Say whether so many calls timed out in its time that the endpoint has too much to do.
+        """
         self._timed_out += 1
         answered, timed_out = self._answered - ended[0], self._timed_out - ended[1]
         return timed_out > OVERLOAD_SHARE * (answered + timed_out)

@@ -2,8 +2,8 @@
 
 The limit is halved when the endpoint is overloaded, and raised while it answers.
 
-Additive increase, multiplicative decrease, as TCP does it (RFC 5681), with a call in the place of a segment. Latency is
-no signal here: a judge that queues what it gets is in order until calls time out, and that is one.
+Additive increase, multiplicative decrease, as TCP does it (RFC 5681), with a call in the place of a segment.
+Latency is no signal here: a judge that queues what it gets is in order until calls time out, and that is one.
 
 Pure: the time is an argument, in seconds on any clock that never goes back.
 """
@@ -14,7 +14,8 @@ from typing import Final
 
 DECREASE: Final = 0.5
 FAST_UNTIL: Final = 0.75
-"""After a decrease the limit doubles within a round of calls up to this share of what it was, and creeps from there."""
+"""After a decrease the limit doubles within a round of calls up to this share of what it was, and creeps from
+there."""
 RETURN_SHARE: Final = 0.25
 """Of the most, an endpoint that comes back gets this much at once."""
 FIRST_CALLS: Final = 4
@@ -80,9 +81,9 @@ class AdaptiveLimit:
 class GentleStart:
     """Lets calls to an endpoint that tells no limit set out one after the other instead of all at once.
 
-    A limit that nobody tells shows itself by a refusal, and whatever was sent before that came back is refused, too. So in
-    the time that a call takes, about twice as many set out as have before, evenly spread; once so many are under way as may be,
-    replies set the pace.
+    A limit that nobody tells shows itself by a refusal, and whatever was sent before that came back is
+    refused, too. So in the time that a call takes, about twice as many set out as have before, evenly spread;
+    once so many are under way as may be, replies set the pace.
     """
 
     __slots__ = ("_met", "_next_at", "_sent", "_shortest_seconds", "is_over")
@@ -122,7 +123,10 @@ class GentleStart:
             self._shortest_seconds = seconds
 
     def ended(self, now: float) -> None:
-        """A call has ended in whatever way; how soon it failed says nothing about how long an answer takes."""
+        """A call has ended in whatever way.
+
+        How soon it failed says nothing about how long an answer takes.
+        """
         if not self._met:
             self._met = True
             self._next_at = now

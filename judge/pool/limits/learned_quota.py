@@ -1,7 +1,7 @@
 """A limit that nobody configured and no header tells: refusals teach it.
 
-Used only where the settings name no `requests_per_minute`. Pure: the time is an argument, in seconds on any clock that never
-goes back.
+Used only where the settings name no `requests_per_minute`. Pure: the time is an argument, in seconds on any
+clock that never goes back.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from judge.pool.limits.quota import Quota
 
 WINDOW_SECONDS: Final = 60
 GROWTH: Final = 1.1
-"""A learned limit is tried this much higher after a window without a lesson, and after each further one by the square of that."""
+"""A learned limit is tried this much higher after a window without a lesson, and after each further one by
+the square of that."""
 MOST_GROWTH: Final = 2.0
 RARE_SHARE: Final = 0.015
-"""Refusals of this share of a minute's calls are the price of using the limit, or chance: the learned limit stays."""
+"""Refusals of this share of a minute's calls are the price of using the limit, or chance: the learned limit
+stays."""
 LEAST_LESSON_SECONDS: Final = 1.0
 """A shorter `Retry-After` speaks of calls at the same time, not of calls a minute."""
 
@@ -39,7 +41,10 @@ class _Lesson:
 
 
 class LearnedQuota(Quota):
-    """Requests a minute at an endpoint for which no limit is configured; what headers tell goes before what is learned."""
+    """Requests a minute at an endpoint for which no limit is configured.
+
+    What headers tell goes before what is learned.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,10 +91,11 @@ class LearnedQuota(Quota):
     def refused(self, now: float, retry_after_seconds: float) -> None:
         """A call was refused for asking too often, by an endpoint that tells no limit: learn one.
 
-        What is granted from the last opening to this refusal is what the endpoint grants from one opening to the next, and no
-        less than it has granted in the last minute. Where nothing is granted, it is out of order, or others have used the limit up:
-        how much it grants shows itself later. Where few calls are refused, that is the price of using the limit, or chance, and an
-        endpoint that refuses by chance must not be asked less and less.
+        What is granted from the last opening to this refusal is what the endpoint grants from one opening to
+        the next, and no less than it has granted in the last minute. Where nothing is granted, it is out of
+        order, or others have used the limit up: how much it grants shows itself later. Where few calls are
+        refused, that is the price of using the limit, or chance, and an endpoint that refuses by chance must
+        not be asked less and less.
 
         Args:
             now: When.

@@ -10,7 +10,8 @@ from typing import Final
 from judge.chat import QuotaReport, RateLimits
 
 MARGIN: Final = 0.97
-"""Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were sent."""
+"""Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were
+sent."""
 BURST_SECONDS: Final = 1.0
 """What was left unused for so long may be made up for at once."""
 LONGEST_GATE_SECONDS: Final = 60.0
@@ -21,9 +22,9 @@ _ROUNDING: Final = 1e-9
 class Quota:
     """Requests, or tokens, a minute at one endpoint.
 
-    Calls are spread evenly (a token bucket one second deep), which keeps to fixed windows, sliding windows and token
-    buckets alike. Beyond that, no more is sent than the endpoint said is left: what was sent after the call whose reply
-    said so is subtracted.
+    Calls are spread evenly (a token bucket one second deep), which keeps to fixed windows, sliding windows
+    and token buckets alike. Beyond that, no more is sent than the endpoint said is left: what was sent after
+    the call whose reply said so is subtracted.
 
     Args:
         per_minute: The configured limit; None where there is none. Above 0.
@@ -109,7 +110,10 @@ class Quota:
 
 
 def reset_seconds(limits: RateLimits | None) -> float:
-    """Say how long until what is used up is there again, by what an endpoint tells; 0 where it tells nothing."""
+    """Say how long until what is used up is there again, by what an endpoint tells.
+
+    0 where it tells nothing.
+    """
     if limits is None:
         return 0.0
     used_up = (

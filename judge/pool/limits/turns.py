@@ -9,9 +9,10 @@ from collections import deque
 class Turns:
     """Lets coroutines through one by one, a round of the event loop each, in the order in which they came.
 
-    Work that takes long, like the checking of a reply, keeps replies from being read and calls from being sent. Where many
-    replies come together, all calls after them would set out together, too, and their slots be idle until all is checked:
-    the calls march in step. With a turn before each such work, what waits for a slot is sent first.
+    Work that takes long, like the checking of a reply, keeps replies from being read and calls from being
+    sent. Where many replies come together, all calls after them would set out together, too, and their slots
+    be idle until all is checked: the calls march in step. With a turn before each such work, what waits for a
+    slot is sent first.
     """
 
     __slots__ = ("_is_armed", "_waiting")

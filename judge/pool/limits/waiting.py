@@ -12,7 +12,8 @@ from judge.errors import DrainingError, EndpointDownError
 Marks: TypeAlias = tuple[float, float]
 """Where a call stands in the quotas of requests and of tokens."""
 Turn: TypeAlias = tuple[asyncio.Future[Marks], float, bool]
-"""A call that waits: its turn, its tokens, and whether its verdict has begun (an earlier call for it was answered)."""
+"""A call that waits: its turn, its tokens, and whether its verdict has begun (an earlier call for it was
+answered)."""
 
 
 class Waiting:
@@ -65,7 +66,8 @@ class Waiting:
             if self._timer_at <= at:
                 return  # it looks again then
             self._timer.cancel()
-        # uvloop counts whole milliseconds: it may call too early, and what it gives for less than one knows no time.
+        # uvloop counts whole milliseconds: it may call too early, and what it gives for less than one knows
+        # no time.
         self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
 """Whether what is stated contradicts what a source says, shown by numbers, units, dates, polarity or yes and no. Pure.
 
-Precision goes before recall: a difference counts only where the rest of both sentences says that the same thing is meant. Two numbers in
-sentences on different things contradict nothing, nor does a number that is missing.
+Precision goes before recall: a difference counts only where the rest of both sentences says that the same
+thing is meant. Two numbers in sentences on different things contradict nothing, nor does a number that is
+missing.
 """
 
 from __future__ import annotations
@@ -110,7 +111,10 @@ def has_number(sentence: str, number: Quantity) -> bool:
 
 
 def _in_same_words(pairs: Sequence[tuple[Quantity, Quantity]]) -> tuple[Kind, Quantity] | None:
-    """Numbers in the same words: one that differs, or the same ones in other places. More are another statement."""
+    """Numbers in the same words: one that differs, or the same ones in other places.
+
+    More are another statement.
+    """
     differing = [pair for pair in pairs if _found(*pair) is not None]
     moved = all(_has([other for _, other in pairs], one) for one, _ in pairs)
     return _found(*differing[0]) if len(differing) == 1 or (differing and moved) else None

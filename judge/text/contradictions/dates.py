@@ -36,7 +36,10 @@ _ORDINAL = frozenset({"st", "nd", "rd", "th", "er", "º", "o"})
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date, or the part of one that is given. Numeric dates that may be read in two ways have two readings."""
+    """A date, or the part of one that is given.
+
+    Numeric dates that may be read in two ways have two readings.
+    """
 
     year: int | None
     month: int | None

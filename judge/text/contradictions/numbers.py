@@ -20,7 +20,8 @@ SPELLED = {fold(name): number for number, names in enumerate(_SMALL.split()) for
         ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2
     )
 }
-# Words of another language with another meaning: "on" is ten in Turkish, "once" eleven in Spanish, "elf" and "dos" are English words.
+# Words of another language with another meaning: "on" is ten in Turkish, "once" eleven in Spanish, "elf" and
+# "dos" are English words.
 for _name in ("on", "once", "elf", "sept", "seis", "null", fold("صفر")):
     SPELLED.pop(_name, None)
 """Small numbers by their folded word."""
@@ -31,7 +32,8 @@ _POINTS = re.compile(r"[.,]")
 def written_values(text: str) -> list[tuple[Fraction, Fraction]]:
     """The values that a written number may have, each with its last decimal place.
 
-    A point or comma before exactly three digits may be a decimal point or group thousands; three trailing zeros or more may be rounded.
+    A point or comma before exactly three digits may be a decimal point or group thousands; three trailing
+    zeros or more may be rounded.
     """
     digits = text.replace("\u00a0", "").replace(" ", "").replace("'", "")
     if len(digits) > 30:

@@ -1,5 +1,8 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
-"""Whether two sentences differ by a negation, an opposite, or by yes and no, and are the same otherwise. Pure."""
+"""Whether two sentences differ by a negation, an opposite, or by yes and no, and are the same otherwise.
+
+Pure.
+"""
 
 from __future__ import annotations
 

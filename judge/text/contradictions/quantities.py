@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001 - words of several languages, some of whose letters look alike
 """The numbers of a sentence with their magnitudes, units and hedges. Pure.
 
-What can be read in two ways (1.200, "5 m", "3 pounds") is read in both, and two quantities differ only where no reading of one agrees
-with any of the other: precision goes before recall.
+What can be read in two ways (1.200, "5 m", "3 pounds") is read in both, and two quantities differ only where
+no reading of one agrees with any of the other: precision goes before recall.
 """
 
 from __future__ import annotations
@@ -177,7 +177,10 @@ def _number_at(row: Sequence[Token], place: int) -> Quantity | None:
 
 
 def _follows_ordinal(row: Sequence[Token], place: int) -> bool:
-    """Whether a small letter goes on after a full stop, as in "19. Jahrhundert" (letters are folded: a unit of time says it)."""
+    """Whether a small letter goes on after a full stop, as in "19.
+
+    Jahrhundert" (letters are folded: a unit of time says it).
+    """
     unit = _UNITS.get(row[place].text) if place < len(row) else None
     return unit is not None and unit.dimension == "months"
 
@@ -208,7 +211,8 @@ def _completed(
     for _ in range(3):
         if end >= len(row) or row[end].text not in _MAGNITUDES:
             break
-        # "cent" is a hundred in French and a coin in English: after a number it is the coin unless more follows.
+        # "cent" is a hundred in French and a coin in English: after a number it is the coin unless more
+        # follows.
         if row[end].text == "cent":
             break
         size = _MAGNITUDES[row[end].text]

@@ -44,7 +44,10 @@ def find_ibans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _stop(text: str, start: int, size: int) -> int | None:
-    """Where so many letters and digits end, with a blank or hyphen between them at most; None where they do not."""
+    """Where so many letters and digits end, with a blank or hyphen between them at most.
+
+    None where they do not.
+    """
     place, left = start, size
     while left:
         if text[place : place + 1] in {" ", "-"} and left < size:

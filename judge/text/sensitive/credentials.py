@@ -1,6 +1,7 @@
 """Keys, tokens and passwords. Pure.
 
-Each expression reads a run of characters once: it begins where the run begins, or ends in its only repetition without a bound.
+Each expression reads a run of characters once: it begins where the run begins, or ends in its only repetition
+without a bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Telephone numbers: with their country code, grouped as they are dialled, or after a word that says so. Pure.
+"""Telephone numbers: with their country code, grouped as they are dialled, or after a word that says so.
+
+Pure.
 
 Bare digits elsewhere are amounts, years and ids.
 """

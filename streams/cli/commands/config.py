@@ -34,8 +34,8 @@ def check(
 ) -> None:
     """Say whether a settings file holds, and what would run; else list every problem (exit code 2).
 
-    Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would for the worker:
-    JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
+    Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would
+    for the worker: JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
     """
     from streams.cli.settings import require_runnable, settings_for_command
     from streams.errors import SettingsError

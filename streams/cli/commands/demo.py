@@ -50,8 +50,8 @@ def demo(
     """Show everything on this machine: broker, judge, worker, events, and what becomes of them.
 
     The broker is in memory and on loopback only. The judge is a rule-based one, unless OPENAI_API_KEY or
-    OPENAI_BASE_URL (and OPENAI_MODEL) name a real one. Half-way the made-up product starts to give worse answers.
-    Without --events or --events-file it goes on, better and worse in turns, until Ctrl-C.
+    OPENAI_BASE_URL (and OPENAI_MODEL) name a real one. Half-way the made-up product starts to give worse
+    answers. Without --events or --events-file it goes on, better and worse in turns, until Ctrl-C.
     """
     started = time.monotonic()
     lines = _lines(events_file, events)
@@ -145,7 +145,8 @@ def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
     is_live = console.is_terminal and not as_json and not console.is_dumb_terminal
     # A log line in the middle of the live view would tear it; what matters is in the view or ends the demo.
     set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
-    # Alerts are shown by the display; late timers are no news where a broker and a judge share the event loop.
+    # Alerts are shown by the display; late timers are no news where a broker and a judge share the event
+    # loop.
     for name in ("streams.monitoring.agent", "mode.timers"):
         logging.getLogger(name).setLevel(logging.ERROR)
     if is_live:

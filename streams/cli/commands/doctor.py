@@ -71,8 +71,8 @@ def doctor(
 ) -> None:
     """Try everything a worker needs: settings, secrets, broker, topics, rights, judge, one verdict a metric, clock.
 
-    Nothing is changed, and workers that run are not disturbed. Exit code 0: a worker can run, with warnings or without; 1:
-    something failed; 2: the settings must change first.
+    Nothing is changed, and workers that run are not disturbed. Exit code 0: a worker can run, with warnings
+    or without; 1: something failed; 2: the settings must change first.
     """
     from streams.cli.running import run_until_stopped
     from streams.doctor.finding import Diagnosis

@@ -33,8 +33,8 @@ def health(
 ) -> None:
     """Ask the worker on this machine whether it is alive; exit code 1 where it is not, or says nothing.
 
-    Address, port and TLS are those of the settings. No password is needed. For health checks of containers that run one
-    command; Kubernetes asks over HTTP by itself.
+    Address, port and TLS are those of the settings. No password is needed. For health checks of containers
+    that run one command; Kubernetes asks over HTTP by itself.
     """
     from streams.cli.settings import settings_for_command
 

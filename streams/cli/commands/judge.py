@@ -126,11 +126,12 @@ def judge(
 ) -> None:
     """Score the events of a file, one result an event and metric, in the order of the file.
 
-    Asks the endpoint of --base-url, or those of --config, or that of OPENAI_BASE_URL and OPENAI_API_KEY (which is sent to
-    either); without any of them a rule-based judge inside this process, which understands nothing and costs nothing. What
-    --config says of Kafka, sampling and budgets means nothing here.
+    Asks the endpoint of --base-url, or those of --config, or that of OPENAI_BASE_URL and OPENAI_API_KEY
+    (which is sent to either); without any of them a rule-based judge inside this process, which understands
+    nothing and costs nothing. What --config says of Kafka, sampling and budgets means nothing here.
 
-    Exit code 1: a line is no event, every result failed, the judge stayed away, or --fail-under or --compare say so.
+    Exit code 1: a line is no event, every result failed, the judge stayed away, or --fail-under or --compare
+    say so.
     """
     call = FileCall(
         file,

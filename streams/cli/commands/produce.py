@@ -43,8 +43,8 @@ def produce(
 ) -> None:
     """Put the lines of a file on a topic, each as it is.
 
-    A line that is not JSON is sent too, without a key: what becomes of it is the worker's to say. Empty lines are
-    left out. Ends when the broker has confirmed every record; exit code 1 when it refused some.
+    A line that is not JSON is sent too, without a key: what becomes of it is the worker's to say. Empty lines
+    are left out. Ends when the broker has confirmed every record; exit code 1 when it refused some.
     """
     import json
 
@@ -117,7 +117,8 @@ class _Sender:
         )
         await where.start(producer, produce_grants(self._topic))
         try:
-            # Asked for by name a topic may be created by the broker, or waited for; in the list of all it is or is not.
+            # Asked for by name a topic may be created by the broker, or waited for; in the list of all it is
+            # or is not.
             known = (await producer.client.fetch_all_metadata()).topics()
             if self._topic not in known:
                 raise no_topic(self._topic, known, where)

@@ -63,8 +63,9 @@ def replay(
 ) -> None:
     """Send records that were set aside again, once their cause is mended.
 
-    Says first how many there are, by topic and reason, and asks. Key, value, headers and time are as they were; a header
-    names the dead letter. What was cut in its dead letter cannot be sent. The dead letters stay where they
+    Says first how many there are, by topic and reason, and asks. Key, value, headers and time are as they
+    were; a header names the dead letter. What was cut in its dead letter cannot be sent. The dead letters
+    stay where they
     are: limit a second run by --from.
     """
     from streams.cli.running import run_until_stopped

@@ -38,8 +38,8 @@ def topics(
 ) -> None:
     """Create the topics that are missing, with partitions, copies and retention from the section `topics`.
 
-    What is there is never changed: where it differs, that is said. A second time does nothing. Exit code 1: a topic cannot be
-    created, or with the settings of one that is there records would be lost.
+    What is there is never changed: where it differs, that is said. A second time does nothing. Exit code 1: a
+    topic cannot be created, or with the settings of one that is there records would be lost.
     """
     if context.invoked_subcommand is not None:
         return
@@ -71,8 +71,9 @@ def drain(
 ) -> None:
     """Set aside the tasks of a metric that is not in the settings any more, which no worker judges.
 
-    Each becomes a dead letter with reason unknown_metric, and the records on the task topic are deleted. Workers may run
-    meanwhile. Exit code 1: the metric is still in the settings, has no topic, or the broker refuses.
+    Each becomes a dead letter with reason unknown_metric, and the records on the task topic are deleted.
+    Workers may run meanwhile. Exit code 1: the metric is still in the settings, has no topic, or the broker
+    refuses.
     """
     from streams.kafka.topics.removed import drain as drain_metric
 

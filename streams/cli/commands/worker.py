@@ -22,8 +22,9 @@ def worker(
 ) -> None:
     """Judge production answers: read events, sample, judge, publish verdicts, watch for drops.
 
-    Runs until SIGTERM or Ctrl-C, and then finishes what is in hand. What it had in hand when it is killed, the next
-    one does again. With the agent `store` it also keeps results and texts in a file for `explore`, `show` and `export`.
+    Runs until SIGTERM or Ctrl-C, and then finishes what is in hand. What it had in hand when it is killed,
+    the next one does again. With the agent `store` it also keeps results and texts in a file for `explore`,
+    `show` and `export`.
     """
     from streams.cli.settings import settings_for_command
 

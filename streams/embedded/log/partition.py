@@ -43,7 +43,8 @@ class Partition:
         Args:
             data: The batch as it came.
             max_batch_bytes: A larger batch is refused.
-            retention_bytes: Drop the oldest batches while more than this is held; None keeps all. The newest stays.
+            retention_bytes: Drop the oldest batches while more than this is held; None keeps all. The newest
+                stays.
 
         Returns:
             The offset of the batch's first record.
@@ -78,7 +79,8 @@ class Partition:
         Args:
             offset: The first record wanted. The first batch may begin before it.
             max_bytes: Stop before the batch that would exceed this.
-            at_least_one: Give the first batch even if it alone is larger than `max_bytes`, so that a reader gets past it.
+            at_least_one: Give the first batch even if it alone is larger than `max_bytes`, so that a reader
+                gets past it.
 
         Raises:
             RefusedError: OFFSET_OUT_OF_RANGE, before the start or after the end of the log.

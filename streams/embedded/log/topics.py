@@ -67,7 +67,10 @@ class Topic:
         }
 
     def append(self, partition: Partition, data: Buffer) -> int:
-        """Store a batch in one of the topic's partitions under the topic's bounds; returns its first offset."""
+        """Store a batch in one of the topic's partitions under the topic's bounds.
+
+        Returns its first offset.
+        """
         return partition.append(
             data, max_batch_bytes=self._max_batch_bytes, retention_bytes=self._retention_bytes
         )
@@ -79,7 +82,8 @@ class Topics:
     Args:
         default_partitions: Partitions of a topic created without a number of its own.
         max_message_bytes: The largest batch, where the topic does not say otherwise.
-        max_bytes_per_partition: How much a partition keeps, where the topic does not say otherwise; None: all.
+        max_bytes_per_partition: How much a partition keeps, where the topic does not say otherwise; None:
+            all.
     """
 
     def __init__(

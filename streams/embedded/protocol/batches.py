@@ -1,7 +1,7 @@
 """Record batches of message format 2: the header, and finding a record by its time.
 
-The layout is that of the Kafka documentation, "Record Batch". The checksum is not verified here: in pure Python that would
-cost more than all the rest, and every consumer verifies it.
+The layout is that of the Kafka documentation, "Record Batch". The checksum is not verified here: in pure
+Python that would cost more than all the rest, and every consumer verifies it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def parse_header(data: Buffer) -> BatchHeader:
     """Read and check the header of the one batch that the data must hold.
 
     Raises:
-        RefusedError: INVALID_RECORD, where it is not exactly one whole batch of format 2 with records of a client.
+        RefusedError: INVALID_RECORD, where it is not exactly one whole batch of format 2 with records of a
+            client.
     """
     if len(data) < HEADER_BYTES:
         raise _invalid(f"a record batch has at least {HEADER_BYTES} bytes, got {len(data)}")
@@ -132,8 +133,8 @@ def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
 def find_time(batch: StoredBatch, timestamp_ms: int) -> tuple[int, int] | None:
     """Find the first record at or after a time.
 
-    Where the records cannot be read (a compression that the standard library lacks, or nonsense inside the batch), the
-    answer is the batch's first record, so that a reader who starts there misses nothing.
+    Where the records cannot be read (a compression that the standard library lacks, or nonsense inside the
+    batch), the answer is the batch's first record, so that a reader who starts there misses nothing.
 
     Returns:
         The record's time in milliseconds and its offset; None where the batch has no such record.

@@ -51,7 +51,8 @@ class ApiTable:
         key, version, correlation_id = body.int16(), body.int16(), body.int32()
         client_id = body.nullable_string() or ""
         if key == ApiKey.API_VERSIONS and version > _NEWEST_API_VERSIONS:
-            # The one request whose version cannot be negotiated: answered with the oldest encoding and an error.
+            # The one request whose version cannot be negotiated: answered with the oldest encoding and an
+            # error.
             return correlation_id, self._versions(0, ErrorCode.UNSUPPORTED_VERSION)
         api = self._apis.get(key)
         if api is None:

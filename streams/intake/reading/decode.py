@@ -25,7 +25,8 @@ from streams.settings.problems import explain
 MAX_DETAIL_CHARS = 1_000
 MAX_DETAIL_PROBLEMS = 5
 PROBABILITY_HEADER = "sampling-probability"
-"""Record header that states with which probability the producer kept the event; it counts before the body's field."""
+"""Record header that states with which probability the producer kept the event; it counts before the body's
+field."""
 
 _EVENT_FIELDS = tuple(QAEvent.model_fields)
 _IDENTITY_FIELDS = ("event_id", "trace_id", "tracestate")
@@ -49,8 +50,8 @@ class Ingest:
     """Reads records as the section `ingest` of the settings says.
 
     Steps: size; an empty value; Confluent's wire header; JSON; CloudEvents (binary mode by the header
-    `ce_specversion`; structured mode by content type or by the attributes that make one); `ingest.mapping`; defaults from
-    outside the body; the event's own checks.
+    `ce_specversion`; structured mode by content type or by the attributes that make one); `ingest.mapping`;
+    defaults from outside the body; the event's own checks.
 
     What the body lacks comes from outside: `event_id` from the CloudEvent's id, `occurred_at` from its time,
     else from the record's timestamp; it is always in UTC. A time without an offset is taken as UTC. A number

@@ -1,7 +1,7 @@
 """Judging the events of a file, without Kafka: several at a time, results in the order of the lines.
 
-The judge is the worker's own: the same endpoints, limits, redaction, bounds, prices and cache. Only its patience ends: nobody
-waits an hour at a terminal.
+The judge is the worker's own: the same endpoints, limits, redaction, bounds, prices and cache. Only its
+patience ends: nobody waits an hour at a terminal.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ async def open_file_judge(
         metrics: The metrics, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
         judge: The section `judge`; its budget is the worker's and bounds nothing here.
         endpoints: In order of preference; at least one.
-        wanted: The metrics' settings, for the endpoints and parameters that they name; None: all endpoints judge all metrics.
+        wanted: The metrics' settings, for the endpoints and parameters that they name; None: all endpoints
+            judge all metrics.
 
     Raises:
         SettingsError: A key is not where the settings say.

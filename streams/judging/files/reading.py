@@ -53,7 +53,8 @@ def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
 
     Args:
         handle: The file; read to its end.
-        form: Its format. A table's column `labels.x` is the label x; an empty cell is a field that is not there.
+        form: Its format. A table's column `labels.x` is the label x; an empty cell is a field that is not
+            there.
         name: The file's name, for errors.
 
     Raises:
@@ -74,7 +75,8 @@ def misspelt(value: bytes) -> list[tuple[str, str]]:
     """Find the fields of an event that look like a field's name with a slip of the pen.
 
     Returns:
-        Pairs of what stands there and what may have been meant, for fields that are not there under their own name.
+        Pairs of what stands there and what may have been meant, for fields that are not there under their own
+        name.
     """
     try:
         document = orjson.loads(value)

@@ -1,7 +1,7 @@
 """The file that results go to: never half of it, and never in place of another that was not meant to go.
 
-Results are written beside the file, to `NAME.partial`, and take its place when all are there. A run that ends early leaves
-the partial file: its verdicts were paid for, and `--resume` goes on from them.
+Results are written beside the file, to `NAME.partial`, and take its place when all are there. A run that ends
+early leaves the partial file: its verdicts were paid for, and `--resume` goes on from them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Every connection of aiokafka's clients is opened here: with the password as it is now, and with an eye on refusals.
 
-aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as the text
-that its client was built with, and whose errors the client turns into log lines and tries again, for ever.
-`streams.kafka.patches` puts `open_connection` in its place, which
+aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as
+the text that its client was built with, and whose errors the client turns into log lines and tries again, for
+ever. `streams.kafka.patches` puts `open_connection` in its place, which
 
 - reads the password anew where it is a `Password`, so that one that was rotated holds for new connections;
-- has a request on a connection that has just ended fail as a failed connection, on uvloop, too (`Connection.send`);
+- has a request on a connection that has just ended fail as a failed connection, on uvloop, too
+  (`Connection.send`);
 - hears a broker out that refuses a token: aiokafka takes the refusal for a welcome (`_TokenLogin`);
 - tells the `Admission` that came along what became of the connection.
 
@@ -34,7 +35,8 @@ from streams.settings.certificates import validity_of
 _log = structlog.stdlib.get_logger(__name__)
 
 REFUSED_SECONDS: Final = 60.0
-"""So long a broker may refuse every new connection before a worker gives up: a rotated secret may come a little late."""
+"""So long a broker may refuse every new connection before a worker gives up: a rotated secret may come a
+little late."""
 TELL_SECONDS: Final = 15.0
 CLOSE_SECONDS: Final = 1.0
 
@@ -53,10 +55,11 @@ class Admission:
         self._refused_at: float | None = None
         self._told_at = 0.0
         self.trouble: str | None = None
-        """Why the latest connection was refused, and what to do; None while there is none, or since one was let in."""
+        """Why the latest connection was refused, and what to do; None while there is none, or since one was
+        let in."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
-        """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it nothing is
-        noted: whoever makes one try alone hears of it anyway."""
+        """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it
+        nothing is noted: whoever makes one try alone hears of it anyway."""
 
     def failed(self, error: BaseException) -> None:
         """Note that a connection could not be opened."""
@@ -156,8 +159,9 @@ class Password:
 class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not annotated
     """Logs in with a token, and asks for the reason where the broker does not take it.
 
-    A broker answers a token that it refuses with a note of its own, and with the error only when the client has
-    acknowledged that (RFC 7628, section 3.2.3). Without this the connection passes for open and answers nothing.
+    A broker answers a token that it refuses with a note of its own, and with the error only when the client
+    has acknowledged that (RFC 7628, section 3.2.3). Without this the connection passes for open and answers
+    nothing.
     """
 
     async def step(self, payload: bytes | None) -> tuple[str | bytes, bool] | None:
@@ -178,8 +182,9 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
     async def connect(self) -> Any:
         """Connect; where that fails nothing is left behind.
 
-        aiokafka closes a connection whose login is refused and does not wait for its end, which with TLS is the broker's to
-        give, and a broker takes its time over those that it refuses (100 ms and more). Nobody has anything to say any more.
+        aiokafka closes a connection whose login is refused and does not wait for its end, which with TLS is
+        the broker's to give, and a broker takes its time over those that it refuses (100 ms and more). Nobody
+        has anything to say any more.
         """
         try:
             return await super().connect()
@@ -204,8 +209,8 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
     def _as_closed(self) -> Iterator[None]:
         """Say in aiokafka's words that the connection is closed.
 
-        Between its end and aiokafka's hearing of it uvloop refuses to write with a `RuntimeError`. aiokafka expects none:
-        whatever task meets it ends, and with it heartbeats, commits or metadata, for ever.
+        Between its end and aiokafka's hearing of it uvloop refuses to write with a `RuntimeError`. aiokafka
+        expects none: whatever task meets it ends, and with it heartbeats, commits or metadata, for ever.
         """
         try:
             yield
@@ -262,7 +267,8 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
         if admission is not None:
             admission.failed(error)
         if isinstance(error, TokenError | ValueError):
-            # ValueError: the broker's part of SCRAM does not hold. aiokafka tries again only after errors of its own.
+            # ValueError: the broker's part of SCRAM does not hold. aiokafka tries again only after errors of
+            # its own.
             raise KafkaConnectionError(f"no login at {host}:{port}: {error}") from error
         raise
     if admission is not None:

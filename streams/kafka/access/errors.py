@@ -48,7 +48,8 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
         Reason and remedy; None where the error says nothing about getting in or being allowed to.
     """
     links = _links(error)
-    # What was found out here says more than what it was found out from; of errors of others the origin says most.
+    # What was found out here says more than what it was found out from; of errors of others the origin says
+    # most.
     ours = [one for one in links if isinstance(one, StreamsError)]
     for one in [*ours, *reversed(links)]:
         for kind, explain_one in _EXPLAINERS:

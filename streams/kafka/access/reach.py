@@ -23,7 +23,8 @@ from streams.settings import KafkaSettings
 REACH_SECONDS: Final = 10.0
 _ASK_SECONDS: Final = 3.0
 _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
-"""The one request that every listener without TLS answers before a login: its key, version 0, a number, no name."""
+"""The one request that every listener without TLS answers before a login: its key, version 0, a number, no
+name."""
 
 
 async def reach(

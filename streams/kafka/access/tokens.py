@@ -1,7 +1,8 @@
 """Tokens to log in to the broker with (OAUTHBEARER): from a file, from a token endpoint, or signed for Amazon MSK.
 
-A token is needed when a connection is opened and at no other time, so that is when one is fetched. Connections are
-opened from several threads, each with an event loop of its own; what takes time runs in a thread besides.
+A token is needed when a connection is opened and at no other time, so that is when one is fetched.
+Connections are opened from several threads, each with an event loop of its own; what takes time runs in a
+thread besides.
 """
 
 from __future__ import annotations
@@ -143,7 +144,10 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
 
 
 def expiry_of(token: str) -> float | None:
-    """Read when a token expires, in seconds since 1970; None where it is no JSON Web Token, or does not say."""
+    """Read when a token expires, in seconds since 1970.
+
+    None where it is no JSON Web Token, or does not say.
+    """
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -1,7 +1,7 @@
 """Decompresses batches up to a bound, in the place of aiokafka's functions, which have none.
 
-One kilobyte of zstd can hold four hundred megabytes, and a worker that unpacks them is killed for its memory, as is
-the next one that gets the partition. A batch over the bound is set aside as it is.
+One kilobyte of zstd can hold four hundred megabytes, and a worker that unpacks them is killed for its memory,
+as is the next one that gets the partition. A batch over the bound is set aside as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ except ImportError:  # the extra `compression` is not installed: gzip alone can 
     cramjam = None  # type: ignore[assignment]
 
 UNPACKED_BYTES: Final = 48 * 1024 * 1024
-"""The largest batch that is decompressed. Producers bound batches before they compress them, at 16 KB to 1 MB."""
+"""The largest batch that is decompressed. Producers bound batches before they compress them, at 16 KB to 1
+MB."""
 _GZIP_WINDOW: Final = zlib.MAX_WBITS | 16
 _XERIAL_HEAD: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEAD_BYTES: Final = 16
@@ -85,7 +86,8 @@ def snappy_decode(payload: Any) -> bytes:
 
 
 def _decompress(decompress_into: Callable[[Any, Any], int], payload: Any, codec: str) -> bytes:
-    # Pages of an anonymous mapping come into being when they are written to, so the bound costs nothing by itself.
+    # Pages of an anonymous mapping come into being when they are written to, so the bound costs nothing by
+    # itself.
     with mmap.mmap(-1, UNPACKED_BYTES) as room:
         try:
             size = decompress_into(payload, room)

@@ -1,6 +1,7 @@
 """The batches of one fetched partition, with their bytes; aiokafka's own class keeps the bytes to itself.
 
-Without them a batch of which aiokafka's parser can make nothing could be neither read in another way nor set aside.
+Without them a batch of which aiokafka's parser can make nothing could be neither read in another way nor set
+aside.
 """
 
 from __future__ import annotations

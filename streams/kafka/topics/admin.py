@@ -55,9 +55,10 @@ async def ensure_topics(
         grants: What will be done with the topics, and with which group.
 
     Raises:
-        KafkaAccessError: The broker keeps us out, or from something that is needed, until somebody changes that.
-        TopicsError: The broker does not answer, topics are missing (with the commands that create them), or settings of
-            the broker break the promise that nothing is lost.
+        KafkaAccessError: The broker keeps us out, or from something that is needed, until somebody changes
+            that.
+        TopicsError: The broker does not answer, topics are missing (with the commands that create them), or
+            settings of the broker break the promise that nothing is lost.
         SettingsError: A secret or certificate is not where the settings say.
     """
     async with admin_client(kafka, connect_seconds) as admin:
@@ -178,7 +179,9 @@ async def missing_topics(admin: AIOKafkaAdminClient, wanted: Sequence[WantedTopi
 async def create_topics(
     admin: AIOKafkaAdminClient, kafka: KafkaSettings, topics: Sequence[WantedTopic]
 ) -> None:
-    """Create topics and wait until they are there; one that somebody else creates at the same time is left as it is.
+    """Create topics and wait until they are there.
+
+    One that somebody else creates at the same time is left as it is.
 
     Raises:
         KafkaAccessError: We may not.

@@ -1,7 +1,7 @@
 """Every topic in one table: what it holds, who reads it, who writes it, and how it is kept.
 
-Permissions, creation, checks, the demo and the readers of records all follow from `TOPICS`. A new topic is one row here,
-its name in `TopicSettings` and its retention in `RetentionSettings`.
+Permissions, creation, checks, the demo and the readers of records all follow from `TOPICS`. A new topic is
+one row here, its name in `TopicSettings` and its retention in `RetentionSettings`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from streams.settings import TopicSettings
 AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
 ALL_AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
 AGENTS: Final[tuple[AgentName, ...]] = ("intake", "judge", "monitor")
-"""The agents that one worker runs by default. The others must be asked for: the store keeps a copy on a disk, and the sink
-sends verdicts to other places, in a worker and a consumer group of its own."""
+"""The agents that one worker runs by default. The others must be asked for: the store keeps a copy on a disk,
+and the sink sends verdicts to other places, in a worker and a consumer group of its own."""
 OTLP_LOGS: Final = "otlp_logs"
 """What no schema of ours describes: an ExportLogsServiceRequest of OpenTelemetry, in Protobuf."""
 
@@ -26,12 +26,14 @@ class TopicKind:
     """One row of the table.
 
     Args:
-        field: The topic's name in `TopicSettings` and, unless it is compacted, in `RetentionSettings`; `tasks` stands for
-            one topic a metric.
-        message: What its records are, by the name of the message's schema; None for what only this release reads.
+        field: The topic's name in `TopicSettings` and, unless it is compacted, in `RetentionSettings`;
+            `tasks` stands for one topic a metric.
+        message: What its records are, by the name of the message's schema; None for what only this release
+            reads.
         readers: Agents that read it.
         writers: Agents that write to it.
-        cleanup: Kafka's `cleanup.policy`. Results and tasks of one event share a key, so compaction would lose some.
+        cleanup: Kafka's `cleanup.policy`. Results and tasks of one event share a key, so compaction would
+            lose some.
     """
 
     field: str

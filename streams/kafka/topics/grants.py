@@ -1,7 +1,7 @@
 """What a principal must be allowed to do on the broker: the least, by part and by command.
 
-`docs/security.md` shows it as commands, the worker checks it at its start, and the tests against Apache Kafka grant
-exactly this.
+`docs/security.md` shows it as commands, the worker checks it at its start, and the tests against Apache Kafka
+grant exactly this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from streams.settings import TopicSettings
 
 Resource = Literal["topic", "group", "cluster"]
 Operation = Literal["Read", "Write", "Create", "DescribeConfigs", "IdempotentWrite"]
-"""Kafka takes Read and Write for Describe, too, so that is never granted by itself; and since 2.8 Write for IdempotentWrite."""
+"""Kafka takes Read and Write for Describe, too, so that is never granted by itself; and since 2.8 Write for
+IdempotentWrite."""
 
 CLUSTER: Final = "kafka-cluster"
 """The name that Kafka knows the cluster by as a resource."""

@@ -45,7 +45,9 @@ class TopicsReport:
 async def make_topics(
     settings: Settings, *, dry_run: bool = False, connect_seconds: float = CONNECT_SECONDS
 ) -> TopicsReport:
-    """Create the topics that are missing. What is there is looked at and left as it is, so that a second time does nothing.
+    """Create the topics that are missing.
+
+    What is there is looked at and left as it is, so that a second time does nothing.
 
     Args:
         settings: The settings; `topics` says which and how.

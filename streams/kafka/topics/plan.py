@@ -63,7 +63,10 @@ class FoundTopic:
 
 
 def topics_tool(kafka: KafkaSettings) -> str:
-    """Write how Kafka's own tool for topics gets at these brokers; where they are guarded its login stands in a file."""
+    """Write how Kafka's own tool for topics gets at these brokers.
+
+    Where they are guarded its login stands in a file.
+    """
     login = "" if kafka.security.protocol == "PLAINTEXT" else " --command-config admin.properties"
     return f"kafka-topics.sh --bootstrap-server {shlex.quote(kafka.bootstrap_servers)}{login}"
 
@@ -99,7 +102,10 @@ def _retention(topics: TopicSettings, kind: TopicKind) -> Mapping[str, str]:
 
 
 def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:
-    """Say where a topic that is there is not as it would be created. What the broker does not show is left out."""
+    """Say where a topic that is there is not as it would be created.
+
+    What the broker does not show is left out.
+    """
     pairs = [
         ("partitions", str(wanted.partitions), str(found.partitions)),
         ("copies", str(wanted.replication_factor), str(found.replicas)),

@@ -1,6 +1,7 @@
 """The two requests that tell rights (KIP-430), in versions that the client library lacks or gets wrong.
 
-Both have the fixed-width encoding; newer versions are encoded in another way and tell no more of what matters here.
+Both have the fixed-width encoding; newer versions are encoded in another way and tell no more of what matters
+here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Checks the CRC-32C of fetched records by the processor's own instruction.
 
-aiokafka computes the checksum in portable C, at a tenth of the speed that the processor has an instruction for: with
-records of 4 KB it is the most expensive part of reading one. `google-crc32c`, an extra, uses the instruction. It only
-vouches for what it has checked: of anything else aiokafka checks the sum itself, and says itself what is wrong.
+aiokafka computes the checksum in portable C, at a tenth of the speed that the processor has an instruction
+for: with records of 4 KB it is the most expensive part of reading one. `google-crc32c`, an extra, uses the
+instruction. It only vouches for what it has checked: of anything else aiokafka checks the sum itself, and
+says itself what is wrong.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ Extend = Callable[[int, bytes], int]
 """Takes the sum of what went before (0 for nothing) and more bytes, gives the sum of both."""
 
 _HEAD: Final = Struct(">qiibI")
-"""The beginning of a batch: base offset, length of what follows it, leader epoch, magic, CRC-32C of the rest."""
+"""The beginning of a batch: base offset, length of what follows it, leader epoch, magic, CRC-32C of the rest.
+"""
 _BEFORE_LENGTH_ENDS: Final = 12
 _MAGIC: Final = 2
 """Since Kafka 0.11. Earlier batches carry another sum at another place."""
 _PIECE_BYTES: Final = 64 * 1024
-"""Summed at a time. `google-crc32c` takes whole `bytes` alone, and a piece of this size is copied within the cache."""
+"""Summed at a time. `google-crc32c` takes whole `bytes` alone, and a piece of this size is copied within the
+cache."""
 
 
 def hardware_crc32c() -> Extend | None:
@@ -36,7 +39,9 @@ def hardware_crc32c() -> Extend | None:
 
 
 def sums_hold(records: bytes, extend: Extend) -> bool:
-    """Whether every whole batch of a fetched partition has the sum that it says; False also where that cannot be told.
+    """Whether every whole batch of a fetched partition has the sum that it says.
+
+    False also where that cannot be told.
 
     Args:
         records: The batches of one partition. The broker may cut the last one off, which nobody reads then.
@@ -62,8 +67,8 @@ def sums_hold(records: bytes, extend: Extend) -> bool:
 class VouchingClient:
     """Stands between an aiokafka fetcher and its client, and looks at replies on their way.
 
-    The fetcher takes a reply apart as soon as it has it, without a pause, so that its switch for checking can be
-    set for each.
+    The fetcher takes a reply apart as soon as it has it, without a pause, so that its switch for checking can
+    be set for each.
 
     Args:
         fetcher: Told whether it has to check.

@@ -34,7 +34,10 @@ STEP_RECORDS: Final = 2_000
 
 
 class Consumer(driver.Consumer):
-    """What of the assigned partitions is read, in hand and committed. Runs on the application's event loop."""
+    """What of the assigned partitions is read, in hand and committed.
+
+    Runs on the application's event loop.
+    """
 
     transport: Transport
     _thread: ConsumerThread
@@ -66,7 +69,10 @@ class Consumer(driver.Consumer):
 
     @property
     def coordinator_answered(self) -> float | None:
-        """When the group's coordinator answered last, on the monotonic clock; None before the first assignment."""
+        """When the group's coordinator answered last, on the monotonic clock.
+
+        None before the first assignment.
+        """
         membership = self._thread.membership
         return None if membership is None else membership.last_answer
 
@@ -124,8 +130,8 @@ class Consumer(driver.Consumer):
     async def maybe_wait_for_commit_to_finish(self) -> bool:
         """Wait for a commit that is under way, and say that there is still one to make.
 
-        Faust takes the one under way for the other, too. The last one before a stop or a rebalance would then lack what was
-        finished meanwhile, and somebody would do it again.
+        Faust takes the one under way for the other, too. The last one before a stop or a rebalance would then
+        lack what was finished meanwhile, and somebody would do it again.
         """
         while (under_way := self._commit_fut) is not None:
             await asyncio.wait({under_way})
@@ -158,7 +164,10 @@ class Consumer(driver.Consumer):
         return True
 
     async def on_stop(self) -> None:
-        """Commit a last time. A broker that is away does not keep the thread from its end, nor the process from its own."""
+        """Commit a last time.
+
+        A broker that is away does not keep the thread from its end, nor the process from its own.
+        """
         try:
             await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
         except TimeoutError:
@@ -167,7 +176,10 @@ class Consumer(driver.Consumer):
     # Assignments
 
     def _close_books(self) -> None:
-        """Forget the assignment. The group protocol gives up everything at a rebalance, so nothing of it stays."""
+        """Forget the assignment.
+
+        The group protocol gives up everything at a rebalance, so nothing of it stays.
+        """
         self.epoch += 1
         for kept in (self._books, self._committed, self._parked, self._loads):
             kept.clear()
@@ -321,4 +333,7 @@ class Consumer(driver.Consumer):
         return [record for record in records if record.offset >= position]
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Liveness is `streams.worker.health`'s to judge, from `last_turn`; Faust's own check knows other books."""
+        """Liveness is `streams.worker.health`'s to judge, from `last_turn`.
+
+        Faust's own check knows other books.
+        """

@@ -28,8 +28,8 @@ from streams.kafka.transport.starts import first_offsets
 from streams.kafka.transport.unpacking import Suspects, unpack
 
 LEAVE_SECONDS: Final = 5.0
-"""Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear of anything
-else until then; who goes without a word is missed when the session ends."""
+"""Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear
+of anything else until then; who goes without a word is missed when the session ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ class Taken:
 
     Args:
         records: By partition.
-        positions: Where each partition that was looked at is read next, behind these records and what is none.
+        positions: Where each partition that was looked at is read next, behind these records and what is
+            none.
         seeks: How many seeks had been carried out by then.
     """
 
@@ -55,8 +56,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         # The loop was made for this thread.
         self._close_thread_loop_on_stop = True
         self._wake = asyncio.Event()
-        # Seeks carried out, by partition; only this thread writes it. A batch that was taken before a seek can be
-        # told by it.
+        # Seeks carried out, by partition; only this thread writes it. A batch that was taken before a seek
+        # can be told by it.
         self.seeks: dict[TP, int] = {}
         # On the caller's event loop: calls without an answer, and whether there will be none any more.
         self._calls: set[asyncio.Future[Any]] = set()
@@ -82,8 +83,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Have a method carried out in the thread, and give what it gives.
 
         Raises:
-            ConsumerStoppedError: The thread is about to end and has not carried it out. Without that, a rebalance that
-                falls into a stop would wait for its last commit for ever, and the stop for the rebalance.
+            ConsumerStoppedError: The thread is about to end and has not carried it out. Without that, a
+                rebalance that falls into a stop would wait for its last commit for ever, and the stop for the
+                rebalance.
         """
         if self._ended:
             raise driver.ConsumerStoppedError
@@ -150,7 +152,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Take what has arrived for the wanted partitions, waiting for the first of it.
 
         Args:
-            wanted: Gives the partitions that have room now, or None when the caller has something better to do.
+            wanted: Gives the partitions that have room now, or None when the caller has something better to
+                do.
             epoch: The epoch of the caller; in another nothing is taken.
             timeout_seconds: How long to wait at most.
         """
@@ -158,7 +161,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return taken
 
     async def _fetch(self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float) -> Taken:
-        """Runs in the thread. Taking is one step without a pause, so that a flow stop or a seek cannot fall into it."""
+        """Runs in the thread.
+
+        Taking is one step without a pause, so that a flow stop or a seek cannot fall into it.
+        """
         consumer = self._ensure_consumer()
         fetcher, subscriptions = consumer._fetcher, consumer._subscription  # noqa: SLF001 - aiokafka has no way to fetch from a set of partitions
         deadline = time.monotonic() + timeout_seconds
@@ -191,8 +197,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _unpack_with_care(self, fetcher: Any) -> None:
         """Have waiting records handed out by `unpack`, as aiokafka's C code unpacks them.
 
-        They have key, value, headers, offset and timestamp. The data class that aiokafka makes of each costs as much as
-        unpacking it does, and most records are turned down before anybody looks at more than the key.
+        They have key, value, headers, offset and timestamp. The data class that aiokafka makes of each costs
+        as much as unpacking it does, and most records are turned down before anybody looks at more than the
+        key.
         """
         for waiting in fetcher._records.values():  # noqa: SLF001 - aiokafka has no setting for it
             if isinstance(waiting, FetchResult) and waiting.has_more():
@@ -309,7 +316,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fresh = [partition for partition in partitions if partition not in committed]
         starts = committed | await first_offsets(consumer, fresh, self.consumer.plan.starts)
         for partition, offset in starts.items():
-            # Also where nothing is committed: else what an abandoned fetch had already taken would be missing.
+            # Also where nothing is committed: else what an abandoned fetch had already taken would be
+            # missing.
             consumer.seek(partition, offset)
         for partition in fresh:
             if partition.topic in self.consumer.plan.starts:

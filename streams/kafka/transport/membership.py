@@ -17,10 +17,13 @@ FENCED_INSTANCE_ID: Final = 82
 
 
 class Membership:
-    """Listens in on what goes between one consumer and its coordinator; built and used in the consumer's thread.
+    """Listens in on what goes between one consumer and its coordinator.
 
-    aiokafka's heartbeats do not name the static member, so that a broker cannot tell it that another one has its place.
-    It then joins anew, takes the place from the other, and so on for ever, with every record read by both.
+    Built and used in the consumer's thread.
+
+    aiokafka's heartbeats do not name the static member, so that a broker cannot tell it that another one has
+    its place. It then joins anew, takes the place from the other, and so on for ever, with every record read
+    by both.
 
     Args:
         coordinator: aiokafka's `GroupCoordinator`, started.

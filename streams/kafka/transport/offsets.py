@@ -8,12 +8,12 @@ from collections import deque
 class OffsetBook:
     """Keeps the delivered offsets of one partition in order.
 
-    Offsets are delivered in rising order and finished in any order. What may be committed is the first unfinished
-    offset, or the position behind everything read when nothing is unfinished. Records that are read and passed
-    over need no entry: moving the position is enough.
+    Offsets are delivered in rising order and finished in any order. What may be committed is the first
+    unfinished offset, or the position behind everything read when nothing is unfinished. Records that are
+    read and passed over need no entry: moving the position is enough.
 
-    One book covers one stay on a partition: when the partition is revoked or read again from elsewhere, a new book
-    takes its place, and what still finishes under the old one is of no consequence.
+    One book covers one stay on a partition: when the partition is revoked or read again from elsewhere, a new
+    book takes its place, and what still finishes under the old one is of no consequence.
 
     Args:
         position: The offset that will be read next, or None while that is not known.
@@ -22,7 +22,8 @@ class OffsetBook:
     __slots__ = ("_pending", "_position", "_unfinished")
 
     def __init__(self, position: int | None = None) -> None:
-        # (offset, timestamp in seconds or None); the timestamp only tells how old the oldest unfinished record is.
+        # (offset, timestamp in seconds or None); the timestamp only tells how old the oldest unfinished
+        # record is.
         self._pending: deque[tuple[int, float | None]] = deque()
         self._unfinished: set[int] = set()
         self._position = position
@@ -75,7 +76,8 @@ class OffsetBook:
         """Note that a delivered record is done with.
 
         Returns:
-            Whether this changed the book: False for an offset that is finished already or was never delivered.
+            Whether this changed the book: False for an offset that is finished already or was never
+            delivered.
         """
         unfinished, pending = self._unfinished, self._pending
         if offset not in unfinished:

@@ -26,16 +26,18 @@ class Plan:
         predicates: By topic; a topic without one has every record delivered.
         rooms: By topic.
         default_room: For the topics that `rooms` does not name.
-        finish: Called when partitions are taken away: waits, within the seconds given, for the records in hand
-            and gives up the rest.
+        finish: Called when partitions are taken away: waits, within the seconds given, for the records in
+            hand and gives up the rest.
         finish_seconds: The bound that `finish` is given.
         producer: Further arguments of the producer.
-        starts: By topic, where a group begins on a partition of which it has committed nothing; without an entry at the
-            oldest record.
+        starts: By topic, where a group begins on a partition of which it has committed nothing; without an
+            entry at the oldest record.
         resume_at: Where a partition goes on whose log has become shorter.
-        assigned: Told the partitions of a new assignment that have a committed offset, before anything is delivered.
+        assigned: Told the partitions of a new assignment that have a committed offset, before anything is
+            delivered.
         moved: Told of every partition that goes on elsewhere than it was read to.
-        client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None for the leaders.
+        client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None
+            for the leaders.
     """
 
     predicates: Mapping[str, Predicate] = field(default_factory=dict)

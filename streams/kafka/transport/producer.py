@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Producer(driver.Producer):
     """Idempotent: a retry of its own never writes a record twice.
 
-    A batch that the broker refuses for good (too large, say) has used up its sequence numbers, and aiokafka does not
-    give them back: every later batch to that partition would be out of order. So another producer takes over then.
-    What fails until it does is for the caller to send again.
+    A batch that the broker refuses for good (too large, say) has used up its sequence numbers, and aiokafka
+    does not give them back: every later batch to that partition would be out of order. So another producer
+    takes over then. What fails until it does is for the caller to send again.
     """
 
     transport: Transport
@@ -29,7 +29,8 @@ class Producer(driver.Producer):
         super().__post_init__()
         self._renewal = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
-        # Calls that have not handed their record over yet, by producer: one that is closed under them never lets go.
+        # Calls that have not handed their record over yet, by producer: one that is closed under them never
+        # lets go.
         self._entering: dict[Any, int] = {}
         self._emptied: dict[Any, asyncio.Event] = {}
 

@@ -1,14 +1,14 @@
 """What becomes of a partition whose next offset the broker calls out of range.
 
-aiokafka would go to the beginning of the log at once. But the answer may come from a broker that led the partition, was
-away and has not heard that another leads it now: its log is shorter, and everything would be read again. So the leader
-is asked where its log begins and ends, three times over some seconds with a fresh view of who leads, and only an offset
-that is out of range each time is given up:
+aiokafka would go to the beginning of the log at once. But the answer may come from a broker that led the
+partition, was away and has not heard that another leads it now: its log is shorter, and everything would be
+read again. So the leader is asked where its log begins and ends, three times over some seconds with a fresh
+view of who leads, and only an offset that is out of range each time is given up:
 
-- The log begins behind it: retention has removed records that nobody had read. Reading goes on at the beginning, and
-  what is missing is counted.
-- The log ends before it: the topic was made anew, or a replica with a shorter log became leader. By setting, reading
-  goes on at the committed offset, if the log has it, or at the beginning.
+- The log begins behind it: retention has removed records that nobody had read. Reading goes on at the
+  beginning, and what is missing is counted.
+- The log ends before it: the topic was made anew, or a replica with a shorter log became leader. By setting,
+  reading goes on at the committed offset, if the log has it, or at the beginning.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ async def ask_bounds(client: Any, tp: Any) -> Bounds:
         raise KafkaError(f"{tp} has no leader")
     found = []
     for which in (_EARLIEST, _LATEST):
-        # Not the consumer's own question: it ends at the first open transaction, and this is about the whole log.
+        # Not the consumer's own question: it ends at the first open transaction, and this is about the whole
+        # log.
         request = OffsetRequest(-1, _READ_UNCOMMITTED, [(tp.topic, [(tp.partition, which)])])
         response = await client.send(leader, request)
         _, error, _, offset = response.topics[0][1][0]

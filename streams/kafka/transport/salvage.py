@@ -1,7 +1,8 @@
 """Reads the records of a batch one by one, where aiokafka's parser gives up the whole batch for one of them.
 
-Two kinds of records are looked after here: one with a header whose name is not UTF-8 (the name is read with escapes, the
-record is as good as any), and one whose inner lengths contradict its own length (that one alone is unreadable).
+Two kinds of records are looked after here: one with a header whose name is not UTF-8 (the name is read with
+escapes, the record is as good as any), and one whose inner lengths contradict its own length (that one alone
+is unreadable).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from streams.kafka.patches import codecs
 from streams.kafka.transport.unreadable import Unreadable
 
 HEAD: Final = Struct(">qiibIhiqqqhii")
-"""Of a batch: base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first and last timestamp,
-producer's id and epoch, base sequence, number of records."""
+"""Of a batch: base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first and
+last timestamp, producer's id and epoch, base sequence, number of records."""
 _CODEC_BITS: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 CODECS: Final[dict[int, Callable[[Any], bytes]]] = {

@@ -1,9 +1,9 @@
 """Where a consumer group begins on a partition of which it has committed nothing.
 
-A group that begins at the newest record does so once: partitions that are added to the topic later are read from their
-beginning, for their records are nobody's backlog. A group is new to a topic where it has committed nothing on any of its
-partitions. Two workers of a new group that start one after the other look like an added partition to the second one; so that
-this costs little, an added partition is read from `ADDED_SECONDS` ago.
+A group that begins at the newest record does so once: partitions that are added to the topic later are read
+from their beginning, for their records are nobody's backlog. A group is new to a topic where it has committed
+nothing on any of its partitions. Two workers of a new group that start one after the other look like an added
+partition to the second one; so that this costs little, an added partition is read from `ADDED_SECONDS` ago.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ async def _is_new(consumer: Any, topic: str) -> bool:
 
 
 async def _offset_at(consumer: Any, partition: TopicPartition, seconds: float) -> int:
-    """Give the first offset whose record is not older than a moment; the end of the log where there is none."""
+    """Give the first offset whose record is not older than a moment.
+
+    The end of the log where there is none.
+    """
     found = (await consumer.offsets_for_times({partition: max(0, round(seconds * 1000))}))[partition]
     if found is not None:
         return int(found.offset)

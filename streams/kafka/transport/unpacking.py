@@ -39,8 +39,9 @@ class Suspects:
 def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
     """Hand out the records of one fetched partition, as aiokafka's C code unpacks them, in order.
 
-    In the place of `PartitionRecords._unpack_records`, which raises in the middle of it: what it had handed out before
-    that is then lost, because the position has moved on. Here an `Unreadable` takes the place of what cannot be read.
+    In the place of `PartitionRecords._unpack_records`, which raises in the middle of it: what it had handed
+    out before that is then lost, because the position has moved on. Here an `Unreadable` takes the place of
+    what cannot be read.
 
     Args:
         fetched: aiokafka's `PartitionRecords`; its `_records` are `FetchedBatches`.

@@ -15,8 +15,8 @@ class GrowingBaseline:
 
         m <- max(m, min(mean - min_drop, lower end of the mean's interval at 0.005 / 2^(k+1)))
 
-    A few samples know the mean badly, so m starts low; it rises as they become more, and is never lowered: neither a
-    slow decline nor an undetected drop talks it down. The chances of all looks add up to 0.005.
+    A few samples know the mean badly, so m starts low; it rises as they become more, and is never lowered:
+    neither a slow decline nor an undetected drop talks it down. The chances of all looks add up to 0.005.
 
     Args:
         first: Samples of the first look, at least 10.

@@ -1,4 +1,7 @@
-"""Sequential tests for a fall of the mean, with a bound on false alarms that holds for any distribution. Pure."""
+"""Sequential tests for a fall of the mean, with a bound on false alarms that holds for any distribution.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -43,34 +46,38 @@ _SIZES = tuple(SMALLEST_BET * _RATIO**k for k in range(BETS))
 class ShiryaevRobertsEDetector:
     """An e-detector in Shiryaev-Roberts form that bets on a fall of the mean.
 
-    For each of K = 16 bets λ, with x the sample, m the mean tolerated for it and u in (0, 1] its relative weight:
+    For each of K = 16 bets λ, with x the sample, m the mean tolerated for it and u in (0, 1] its relative
+    weight:
 
         M <- (M + 1) (1 + λ u (m - x)),    alarm when the average of the K values of M reaches the threshold.
 
-    Source: Shin, Ramdas, Rinaldo, "E-detectors: a nonparametric framework for sequential change detection" (New
-    England Journal of Statistics in Data Science, 2023); the bets on a bounded mean are those of Waudby-Smith and
-    Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024).
+    Source: Shin, Ramdas, Rinaldo, "E-detectors: a nonparametric framework for sequential change detection"
+    (New England Journal of Statistics in Data Science, 2023); the bets on a bounded mean are those of
+    Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (JRSS B, 2024).
 
-    **Why false alarms are bounded.** Suppose that, given the past, the expectation of u (m - x) for the next sample is
-    at most 0: the mean of the answers from which it is drawn is at least what is tolerated. Then each factor has an
-    expectation of at most 1, so M grows by at most 1 a sample in expectation, and so does the average over the bets.
-    Let A be the number of alarms so far, each followed by a reset, and T the threshold. A reset takes away at least T,
-    so T A + M too grows by at most 1 a sample in expectation. After n samples E[A] <= n / T: at most one
-    false alarm in T samples, whatever the distribution of the scores. Only its range is assumed.
+    **Why false alarms are bounded.** Suppose that, given the past, the expectation of u (m - x) for the next
+    sample is at most 0: the mean of the answers from which it is drawn is at least what is tolerated. Then
+    each factor has an expectation of at most 1, so M grows by at most 1 a sample in expectation, and so does
+    the average over the bets. Let A be the number of alarms so far, each followed by a reset, and T the
+    threshold. A reset takes away at least T, so T A + M too grows by at most 1 a sample in expectation. After
+    n samples E[A] <= n / T: at most one false alarm in T samples, whatever the distribution of the scores.
+    Only its range is assumed.
 
-    **m may change from sample to sample**, as long as it follows from the past and from what is known of the answer
-    before its score (the hour, its labels): each factor needs its own expectation bounded, no more. So a baseline that
-    grows, a season and a mix of labels leave the bound as it is; evidence collected at a lower m stays valid.
+    **m may change from sample to sample**, as long as it follows from the past and from what is known of the
+    answer before its score (the hour, its labels): each factor needs its own expectation bounded, no more. So
+    a baseline that grows, a season and a mix of labels leave the bound as it is; evidence collected at a
+    lower m stays valid.
 
-    **Unequal inclusion probabilities** (the argument of Horvitz and Thompson). Let answer i of the population be
-    judged with probability p_i, so that its weight is w_i = 1 / p_i. The next judged answer is i with probability
-    p_i / P, where P is the sum of all p. Then
+    **Unequal inclusion probabilities** (the argument of Horvitz and Thompson). Let answer i of the population
+    be judged with probability p_i, so that its weight is w_i = 1 / p_i. The next judged answer is i with
+    probability p_i / P, where P is the sum of all p. Then
 
         E[w (m - x)] = sum over i of (p_i / P) (1 / p_i) (m_i - x_i) = (N / P) (mean of m - mean of x) <= 0
 
-    whenever the population's mean is at least what is tolerated: the weight takes away exactly what the sampling added.
-    Dividing by a scale that follows from the past changes no sign, and u <= 1 with λ < 1 / (1 - m) keeps every factor
-    positive. The p may follow from the past, as when sampling is raised on suspicion, and from an answer's labels.
+    whenever the population's mean is at least what is tolerated: the weight takes away exactly what the
+    sampling added. Dividing by a scale that follows from the past changes no sign, and u <= 1 with λ < 1 / (1
+    - m) keeps every factor positive. The p may follow from the past, as when sampling is raised on suspicion,
+    and from an answer's labels.
 
     Args:
         threshold: T, samples for each false alarm that is allowed; at least 1.

@@ -1,7 +1,7 @@
 """Weighted means of sampled scores, and how far they can be trusted. Pure.
 
-An answer that was sampled with probability p stands for w = 1/p answers. Everything here is computed from sums
-that workers can export as counters, so that a dashboard arrives at the same numbers over any window.
+An answer that was sampled with probability p stands for w = 1/p answers. Everything here is computed from
+sums that workers can export as counters, so that a dashboard arrives at the same numbers over any window.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ FEWEST_EFFECTIVE = 3.0
 """Below this effective sample size the interval is the whole scale: two answers say next to nothing."""
 
 IMAGINED_SQUARE = 0.75
-"""Squared deviation that `interval` adds, in squares of the scale: three imagined answers, half the scale away."""
+"""Squared deviation that `interval` adds, in squares of the scale: three imagined answers, half the scale
+away."""
 
 DOUBT_COUNT = 10.0
 """Effective answers at which `interval` believes the seen spread as much as the widest possible one."""
@@ -27,8 +28,8 @@ DOUBT_COUNT = 10.0
 class WeightedSums:
     """Running sums of weighted scores, x the score and w = 1/p its weight.
 
-    The mean is the ratio estimator of Hájek: consistent whatever the inclusion probabilities were, and it needs no
-    knowledge of how many answers there were.
+    The mean is the ratio estimator of Hájek: consistent whatever the inclusion probabilities were, and it
+    needs no knowledge of how many answers there were.
 
     Attributes:
         count: Number of scores. Reported, and used by no formula: the six sums say it all.
@@ -136,7 +137,10 @@ class WeightedSums:
 
     @property
     def standard_deviation(self) -> float | None:
-        """The weighted spread of the scores themselves, sqrt(sum(w(x-mean)²) / sum(w)); None without scores."""
+        """The weighted spread of the scores themselves, sqrt(sum(w(x-mean)²) / sum(w)).
+
+        None without scores.
+        """
         mean = self.mean
         if mean is None:
             return None
@@ -154,12 +158,12 @@ class WeightedSums:
     def standard_error(self) -> float | None:
         """Standard error of the mean; None where the effective sample size is not above 1.
 
-        The linearised variance of a ratio of two totals, sum(w²(x-mean)²) / (sum w)², each square written out so
-        that the six sums suffice. Source: Särndal, Swensson, Wretman, Model Assisted Survey Sampling (1992),
-        result 5.7.1, for independent inclusion; each observed term stands in for its expectation without the
-        factor 1-p, so that the error is that of the process which makes the answers and not only of this finite
-        lot. Deviation from the source: times n/(n-1) with n the effective sample size, which for equal weights
-        gives the textbook s/sqrt(n), and which a dashboard can compute from the same sums.
+        The linearised variance of a ratio of two totals, sum(w²(x-mean)²) / (sum w)², each square written out
+        so that the six sums suffice. Source: Särndal, Swensson, Wretman, Model Assisted Survey Sampling
+        (1992), result 5.7.1, for independent inclusion; each observed term stands in for its expectation
+        without the factor 1-p, so that the error is that of the process which makes the answers and not only
+        of this finite lot. Deviation from the source: times n/(n-1) with n the effective sample size, which
+        for equal weights gives the textbook s/sqrt(n), and which a dashboard can compute from the same sums.
         """
         effective = self.effective_count
         if effective <= 1:
@@ -171,19 +175,20 @@ class WeightedSums:
     ) -> tuple[float, float] | None:
         """Confidence interval of the mean of scores on a bounded scale, in Wilson's form.
 
-        With y the mean scaled to [0, 1], n the effective sample size and t Student's quantile for n - 1 degrees of
-        freedom:
+        With y the mean scaled to [0, 1], n the effective sample size and t Student's quantile for n - 1
+        degrees of freedom:
 
             V  = (sum(w²(y_i - y)²) / (sum w)² + 0.75 / n²) n / (n - 1)
             n* = max(y (1 - y), 0.75 / n) / V,      1 / n* <- n / (n + 10) / n* + 10 / (n + 10) / n
             ends = (y + g/2 ± sqrt(y (1 - y) g + g²/4)) / (1 + g),      g = t² / n*
 
-        n* is the number of yes-or-no answers that would vary as much. Wilson's ends are not symmetric about the mean:
-        near an end of the scale they leave room towards the middle, where the answers not yet seen are. Source:
-        Wilson, "Probable inference" (JASA, 1927). Deviations, for scores and weights: n* in place of a count; three
-        imagined answers, half the scale away and of the typical weight sum(w²)/sum(w), so that equal scores do not
-        prove that there are no others; n* drawn towards n while n is small, because few answers with unequal
-        weights know their own spread badly; below an effective sample size of 3 the whole scale.
+        n* is the number of yes-or-no answers that would vary as much. Wilson's ends are not symmetric about
+        the mean: near an end of the scale they leave room towards the middle, where the answers not yet seen
+        are. Source: Wilson, "Probable inference" (JASA, 1927). Deviations, for scores and weights: n* in
+        place of a count; three imagined answers, half the scale away and of the typical weight
+        sum(w²)/sum(w), so that equal scores do not prove that there are no others; n* drawn towards n while n
+        is small, because few answers with unequal weights know their own spread badly; below an effective
+        sample size of 3 the whole scale.
         Coverage: `python -m benchmarks monitor`.
 
         Args:
@@ -237,8 +242,8 @@ _IN_ORDER = attrgetter(*_FIELDS)
 def student_quantile(probability: float, degrees: float) -> float:
     """Quantile of Student's t distribution; the degrees of freedom need not be whole.
 
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions (1964), 26.7.5, an expansion in 1/degrees.
-    Within 1% from 2 degrees of freedom on and within 0.01% from 10, for probabilities up to 0.975.
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions (1964), 26.7.5, an expansion in
+    1/degrees. Within 1% from 2 degrees of freedom on and within 0.01% from 10, for probabilities up to 0.975.
 
     Args:
         probability: Chance of a smaller value; in (0, 1).

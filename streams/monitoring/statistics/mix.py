@@ -21,13 +21,14 @@ _PROBATION = 4
 class Mix:
     """Learns how far the mean of each part of the traffic is from that of the whole.
 
-    With these offsets a test of the whole asks whether answers got worse *within* the parts: a change of the mix alone
-    (more traffic of an app that was always weaker) is not a fall. This is post-stratification by the mix of the
-    baseline, answer by answer. A part's offset is shrunk to 0 by n / (n + 30), n its effective sample size.
+    With these offsets a test of the whole asks whether answers got worse *within* the parts: a change of the
+    mix alone (more traffic of an app that was always weaker) is not a fall. This is post-stratification by
+    the mix of the baseline, answer by answer. A part's offset is shrunk to 0 by n / (n + 30), n its effective
+    sample size.
 
-    A part that appears later, such as a new model, is compared with the whole at first: its offset may rise above 0 and
-    not fall below it until the whole has four times the samples it had then. Otherwise a bad release would be learned
-    as a part that was always weaker.
+    A part that appears later, such as a new model, is compared with the whole at first: its offset may rise
+    above 0 and not fall below it until the whole has four times the samples it had then. Otherwise a bad
+    release would be learned as a part that was always weaker.
 
     Args:
         parts: What `parts` gave, to continue from.
@@ -88,6 +89,7 @@ class Mix:
             offset = (wy / w - mean) * effective / (effective + _PRIOR_COUNT)
             is_new = since > _KNOWN_COUNT and count < _PROBATION * since
             self._offsets[name] = max(offset, 0.0) if is_new else offset
-        # Shrinking moves the weighted mean of the offsets away from 0; on the mix of the baseline it has to be 0.
+        # Shrinking moves the weighted mean of the offsets away from 0; on the mix of the baseline it has to
+        # be 0.
         centre = sum(self._parts[name][0] * offset for name, offset in self._offsets.items()) / total
         self._offsets = {name: offset - centre for name, offset in self._offsets.items()}

@@ -30,8 +30,8 @@ _KEPT_AN_HOUR = 0.5 ** (1 / (24 * 7 * 8))
 """Half of what is known is forgotten in eight weeks: habits change."""
 _LEAST_VARIANCE = 0.0025
 _FIRST_VARIANCE = (0.5, 10.0)
-"""Sum of squares and count before any hour: a variance of 0.05. An hour's own variance would not do: hours that happen to
-hold the best scores alone would seem to know their mean exactly."""
+"""Sum of squares and count before any hour: a variance of 0.05. An hour's own variance would not do: hours
+that happen to hold the best scores alone would seem to know their mean exactly."""
 _LEAST_CHANCE = 0.001
 
 
@@ -51,13 +51,14 @@ class Swing:
 class Season:
     """Learns a daily and a weekly swing of the mean, and predicts it with its error.
 
-    A ridge regression of the hourly means on sines and cosines (three of the day, three of the week): with m_h the mean
-    of hour h from n_h effective samples of variance v (within hours, over all of them), and φ_h its sines and cosines, the precision of m_h is
-    1 / (v / n_h + 0.0075²), and each coefficient is expected to be 0 give or take the deviation in `_WAVES`.
+    A ridge regression of the hourly means on sines and cosines (three of the day, three of the week): with
+    m_h the mean of hour h from n_h effective samples of variance v (within hours, over all of them), and φ_h
+    its sines and cosines, the precision of m_h is 1 / (v / n_h + 0.0075²), and each coefficient is expected
+    to be 0 give or take the deviation in `_WAVES`.
     Source: Hoerl and Kennard, "Ridge regression" (Technometrics, 1970), in its Bayesian reading.
 
-    An hour enters when it is over, so a prediction follows from the past. Without a swing, or with all samples in
-    one hour, the prediction is 0 with an error near 0.
+    An hour enters when it is over, so a prediction follows from the past. Without a swing, or with all
+    samples in one hour, the prediction is 0 with an error near 0.
 
     Args:
         state: What `state` gave, to continue from.

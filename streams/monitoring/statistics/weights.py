@@ -12,13 +12,14 @@ MOST_POLICIES = 32
 class RelativeWeights:
     """Turns weights into shares of the largest weight of the policy in force.
 
-    A sequential test needs weights of at most 1 on a scale that is fixed before the sample is seen. The largest weight
-    ever would do, but then one answer sampled at a tiny rate makes all later ones count next to nothing. Any scale that
-    follows from the past is as valid, so each policy has its own: a policy that is gone deafens nobody. A policy lowered
-    by a factor ("name*1/4") begins with the largest weight of the policy itself over that factor.
+    A sequential test needs weights of at most 1 on a scale that is fixed before the sample is seen. The
+    largest weight ever would do, but then one answer sampled at a tiny rate makes all later ones count next
+    to nothing. Any scale that follows from the past is as valid, so each policy has its own: a policy that is
+    gone deafens nobody. A policy lowered by a factor ("name*1/4") begins with the largest weight of the
+    policy itself over that factor.
 
-    The sample that sets a record counts as 1, which is less than it stands for; a policy of a few strata has only a few
-    of them.
+    The sample that sets a record counts as 1, which is less than it stands for; a policy of a few strata has
+    only a few of them.
 
     Args:
         largest: Pairs of policy and largest weight, as `largest` gave them.

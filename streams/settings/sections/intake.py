@@ -14,8 +14,8 @@ from streams.settings.mapping import mapping_problems
 
 
 def _as_texts(value: object) -> object:
-    # YAML reads `tier: 1` and `beta: true` as a number and a truth value; event labels are strings, and become
-    # strings in the same way when they are read.
+    # YAML reads `tier: 1` and `beta: true` as a number and a truth value; event labels are strings, and
+    # become strings in the same way when they are read.
     items = value if isinstance(value, list | tuple) else [value]
     return tuple(
         str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item

@@ -112,7 +112,10 @@ class BreakerSettings(Section):
 
 
 class BudgetSettings(Section):
-    """What judging may cost, a worker, in hours and days of UTC. `budget: none` says in writing that it may cost anything."""
+    """What judging may cost, a worker, in hours and days of UTC.
+
+    `budget: none` says in writing that it may cost anything.
+    """
 
     unlimited: bool = Field(
         default=False,
@@ -274,8 +277,8 @@ def default_endpoints(env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
     """Give the endpoint that the usual OPENAI_* variables describe.
 
     Args:
-        env: Environment variables. OPENAI_BASE_URL or OPENAI_API_KEY must be set for an endpoint; OPENAI_MODEL
-            names the model and may be left out at OpenAI's own address only.
+        env: Environment variables. OPENAI_BASE_URL or OPENAI_API_KEY must be set for an endpoint;
+            OPENAI_MODEL names the model and may be left out at OpenAI's own address only.
 
     Returns:
         One endpoint named "openai", or none when neither variable is set.

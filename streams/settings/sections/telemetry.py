@@ -14,7 +14,10 @@ DEFAULT_LABELS = ("app", "model")
 
 
 class BasicAuthSettings(Section):
-    """Who may read the page and the metrics. The password comes from the environment or a file, never from YAML."""
+    """Who may read the page and the metrics.
+
+    The password comes from the environment or a file, never from YAML.
+    """
 
     username: Annotated[str, StringConstraints(pattern=r"^[^:\x00-\x1f\x7f]{1,200}$")] = Field(
         description="Without a colon, which separates it from the password."

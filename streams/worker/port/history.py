@@ -56,7 +56,10 @@ def lines_of(snapshot: MonitorSnapshot | None) -> dict[str, tuple[float, float, 
 
 
 class History:
-    """Points at even distances. Full at first, it halves their number and doubles the distance; later the oldest goes."""
+    """Points at even distances.
+
+    Full at first, it halves their number and doubles the distance; later the oldest goes.
+    """
 
     def __init__(self) -> None:
         self._points: list[Point] = []

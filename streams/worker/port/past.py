@@ -16,7 +16,9 @@ MAX_SCORES = 200_000
 
 
 def earlier_points(reader: Reader, ranges: dict[str, tuple[int, int]], now: float) -> list[Point]:
-    """Give the mean of the latest judged answers as it was, oldest first; nothing where there is no store yet.
+    """Give the mean of the latest judged answers as it was, oldest first.
+
+    Nothing where there is no store yet.
 
     Args:
         reader: The store.

@@ -44,8 +44,10 @@ class WebServer:
         auth: Asks for user and password; None lets in everybody who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
         explorer: Shows the verdict store; None where none runs.
-        near_page: Shows the page to this machine alone, where nobody is asked who they are; metrics and probes to all.
-        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is asked.
+        near_page: Shows the page to this machine alone, where nobody is asked who they are; metrics and
+            probes to all.
+        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is
+            asked.
         request_seconds: Until a request's headers have come; above 0.
     """
 

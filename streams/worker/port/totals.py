@@ -19,8 +19,8 @@ def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
         families: What the registry has collected.
 
     Returns:
-        `results` by metric and status, `scores` by metric and score, `dead_letters`, `corrections` and `suspicions` by
-        reason, and `judges`: one entry for each endpoint and model.
+        `results` by metric and status, `scores` by metric and score, `dead_letters`, `corrections` and
+        `suspicions` by reason, and `judges`: one entry for each endpoint and model.
     """
     results: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, Counter[str]] = defaultdict(Counter)
@@ -92,7 +92,10 @@ class _Judge:
         }
 
     def _p95(self) -> float | None:
-        """The bound of the bucket that holds the 95th percentile; None without calls or beyond the last bound."""
+        """The bound of the bucket that holds the 95th percentile.
+
+        None without calls or beyond the last bound.
+        """
         for bound, count in sorted(self._buckets.items()):
             if self._calls and count >= 0.95 * self._calls:
                 return None if bound == inf else bound

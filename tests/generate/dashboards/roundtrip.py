@@ -1,4 +1,7 @@
-"""Reads a dashboard into Grafana's own model and back; prints what got lost. Runs in the Python with the SDK."""
+"""Reads a dashboard into Grafana's own model and back; prints what got lost.
+
+Runs in the Python with the SDK.
+"""
 
 from __future__ import annotations
 

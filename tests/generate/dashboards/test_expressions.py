@@ -32,7 +32,8 @@ _CHOSEN = {
     "endpoint": "primary",
 }
 _NO_LABELS = {**_ALL, "job": PLAIN_JOB}
-# Panels that show nothing for an installation whose settings name no event labels: each says so in its own words.
+# Panels that show nothing for an installation whose settings name no event labels: each says so in its own
+# words.
 _NEED_LABELS = {"Mean by app", "Mean by model", "Mean by prompt_version", "Worst labels, last hour"}
 # The worker without labels keeps its evaluator.
 _NEED_MORE = _NEED_LABELS | {"Evaluator changes"}

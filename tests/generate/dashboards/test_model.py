@@ -18,7 +18,8 @@ _LITERALS = (
     "type Plain<T> = T extends string ? `${T}` : T extends number ? number : T extends (infer U)[] ? Plain<U>[]"
     " : T extends object ? {[K in keyof T]: Plain<T[K]>} : T;"
 )
-# Grafana takes more than its schema of dashboards says; these are in its own exports, and the round trip knows them.
+# Grafana takes more than its schema of dashboards says; these are in its own exports, and the round trip
+# knows them.
 _UNKNOWN_TO_TYPES = {
     "annotations": {"expr", "step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"}
 }

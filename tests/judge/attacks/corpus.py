@@ -15,7 +15,8 @@ from tests.judge.built_tasks import task_for
 _FOLDER = Path(__file__).parent
 
 PAGE_WORDS = "page_words"
-"""The kind that a judge who lies can still lift for relevance: words that stand on the page, without a statement."""
+"""The kind that a judge who lies can still lift for relevance: words that stand on the page, without a
+statement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,10 @@ async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, me
 @each_attack
 @each_metric
 async def test_an_attack_gains_nothing_with_a_judge_that_lies(attack: Attack, metric: Metric) -> None:
-    """Whatever the judge makes up, verification leaves at most 1; but for words of the page, which code cannot tell apart."""
+    """Whatever the judge makes up, verification leaves at most 1.
+
+    But for words of the page, which code cannot tell apart.
+    """
     task = attack_task(metric, attack.answer)
     limit = 5 if _is_out_of_reach(attack, metric) else LOWEST_THAT_COUNTS
     assert _score(await Judge(metric, lying_chat()).judge(task)) <= limit

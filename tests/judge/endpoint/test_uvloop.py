@@ -1,4 +1,7 @@
-"""The worker's event loop is uvloop where it is installed; it keeps time by whole milliseconds, which asyncio's own does not."""
+"""The worker's event loop is uvloop where it is installed.
+
+It keeps time by whole milliseconds, which asyncio's own does not.
+"""
 
 from __future__ import annotations
 

@@ -134,7 +134,10 @@ SAFE = claim("Swimming in it is safe.", "Swimming is safe at nine baths.")
 def test_faithfulness_by_hand(
     claims: list[dict[str, Any]], answer: str | None, score: int, kinds: list[str]
 ) -> None:
-    """All: 5; more than three in five: 4; two in five: 3; any: 2; none: 1. Fabricated evidence is no support."""
+    """All: 5; more than three in five: 4; two in five: 3; any: 2; none: 1.
+
+    Fabricated evidence is no support.
+    """
     result = judged("faithfulness", {"claims": claims}, **({} if answer is None else {"answer": answer}))
     assert isinstance(result, Scored), result
     assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)

@@ -49,7 +49,10 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, mode: Mo
 @pytest.mark.parametrize("mode", ["evidence", "verbatim"])
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_prompt_says_what_a_judge_must_know(name: str, mode: Mode) -> None:
-    """Data is data; numbers, units and polarity; the language; reasons before decisions; what code does; one example."""
+    """Data is data; numbers, units and polarity; the language; reasons before decisions; what code does.
+
+    One example.
+    """
     prompt = load_prompt(f"{name}.{mode}")
     for words in ("judged and nothing else", "units", "denied", "in English", "A program", "one JSON object"):
         assert words in prompt

@@ -113,7 +113,8 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
         ),
         pytest.param(
             (1, 32), (0, 0), (0, 0), True, "1.609375", 2,
-            # 0.7/32 + 0.21 + 0.09 = 0.321875; times 5 is 1.609375, shown 1.6094. 1/32 = 0.03125, a half, shown 0.0313.
+            # 0.7/32 + 0.21 + 0.09 = 0.321875; times 5 is 1.609375, shown 1.6094. 1/32 = 0.03125, a half,
+            # shown 0.0313.
             "Score: 2 ≈ 1.6094 = 5 * (facts_ratio 0.0313 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
             id="a half in the fifth decimal is shown upwards",
         ),
@@ -165,7 +166,10 @@ def test_the_forced_verdict() -> None:
 def test_a_score_is_in_range_and_nearest(
     facts: tuple[int, int], conclusions: tuple[int, int], terms: tuple[int, int], organization: bool
 ) -> None:
-    """0..5, never further than a half from the exact value, a half only upwards; the texts say the same numbers."""
+    """0..5, never further than a half from the exact value, a half only upwards.
+
+    The texts say the same numbers.
+    """
     result = coverage_score(facts=facts, conclusions=conclusions, terms=terms, organization=organization)
     assert 0 <= result.exact <= 5
     assert Fraction(-1, 2) < result.score - result.exact <= Fraction(1, 2)

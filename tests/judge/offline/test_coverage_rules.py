@@ -58,7 +58,10 @@ def test_a_wrong_number_is_not_matched() -> None:
 
 
 def test_clauses_are_facts_and_cue_words_make_conclusions() -> None:
-    """Split at a semicolon and before "but"; "therefore" draws a conclusion; what is said twice is listed once."""
+    """Split at a semicolon and before "but"; "therefore" draws a conclusion.
+
+    What is said twice is listed once.
+    """
     reference = (
         "Zinc slows a common cold considerably; copper has no such effect. "
         "Iron helps tired people a little, but aspirin helps them much more. "

@@ -138,7 +138,8 @@ Rate how friendly the answer is, from 0 (hostile) to 10.
         ("relevance", "yaml", RELEVANCE_PACK, 3),
         # The answer has 2 of the 3 words of the question that say something: 6.67.
         ("tone", "markdown", TONE_PACK, 7),
-        # The range is told in the settings alone, and so in the repair turn: all of the answer is compared with nothing.
+        # The range is told in the settings alone, and so in the repair turn: all of the answer is compared
+        # with nothing.
         ("mood", "markdown", "Rate {{ item.output_text }}", 15),
     ],
 )

@@ -125,7 +125,8 @@ async def test_what_passes_is_tried_again(fault: Answer) -> None:
         (result,) = await judged(judge, "a")
         assert result.status == "scored"
         assert result.judge is not None
-        # After the second failure, with no answer to anybody else, the endpoint is asked whether it answers at all.
+        # After the second failure, with no answer to anybody else, the endpoint is asked whether it answers
+        # at all.
         own = [one for one in server.requests if one["messages"][-1]["content"] == "a"]
         assert len(own) == result.judge.tries == 3
         assert len(server.requests) - len(own) <= 1
@@ -150,7 +151,8 @@ async def test_what_stays_costs_few_calls_and_no_event() -> None:
             ]
             await asyncio.sleep(FAULT_SECONDS)
             assert not any(one.done() for one in tasks), name
-            # Ten failures, or six pauses, and it is taken for down; then two probes a second, each with a check.
+            # Ten failures, or six pauses, and it is taken for down; then two probes a second, each with a
+            # check.
             assert len(server.requests) <= EVENTS_AT_ONCE + 10 + 4 * FAULT_SECONDS, name
             server.answers = [GOOD]
             async with asyncio.timeout(DEADLINE_SECONDS):

@@ -46,7 +46,10 @@ class Slow:
 
 
 def test_each_part_has_the_time_of_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two parts of 20 seconds and a repair turn take 25 seconds of the 30 that a verdict may take; all calls are booked."""
+    """Two parts of 20 seconds and a repair turn take 25 seconds of the 30 that a verdict may take.
+
+    All calls are booked.
+    """
     # A child process does not wait for a clock that jumps.
     monkeypatch.setattr(aside, "INLINE_BYTES", 1_000_000)
 

@@ -35,7 +35,8 @@ DOWN = JudgeUnavailableError("connection refused")
 HANG = object()
 
 Behaviour = Callable[["Server", str], Any]
-"""Says for a server and an answer's text what a call meets: an error, HANG, or a number of seconds until the reply."""
+"""Says for a server and an answer's text what a call meets: an error, HANG, or a number of seconds until the
+reply."""
 
 
 def now() -> float:
@@ -161,7 +162,8 @@ def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> Non
         assert not judging.done()
         results = await judging
         assert {result.status for result in results} == {"scored"}
-        # A probe within 5 s, then 500 calls of 1 s, from 16 at a time to 64: 16 + 32 + 64 * 7.1 = 500 in 10 s.
+        # A probe within 5 s, then 500 calls of 1 s, from 16 at a time to 64: 16 + 32 + 64 * 7.1 = 500 in 10
+        # s.
         assert now() - back <= 5 + 1 + 11
         full = [moment for moment, _ in server.calls if moment >= back]
         assert full[0] - back <= 5
@@ -396,7 +398,10 @@ def test_an_endpoint_that_asks_for_an_hour_is_left_alone_and_the_spare_asked() -
 
 
 def test_one_event_that_always_hangs_is_given_up_while_others_are_judged() -> None:
-    """With a hundred others judged in each timeout, three timeouts are enough; the result says how many tries."""
+    """With a hundred others judged in each timeout, three timeouts are enough.
+
+    The result says how many tries.
+    """
 
     async def scenario() -> None:
         server = Server(lambda _, text: HANG if text == "poison" else 0.1)
@@ -450,7 +455,10 @@ def test_an_event_that_fails_in_an_outage_is_never_given_up() -> None:
 
 
 def test_a_call_gets_no_more_time_than_the_budget_has_left() -> None:
-    """Of 30 s the first call takes 20 and fails; the second is cut after the 9.5 s that the pause of 0.5 s leaves."""
+    """Of 30 s the first call takes 20 and fails.
+
+    The second is cut after the 9.5 s that the pause of 0.5 s leaves.
+    """
 
     async def scenario() -> None:
         server = Server(lambda *_: 1.0)

@@ -57,7 +57,10 @@ async def test_an_evaluator_tries_once() -> None:
 
 
 async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
-    """In its own order, with its own parameters over theirs; the other endpoint is not asked, and the evaluator says so."""
+    """In its own order, with its own parameters over theirs.
+
+    The other endpoint is not asked, and the evaluator says so.
+    """
     large, small = (
         ScriptedChat(lambda _: '{"score": 4}', endpoint=name, model=name) for name in ("large", "small")
     )
@@ -86,7 +89,10 @@ async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
 
 
 def test_a_metric_whose_endpoints_are_down_waits_while_others_are_judged() -> None:
-    """The pool says why, for not everything can be judged; the metric is judged when one of its endpoints is back."""
+    """The pool says why, for not everything can be judged.
+
+    The metric is judged when one of its endpoints is back.
+    """
 
     async def scenario() -> None:
         began = now()

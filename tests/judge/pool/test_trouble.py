@@ -194,7 +194,10 @@ def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
 
 
 def test_a_configuration_that_never_worked_ends_the_start_after_it_was_confirmed() -> None:
-    """Neutral events are refused over ten seconds; a gateway that begins to answer before that ends nothing."""
+    """Neutral events are refused over ten seconds.
+
+    A gateway that begins to answer before that ends nothing.
+    """
 
     async def scenario() -> None:
         refusal = JudgeConfigurationError("answered 401")
@@ -250,7 +253,8 @@ WRONG: dict[str, Exception] = {
 def test_an_endpoint_that_is_wrong_for_everybody_decides_few_events(wrong: Exception) -> None:
     """For 20 s it fails every call in the same way, with 400 events at 20 a second: few results say so, the others are verdicts.
 
-    Five since the last verdict; of the two good calls that are under way when it begins each may begin the count again.
+    Five since the last verdict; of the two good calls that are under way when it begins each may begin the
+    count again.
     """
 
     async def scenario() -> None:
@@ -327,7 +331,10 @@ def test_calls_under_way_when_it_goes_down_do_not_put_off_the_first_probe() -> N
 
 
 def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
-    """Of ten events with two slots: two are under way and end with their verdicts, eight are given up; later ones are judged."""
+    """Of ten events with two slots: two are under way and end with their verdicts, eight are given up.
+
+    Later ones are judged.
+    """
 
     async def scenario() -> None:
         async with judging(lambda *_: 5.0, max_in_flight=2) as (judge, pool, server):

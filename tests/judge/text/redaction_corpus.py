@@ -1,7 +1,8 @@
 """300 texts with data that must not leave the process, and 300 that only look like it.
 
-Keys, numbers and people are made up or come from ranges that are reserved for examples. Forms are paired with carriers in turn, so that each kind stands in
-prose, in a line of a log, in JSON and in characters that only look plain.
+Keys, numbers and people are made up or come from ranges that are reserved for examples. Forms are paired with
+carriers in turn, so that each kind stands in prose, in a line of a log, in JSON and in characters that only
+look plain.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ FORMS: Final[dict[Kind, tuple[str, ...]]] = {
         "Passwort: ~geheim123", "AccountKey=~Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq==", "x-api-key: ~0f1e2d3c4b5a", "curl -u ~ada:s3cretpw", "dop_v1_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
     ),
 }  # fmt: skip
-"""Data by kind, as people and programs write it. Between `~` and `~`, or to the end, stands what must go; without, all of it."""
+"""Data by kind, as people and programs write it. Between `~` and `~`, or to the end, stands what must go;
+without, all of it."""
 
 _CARRIERS: Final = (
     "{0}",

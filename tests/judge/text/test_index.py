@@ -43,7 +43,10 @@ from tests.judge.messy import MESSY
     ],
 )  # fmt: skip
 def test_a_span_is_found_whatever_its_form(text: str, span: str, found: str) -> None:
-    """Case, white space, unseen characters, quotes, dashes and Unicode form do not matter; offsets are the original's."""
+    """Case, white space, unseen characters, quotes, dashes and Unicode form do not matter.
+
+    Offsets are the original's.
+    """
     place = TextIndex(text).find(span)
     assert place is not None
     assert text[place[0] : place[1]] == found
@@ -103,7 +106,8 @@ def test_texts_that_read_alike_have_one_form(text: str) -> None:
     form = normalise(text)
     assert normalise(form) == form
     for changed in (unicodedata.normalize("NFC", text), unicodedata.normalize("NFKC", text), text.casefold()):
-        # What unseen characters keep apart composes only once they are gone; this is about the texts without any.
+        # What unseen characters keep apart composes only once they are gone; this is about the texts without
+        # any.
         if neutralize(text) == text:
             assert normalise(changed) == form
 
@@ -173,7 +177,10 @@ def test_what_nobody_sees_is_not_sent(text: str, clean: str) -> None:
 
 @given(MESSY | st.text())
 def test_a_neutral_text_stays_and_reads_like_the_original(text: str) -> None:
-    """Neutralizing twice is neutralizing once; it can be encoded; a span of the clean text is found in the original."""
+    """Neutralizing twice is neutralizing once; it can be encoded.
+
+    A span of the clean text is found in the original.
+    """
     clean = neutralize(text)
     assert neutralize(clean) == clean
     clean.encode()

@@ -53,7 +53,10 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=30).map(" ".join))
 def test_twice_is_once(text: str) -> None:
-    """Tasks are redacted when they are made and when they are judged; with blanks between, the second finds nothing."""
+    """Tasks are redacted when they are made and when they are judged.
+
+    With blanks between, the second finds nothing.
+    """
     redactor = Redactor(KINDS)
     once = redactor.redact(text)
     assert redactor.redact(once) == once

@@ -9,7 +9,8 @@ from schemas import Usage
 @pytest.mark.parametrize(
     ("price", "usage", "cost"),
     [
-        # 600 fresh at 2 USD, 400 cached at 0.5 USD, 100 out at 8 USD a million: 1200 + 200 + 800 = 2200 micro-USD.
+        # 600 fresh at 2 USD, 400 cached at 0.5 USD, 100 out at 8 USD a million: 1200 + 200 + 800 = 2200
+        # micro-USD.
         (ModelPrice(2.0, 8.0, 0.5), Usage(input_tokens=1000, cached_tokens=400, output_tokens=100), 0.0022),
         # Without a price of their own cached tokens cost what others do: 2000 + 800.
         (ModelPrice(2.0, 8.0), Usage(input_tokens=1000, cached_tokens=400, output_tokens=100), 0.0028),

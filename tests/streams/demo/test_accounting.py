@@ -87,7 +87,10 @@ def whole() -> Accounts:
 
 
 def test_adds_up() -> None:
-    """6 = 1 undecodable + 1 unroutable + 1 skipped + 3 sampled; 5 tasks = 2 scored + 1 unscored + 1 failed + 1 aside."""
+    """6 = 1 undecodable + 1 unroutable + 1 skipped + 3 sampled.
+
+    5 tasks = 2 scored + 1 unscored + 1 failed + 1 aside.
+    """
     balance = whole().balance(skipped=1)
     assert (balance.read, balance.undecodable, balance.unroutable, balance.sampled) == (6, 1, 1, 3)
     assert (balance.tasks, balance.scored, balance.unscored, balance.failed, balance.task_dead_letters) == (

@@ -50,7 +50,8 @@ def test_good_answers_before_and_mostly_bad_ones_after() -> None:
         return bad / len(indexes)
 
     assert bad_share(worse=False) == 0
-    # 990 draws with chances 0.65, 0.8 and 0.95 in equal parts: mean 0.8, standard deviation of the share 0.013.
+    # 990 draws with chances 0.65, 0.8 and 0.95 in equal parts: mean 0.8, standard deviation of the share
+    # 0.013.
     assert bad_share(worse=True) == pytest.approx(0.8, abs=0.05)
 
 

@@ -228,7 +228,8 @@ async def test_the_clock(
     examiner: Callable[..., EndpointExaminer], ahead_seconds: float, outcome: str, words: str
 ) -> None:
     """Held against what an endpoint says in its HTTP Date; 5 s are nothing."""
-    # The header tells whole seconds; half a second is added on reading, so that this clock stands at 0 by its own.
+    # The header tells whole seconds; half a second is added on reading, so that this clock stands at 0 by its
+    # own.
     there = 1_800_000_000
     async with served(date=formatdate(there, usegmt=True)) as server:
         one = examiner(server.url, now=lambda: there + 0.5 + ahead_seconds)

@@ -185,7 +185,10 @@ async def test_who_gets_at_the_port() -> None:
 
 
 def test_the_sum() -> None:
-    """Warnings do not count; what the settings cause goes before what else failed; waiting helps where it helps with all."""
+    """Warnings do not count; what the settings cause goes before what else failed.
+
+    Waiting helps where it helps with all.
+    """
     fine = (ok("port", "", "x"), warning("port", "", "x", "y"), not_tried("port", "", "z"))
     lasting, passing = failed("port", "", "x", "y"), failed("port", "", "x", "y", may_pass=True)
     wrong = bad_settings("secrets", "", "a: b; c; d")

@@ -290,7 +290,8 @@ def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, state
     """The published interval holds the truth in 93 to 97% of runs, with unequal rates upstream.
 
     Half of the answers score 2 and reach us at 100%, half score 4 and reach us at 25%: the truth is 3, what
-    arrives has a mean of (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers say so by `th`, others state a probability.
+    arrives has a mean of (2 + 0.25 * 4) / 1.25 = 2.4. Consistent samplers say so by `th`, others state a
+    probability.
     """
     policy = SamplingPolicy(default_rate=0.5, upstream=upstream)  # type: ignore[arg-type] # one of the two
     source = random.Random(21)
@@ -306,7 +307,8 @@ def test_the_mean_is_unbiased_whatever_was_sampled_upstream(upstream: str, state
                 kept.append((score, float(decision.probability)))
         interval = WeightedSums.of(kept).interval(lowest=1, highest=5)
         held += interval is not None and interval[0] <= 3 <= interval[1]
-    # Of 160 runs at 95% the share has a standard error of 0.017; four of them to either side, whatever the seed.
+    # Of 160 runs at 95% the share has a standard error of 0.017; four of them to either side, whatever the
+    # seed.
     assert held / runs >= 0.88
 
 

@@ -45,11 +45,14 @@ def test_a_lowered_decision_names_its_factor() -> None:
 
 
 def test_weighting_stays_unbiased_while_the_budget_moves_the_rate() -> None:
-    """The factor follows from what was spent before; by the recorded probabilities all events are accounted for.
+    """The factor follows from what was spent before.
 
-    5,000 events, rate 1/2, 2,000 calls: the first 1,600 are spent at 1/2 (3,200 events), 200 at 1/4 (800), 100 at 1/8 (800),
-    and some 12 at 1/16 (200). The variance of the estimated number, the sum of (1-p)/p^2 over what is kept, is then near
-    3,200 + 2,400 + 5,600 + 2,900 = 14,100: a standard error of 119, of which four are allowed.
+    By the recorded probabilities all events are accounted for.
+
+    5,000 events, rate 1/2, 2,000 calls: the first 1,600 are spent at 1/2 (3,200 events), 200 at 1/4 (800),
+    100 at 1/8 (800), and some 12 at 1/16 (200). The variance of the estimated number, the sum of (1-p)/p^2
+    over what is kept, is then near 3,200 + 2,400 + 5,600 + 2,900 = 14,100: a standard error of 119, of which
+    four are allowed.
     """
     policy = SamplingPolicy(default_rate=0.5)
     budget = Budget(BudgetLimits(calls_per_day=2000))

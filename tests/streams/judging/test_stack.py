@@ -55,7 +55,10 @@ def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
 async def test_a_slow_call_is_made_twice_only_where_the_settings_ask_for_it(
     after_seconds: float | None, calls: int
 ) -> None:
-    """The first call hangs; where it is made again the verdict is there, with two tries, and else it waits."""
+    """The first call hangs.
+
+    Where it is made again the verdict is there, with two tries, and else it waits.
+    """
     judge = JudgeSettings(hedge_after_seconds=after_seconds)
     metric = build_metric("relevance", MetricSettings(mode="verbatim"))
     good = Answer(body=completion('{"score": 1, "justification": "x"}'))

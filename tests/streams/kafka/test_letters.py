@@ -80,7 +80,10 @@ def test_without_a_limit_anything_may_be_set_aside() -> None:
 
 
 def test_records_in_a_row() -> None:
-    """Three may be set aside one after the other; a good one in between begins the count anew; topics count apart."""
+    """Three may be set aside one after the other; a good one in between begins the count anew.
+
+    Topics count apart.
+    """
     limit = DeadLetterLimit(DeadLetterLimitSettings(consecutive=3))
     for _ in range(5):
         for _ in range(3):

@@ -57,7 +57,8 @@ def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
         f"relevance of all answers fell from 4.67 to {current.mean:.2f} (95% interval {current.low:.2f}-"
         f"{current.high:.2f}, {current.count} judged answers) since about 14:01 UTC; judge model judge-1"
     )
-    # The ones since are the events 92, 95, 98, ..., the twos 91, 94, 97, ...: the lowest first, then the latest.
+    # The ones since are the events 92, 95, 98, ..., the twos 91, 94, 97, ...: the lowest first, then the
+    # latest.
     last = (alert.raised_at - START).seconds
     ones, twos = range(92, last + 1, 3), range(91, last + 1, 3)
     assert alert.example_event_ids == tuple(f"e{n}" for n in [*ones[::-1], *twos[::-1]][:5])
@@ -130,7 +131,8 @@ def test_each_label_value_is_watched_and_named() -> None:
     assert {"app": "docs"} not in labels
     support = next(one for one in alerts if one.labels == {"app": "support"} and one.measure == "mean")
     assert support.summary.startswith("relevance of app=support fell from 4.5")
-    # The allowed rate is shared by the whole traffic and the two label names, and by mean, share and mix of each.
+    # The allowed rate is shared by the whole traffic and the two label names, and by mean, share and mix of
+    # each.
     assert support.threshold == 20_000 * 3 * 3
     assert {series.labels for series in monitor.snapshot(at(0)).series} == {
         (),
@@ -174,7 +176,10 @@ def test_no_data_is_no_number() -> None:
 
 
 def test_the_window_goes_by_the_answers_own_time() -> None:
-    """Late results count where their answers were given; older than the window, not at all; from the future, as now."""
+    """Late results count where their answers were given; older than the window, not at all.
+
+    From the future, as now.
+    """
     monitor = Monitor(PLAIN)
     for number, (score, seconds) in enumerate([(1, 0), (5, 7000), (3, 5000), (4, 9000)]):
         monitor.observe(scored(number, score, seconds=seconds), at(7200))

@@ -107,7 +107,10 @@ def test_a_daily_swing_is_not_a_drop() -> None:
 
 
 def test_one_policy_with_a_tiny_rate_does_not_deafen_the_next() -> None:
-    """For an hour everything was sampled at 1 in 500; afterwards a drop is called as soon as without that hour."""
+    """For an hour everything was sampled at 1 in 500.
+
+    Afterwards a drop is called as soon as without that hour.
+    """
     delays = []
     for spoiled in (False, True):
         random, series = seeded(5), Series(RULES)

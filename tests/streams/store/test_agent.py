@@ -102,7 +102,10 @@ async def test_a_store_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> No
 
 
 async def test_a_file_that_is_damaged_is_rebuilt_from_the_topics(tmp_path: Path) -> None:
-    """Before the start or while it runs; what was damaged is set aside and the agent says no word to the others."""
+    """Before the start or while it runs.
+
+    What was damaged is set aside and the agent says no word to the others.
+    """
     path = tmp_path / "store.sqlite3"
     path.write_bytes(b"\0garbage" * 1_000)
     async with _broker(_records(0, 50)) as (broker, producer), _running(_agent(path, broker)):

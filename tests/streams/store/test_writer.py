@@ -181,7 +181,10 @@ def test_texts_are_kept_as_the_settings_say(path: Path) -> None:
 
 
 def test_what_is_old_goes_with_its_texts_and_sums(path: Path) -> None:
-    """To the hour; sums of the day that is cut are those of its remaining hours, and words find nothing that is gone."""
+    """To the hour.
+
+    Sums of the day that is cut are those of its remaining hours, and words find nothing that is gone.
+    """
     writer = Writer(path)
     start = milliseconds(at(0)) - milliseconds(at(0)) % DAY_MS
     begun = (start - milliseconds(at(0))) / 1000

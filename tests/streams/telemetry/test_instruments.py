@@ -126,7 +126,10 @@ def test_entries_follow_the_naming_conventions() -> None:
 
 
 def test_the_six_sums_of_a_weighted_score() -> None:
-    """Score 4 at p = 1/2: w = 2, so w=2, wx=8, wx2=32, w2=4, w2x=16, w2x2=64; score 1 at p = 1 adds 1 to each."""
+    """Score 4 at p = 1/2: w = 2, so w=2, wx=8, wx2=32, w2=4, w2x=16, w2x2=64.
+
+    Score 1 at p = 1 adds 1 to each.
+    """
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4, probability=0.5))
     metrics.observe_result(_scored(1))
@@ -145,7 +148,10 @@ def test_the_six_sums_of_a_weighted_score() -> None:
 
 
 def test_a_scored_result_counts_everywhere_it_should() -> None:
-    """Status, score, corrections, delay and evaluator of one result; its tokens were counted with each call."""
+    """Status, score, corrections, delay and evaluator of one result.
+
+    Its tokens were counted with each call.
+    """
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4))
     assert _value(metrics, "judgestream_results_total", metric="relevance", status="scored", reason="") == 1
@@ -234,7 +240,8 @@ def test_combinations_of_labels_are_bounded_too() -> None:
 def test_ten_thousand_hostile_values_cost_what_a_few_cost() -> None:
     """After the bound is reached, further values add neither series nor memory.
 
-    20 values and "other" for app; the tenant is one of three. 21 * 3 = 63 combinations of one score each, at most.
+    20 values and "other" for app; the tenant is one of three. 21 * 3 = 63 combinations of one score each, at
+    most.
     """
     metrics = Metrics(CollectorRegistry(), labels=("app", "tenant"), max_label_values=20)
 

@@ -122,7 +122,10 @@ async def test_what_is_no_request_gets_an_answer_that_tells_nothing(data: bytes)
     ],
 )
 async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> None:
-    """A page elsewhere whose name is made to lead here must not read this one; probes are answered under any name."""
+    """A page elsewhere whose name is made to lead here must not read this one.
+
+    Probes are answered under any name.
+    """
     async with served() as port:
         for path in (b"/", b"/status.json", b"/metrics"):
             answer = await sent(
@@ -174,5 +177,8 @@ async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.M
     ],
 )
 def test_whose_name_it_is(headers: list[str], is_own: bool) -> None:
-    """Addresses, names without a dot and private domains are nobody's to register; others are named in the settings."""
+    """Addresses, names without a dot and private domains are nobody's to register.
+
+    Others are named in the settings.
+    """
     assert is_own_host(headers, ("page.example.com", "*.pages.example.com")) is is_own

@@ -105,7 +105,10 @@ def test_a_spent_budget_is_told_and_stands_against_nothing() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_away() -> None:
-    """12 s after the coordinator's last answer all is well; a second later the worker is not ready, and still alive."""
+    """12 s after the coordinator's last answer all is well.
+
+    A second later the worker is not ready, and still alive.
+    """
     loop = _Loop(last_turn=113.0, coordinator_answered=100.0)
     assert _health(now=112.0, loop=loop).ready().ok
     health = _health(now=113.0, loop=loop)

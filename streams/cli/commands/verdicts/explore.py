@@ -39,10 +39,12 @@ def explore(
         ),
     ] = False,
 ) -> None:
-    """Show the verdict store in a browser: answers, their evidence, charts, incidents. Read only, until Ctrl-C.
+    """Show the verdict store in a browser: answers, their evidence, charts, incidents.
 
-    Listens on telemetry.host of the settings (127.0.0.1 by default), with their password and TLS. On another address than this
-    machine's it wants a password, or a client's certificate.
+    Read only, until Ctrl-C.
+
+    Listens on telemetry.host of the settings (127.0.0.1 by default), with their password and TLS. On another
+    address than this machine's it wants a password, or a client's certificate.
     """
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings, settings_for_command

@@ -149,7 +149,9 @@ def import_labels(
         str, typer.Option("--who", help="Whose labels these are, where a line does not say.")
     ] = "import",
 ) -> None:
-    """Put labels on the topic qa.labels: result_id, or event_id and metric; score; note, who and labelled_at where there are any.
+    """Put labels on the topic qa.labels: result_id, or event_id and metric; score.
+
+    Note, who and labelled_at where there are any.
 
     The same file a second time adds nothing. A line that cannot be used stops it before anything is written.
     """

@@ -1,8 +1,8 @@
 """Joins the spans of a trace that come in several records, within bounds. Pure: the time is an argument.
 
-A trace is closed when its root span came and the grace is over (its children mostly came before it: a span is exported when it
-ends), else when nothing came for a while, else at a longest age, else when there is no more room, the oldest first.
-What comes after the close is late: it changes nothing any more, and is counted.
+A trace is closed when its root span came and the grace is over (its children mostly came before it: a span is
+exported when it ends), else when nothing came for a while, else at a longest age, else when there is no more
+room, the oldest first. What comes after the close is late: it changes nothing any more, and is counted.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ class TraceJoin:
     def recall(self, trace_id: str, spans: Sequence[Span], *, size: int, now: float) -> None:
         """Keep what an earlier record holds of a trace, in case a later record of it comes.
 
-        After a restart the records from the committed offset on are read again, and those before are not. Where a trace
-        straddles that offset, its end alone would become a poorer event under the same id.
+        After a restart the records from the committed offset on are read again, and those before are not.
+        Where a trace straddles that offset, its end alone would become a poorer event under the same id.
         """
         _, known, gathered = self._past.pop(trace_id, (now, 0, []))
         self._past[trace_id] = (now, known + size, [*gathered, *spans])

@@ -16,8 +16,9 @@ from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import Trace
 
 QUESTION_FROM: Final = "question_from"
-"""Label: attribute (the application set it), input (what the outermost step was given), variable (of a prompt's template),
-query (of a retriever), prompt (cut out of the last user message) or message (that message whole)."""
+"""Label: attribute (the application set it), input (what the outermost step was given), variable (of a
+prompt's template), query (of a retriever), prompt (cut out of the last user message) or message (that message
+whole)."""
 CONTEXT_FROM: Final = "context_from"
 """Label: attribute, retrieval, variable or prompt; absent without pages."""
 INSTRUMENTATION: Final = "instrumentation"
@@ -48,8 +49,8 @@ class Found:
 def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None]:
     """Find the question, and the user message taken apart where there is one.
 
-    In this order: what the application set; what the outermost step around the answer was given; a variable of a
-    prompt's template; a retriever's query; the last user message, cut at its marks.
+    In this order: what the application set; what the outermost step around the answer was given; a variable
+    of a prompt's template; a retriever's query; the last user message, cut at its marks.
     """
     around = [*trace.around(answer), answer]
     prompt = next((open_prompt(text) for text in _user_messages(trace, answer) if text), None)

@@ -45,8 +45,8 @@ class OtlpReader:
     Args:
         unit: What becomes one event.
         max_event_bytes: Larger records are refused.
-        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); what it does not name is found as `qa`
-            says.
+        mapping: `ingest.mapping` over the normalised trace (`trace.normalised`); what it does not name is
+            found as `qa` says.
 
     Raises:
         SettingsError: The mapping does not hold.

@@ -17,8 +17,9 @@ _RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chai
 _APART: Final[frozenset[Kind]] = frozenset({"evaluation"})
 
 NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
-"""Why a trace becomes no event. ours: a judgestream worker's own; no_model: no model took part; no_content: models
-answered, but what they said was not recorded; no_answer: they called tools, were cut short, or only evaluated."""
+"""Why a trace becomes no event. ours: a judgestream worker's own; no_model: no model took part; no_content:
+models answered, but what they said was not recorded; no_answer: they called tools, were cut short, or only
+evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,9 @@ class Trace:
     def answer(self) -> Step | None:
         """The step whose output is the application's answer: the outermost workflow, agent or model that says something.
 
-        A step of a chain counts only where a model answered within it, or where none took part at all and it was
-        asked something. Among equals the last to end is the answer: what came before were drafts and plans.
+        A step of a chain counts only where a model answered within it, or where none took part at all and it
+        was asked something. Among equals the last to end is the answer: what came before were drafts and
+        plans.
         """
         told = [step for step in self.judged if step.attributes.get("judgestream.answer")]
         around_models = {one.span.span_id for model in self.models for one in (*self.around(model), model)}
@@ -157,9 +159,10 @@ def _merged(known: Span, other: Span) -> Span:
 def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:
     """Write a trace as the JSON that `ingest.mapping` reads.
 
-    Keys: `trace_id`, `resource`, `root`, `answer_span`, `llm`, `retrievals`, `tools`, `spans`; each span has `span_id`,
-    `parent_span_id`, `name`, `kind`, `instrumentation`, `scope`, `start`, `end` (seconds since the epoch), `error`,
-    `attributes`, `input`, `output`, `messages`, `output_messages`, `documents`, `query`, `variables`, `tool`, `model`.
+    Keys: `trace_id`, `resource`, `root`, `answer_span`, `llm`, `retrievals`, `tools`, `spans`; each span has
+    `span_id`, `parent_span_id`, `name`, `kind`, `instrumentation`, `scope`, `start`, `end` (seconds since the
+    epoch), `error`, `attributes`, `input`, `output`, `messages`, `output_messages`, `documents`, `query`,
+    `variables`, `tool`, `model`.
     """
     first = trace.steps[0] if trace.steps else None
     return {

@@ -1,4 +1,7 @@
-"""Where the evidence of a verdict stands in the texts: pieces of text, each with the items that point to it. Pure."""
+"""Where the evidence of a verdict stands in the texts: pieces of text, each with the items that point to it.
+
+Pure.
+"""
 
 from __future__ import annotations
 

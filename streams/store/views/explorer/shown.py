@@ -82,7 +82,10 @@ class Links:
         self._scores = scores_topic
 
     def of(self, result: Mapping[str, Any], record: Mapping[str, int]) -> dict[str, Any]:
-        """Give the addresses of a result's trace, of its own record and of its event's; None each where there is none."""
+        """Give the addresses of a result's trace, of its own record and of its event's.
+
+        None each where there is none.
+        """
         trace = None
         if self._trace_url is not None and result.get("trace_id"):
             trace = _filled(self._trace_url, trace_id=result["trace_id"], span_id=result.get("span_id") or "")

@@ -45,8 +45,8 @@ COLUMNS: Final[Mapping[str, str]] = {
     "human_labels": "INTEGER",
     "day": "DATE",
 }
-"""Names and DuckDB's types; labels and verdict are JSON texts. Kinds of corrections and suspicions are separated by spaces; times are UTC; the human columns are the
-latest label, and how many people gave one."""
+"""Names and DuckDB's types; labels and verdict are JSON texts. Kinds of corrections and suspicions are
+separated by spaces; times are UTC; the human columns are the latest label, and how many people gave one."""
 
 
 def flat(verdict: Mapping[str, Any]) -> dict[str, Any]:

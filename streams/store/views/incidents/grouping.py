@@ -1,4 +1,7 @@
-"""Which alerts belong together: one cause makes every series that it touches fall at about the same time. Pure."""
+"""Which alerts belong together: one cause makes every series that it touches fall at about the same time.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from typing import Final
 from schemas import Alert
 
 QUIET: Final = timedelta(minutes=30)
-"""A drop that begins within this time after the latest word of an incident belongs to it: what falls again soon after it
-recovered falls for the same reason more often than not."""
+"""A drop that begins within this time after the latest word of an incident belongs to it: what falls again
+soon after it recovered falls for the same reason more often than not."""
 ID_CHARS: Final = 12
 
 Part = tuple[str, tuple[tuple[str, str], ...]]

@@ -38,7 +38,8 @@ class MetricReport:
         metric: The metric.
         finding: Its fall and what explains it.
         corrections: Kinds of corrections and suspicions: share of the answers before and since that have it.
-        unsupported: What the judge most often did not find upheld since: kind, text, how often, how often before.
+        unsupported: What the judge most often did not find upheld since: kind, text, how often, how often
+            before.
         before: The latest answers from before.
         worst: The worst answers since.
         judged: How many answers the finding rests on, before and since.

@@ -61,7 +61,8 @@ def _rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
 def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str) -> Label:
     found = _verdict(number, row, asking)
     named = str(row.get("who") or who)
-    # Without a time of its own the line is taken to be from when the verdict was made, so that importing twice adds nothing.
+    # Without a time of its own the line is taken to be from when the verdict was made, so that importing
+    # twice adds nothing.
     moment = str(row.get("labelled_at") or found["result"]["times"]["judged_at"])
     try:
         at = datetime.fromisoformat(moment)

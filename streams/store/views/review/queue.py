@@ -32,8 +32,9 @@ def choose(
 ) -> list[Task]:
     """Choose verdicts to be reviewed.
 
-    A result's id is a hash, so its order has nothing to do with its score: as many verdicts as are wanted, taken in the order of
-    their ids from a random place on, are a random sample of all that fit, and each was taken with the chance size / all.
+    A result's id is a hash, so its order has nothing to do with its score: as many verdicts as are wanted,
+    taken in the order of their ids from a random place on, are a random sample of all that fit, and each was
+    taken with the chance size / all.
 
     Args:
         asking: The store.

@@ -281,7 +281,10 @@ def test_a_dropped_item_leaves_its_sentence_open() -> None:
 
 
 def test_half_of_a_sentence_accounts_for_it() -> None:
-    """Spans of facts and conclusions together must have half of a sentence's content words; terms do not count."""
+    """Spans of facts and conclusions together must have half of a sentence's content words.
+
+    Terms do not count.
+    """
     reference = "Alpha beta gamma delta epsilon zeta."
     half = _judge(
         _reply(facts=[("a", "Alpha beta", None)], conclusions=[("b", "zeta", None)]), reference=reference
@@ -318,7 +321,8 @@ def test_no_list_does_better_than_the_texts_allow(
         if item["matched"]
     ]
     assert matched == []
-    # The neutral ratio of a reference without any fact is the metric's own rule: only then is there more to gain.
+    # The neutral ratio of a reference without any fact is the metric's own rule: only then is there more to
+    # gain.
     assert outcome.score <= 1 or not outcome.evidence["facts"]
 
 

@@ -127,7 +127,10 @@ def test_parts_give_the_verdict_of_one_list(said: set[int]) -> None:
 
 
 def test_a_reference_of_5000_words_does_not_end_as_a_cut_reply() -> None:
-    """A judge with replies of 16,000 characters (4,096 tokens) judges it; half of the 102 different facts are in the answer."""
+    """A judge with replies of 16,000 characters (4,096 tokens) judges it.
+
+    Half of the 102 different facts are in the answer.
+    """
     chat = honest_chat(16_000)
     result = judged(chat, answer=" ".join(SENTENCES[:51]))
     assert isinstance(result, Scored), result

@@ -50,7 +50,10 @@ def _verbatim(reply: str, *, answer: str = ANSWER) -> ScoredOutcome:
     ],
 )
 def test_the_judges_own_counts_are_recomputed(facts: str, organization: str, score_exact: str) -> None:
-    """A score that its own counts do not give is objected to, and corrected if need be; one that they give is left alone."""
+    """A score that its own counts do not give is objected to, and corrected if need be.
+
+    One that they give is left alone.
+    """
     outcome = _verbatim(_own(2, facts=facts, organization=organization))
     assert outcome.score_exact == score_exact
     assert _kinds(outcome) == ["score_recomputed"]
@@ -151,7 +154,10 @@ def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: st
 
 
 def test_a_reference_has_facts_whatever_the_judge_counts() -> None:
-    """0 of 0 would be the neutral 1: the two sentences count, of which the answer has neither; 5 * 0.21 for the term is left."""
+    """0 of 0 would be the neutral 1: the two sentences count, of which the answer has neither.
+
+    5 * 0.21 for the term is left.
+    """
     outcome = _verbatim(_own(5, facts="0 of 0"), answer="The Eiffel Tower is green.")
     assert _lines(outcome)[0] == "Fact: 0 of 2 facts correctly matched."
     assert outcome.score_exact == "1.05"

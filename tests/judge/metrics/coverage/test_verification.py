@@ -1,4 +1,7 @@
-"""What is shown to be wrong lowers a coverage score under every strength; what is suspected does under `strict` alone."""
+"""What is shown to be wrong lowers a coverage score under every strength.
+
+What is suspected does under `strict` alone.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,10 @@ def test_the_judges_verdict_is_taken_as_it_is() -> None:
     ],
 )
 def test_the_response_schema_is_checked(reply: str, told: str) -> None:
-    """No endpoint is sure to enforce it; the detail says where it is broken, and a quoted 5 does not break it."""
+    """No endpoint is sure to enforce it.
+
+    The detail says where it is broken, and a quoted 5 does not break it.
+    """
     with pytest.raises(InvalidVerdictError, match=re.escape(told)):
         METRIC.interpret(task_for(METRIC), reply)
     assert METRIC.interpret(task_for(METRIC), '{"score": "5", "why": []}').score == 5  # type: ignore[union-attr]  # scored

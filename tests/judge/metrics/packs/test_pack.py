@@ -207,7 +207,10 @@ def test_an_unknown_placeholder_is_an_error(
 
 
 def test_doubled_braces_shield_a_name_in_yaml() -> None:
-    """As in a formatted string, with a warning where the name is known; a brace of JSON around a placeholder is no double."""
+    """As in a formatted string, with a warning where the name is known.
+
+    A brace of JSON around a placeholder is no double.
+    """
     pack = yaml_pack("""[{role: user, content: '{{question}} {{n}} {"a": {answer}} { reference }'}]""")
     assert pack.render(INPUTS)[0].content == '{question} {n} {"a": because} reason'
     assert len(pack.warnings) == 1

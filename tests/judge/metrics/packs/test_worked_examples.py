@@ -1,6 +1,7 @@
 """Prompt packs as teams have them, end to end: the pack's own worked examples come out as the pack says.
 
-Each case gives an event and what the judge replies; the score is derived by hand from the metric's definition.
+Each case gives an event and what the judge replies; the score is derived by hand from the metric's
+definition.
 """
 
 from __future__ import annotations

@@ -26,7 +26,10 @@ def test_it_never_falls_below_one() -> None:
 
 
 def test_it_grows_fast_and_then_slowly() -> None:
-    """Halved from 64: 16 answers lead from 32 to 48 (three quarters of 64); each further one adds 1/48 or less."""
+    """Halved from 64: 16 answers lead from 32 to 48 (three quarters of 64).
+
+    Each further one adds 1/48 or less.
+    """
     limit = AdaptiveLimit(64)
     limit.overloaded(1.0, sent_at=1.0)
     for _ in range(16):
@@ -97,7 +100,8 @@ def test_calls_set_out_in_proportion_to_those_before() -> None:
     sent = setting_out(GentleStart(), most=64, seconds=0.7, until=4)
     for count in (10, 30, 59):
         assert sent[count] - sent[count - 1] == pytest.approx(0.7 / count, abs=0.003)
-    # Never more than two at once after the first: 20 ms are less than two gaps of 0.7 s * 0.8 / 64 = 9 ms and the call itself.
+    # Never more than two at once after the first: 20 ms are less than two gaps of 0.7 s * 0.8 / 64 = 9 ms and
+    # the call itself.
     assert all(later - now > 0 for now, later in itertools.pairwise(sent[FIRST_CALLS::4]))
 
 

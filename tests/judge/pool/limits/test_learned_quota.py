@@ -12,7 +12,10 @@ from judge.pool.limits.learned_quota import LearnedQuota
 
 
 def test_a_refusal_teaches_what_was_granted_before_it() -> None:
-    """Ten calls, the last two refused, a pause of 50 s after 10: eight a minute; one refused at once after it changes nothing."""
+    """Ten calls, the last two refused, a pause of 50 s after 10: eight a minute.
+
+    One refused at once after it changes nothing.
+    """
     quota = LearnedQuota()
     for second in range(10):
         quota.take(float(second), 1)

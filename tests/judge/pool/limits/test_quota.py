@@ -39,7 +39,10 @@ def test_a_configured_limit_is_used_evenly() -> None:
 
 
 def test_what_was_left_unused_for_a_moment_is_made_up_for() -> None:
-    """600 a minute is 9.7 a second; after a minute of silence one second's worth may go at once, not a minute's."""
+    """600 a minute is 9.7 a second.
+
+    After a minute of silence one second's worth may go at once, not a minute's.
+    """
     quota = Quota(600)
     quota.take(0.0, 1)
     assert sum(quota.wait_seconds(60.0, 1) == 0 and quota.take(60.0, 1) > 0 for _ in range(100)) == 10

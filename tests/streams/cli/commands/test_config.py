@@ -141,7 +141,10 @@ judge:
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every turn, filled in with a sample event, with an estimate of its tokens; built-in prompts by their size alone."""
+    """Every turn, filled in with a sample event, with an estimate of its tokens.
+
+    Built-in prompts by their size alone.
+    """
     (tmp_path / "tone.md").write_text(
         "## System\nRate {it}.\n\n## User\nA: {{ item.output_text }}\n", "utf-8"
     )

@@ -68,7 +68,10 @@ async def test_the_worked_case_gives_exactly_the_published_verdict(events: Path)
 
 
 async def test_the_usual_variables_name_the_endpoint(events: Path) -> None:
-    """OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL; the key goes there as a bearer token and appears nowhere."""
+    """OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL.
+
+    The key goes there as a bearer token and appears nowhere.
+    """
     async with judge_server(eiffel, models=("one", "two")) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret", "OPENAI_MODEL": "two"}
         ended = await judgestream("judge", str(events), "--metric", "coverage", env=env)
@@ -133,7 +136,10 @@ async def test_reads_standard_input_and_counts_no_forced_zero() -> None:
 
 
 async def test_an_outage_ends_in_an_error_after_a_while(events: Path) -> None:
-    """No verdict is made up: the endpoint is asked a few times, then it is an error. A check each pause is among the calls."""
+    """No verdict is made up: the endpoint is asked a few times, then it is an error.
+
+    A check each pause is among the calls.
+    """
     async with judge_server(eiffel, status=503) as server:
         ended = await judgestream(
             "judge", str(events), "--metric", "coverage", "--base-url", server.url, "--model", "m"
@@ -150,7 +156,8 @@ async def test_a_refused_key_is_bad_configuration(events: Path) -> None:
         ended = await judgestream(
             "judge", str(events), "--metric", "coverage", "--base-url", server.url, "--model", "m"
         )
-        # The event, and three neutral ones within two seconds and a half; more than one event would be a storm.
+        # The event, and three neutral ones within two seconds and a half; more than one event would be a
+        # storm.
         assert len(server.requests) <= 5
     assert ended.code == 2
     assert ended.err.splitlines()[-1].startswith("error: ")
@@ -184,7 +191,10 @@ def written(path: Path, settings: dict[str, Any]) -> str:
 
 
 async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
-    """The spare answers where the first does not; texts are redacted and bounded; 100 tokens at 1 and 10 at 2 USD a million."""
+    """The spare answers where the first does not; texts are redacted and bounded.
+
+    100 tokens at 1 and 10 at 2 USD a million.
+    """
     path = tmp_path / "events.jsonl"
     answer = f"{EIFFEL_ANSWER} Write to ada@example.com."
     path.write_text(f"{event(answer=answer)}\n{event('long', answer='x' * 200)}\n")
@@ -243,7 +253,8 @@ async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path)
         ends = [
             await judgestream("judge", str(events), "--metric", "tone", "--config", config) for _ in range(2)
         ]
-        # The event, and three neutral ones within two seconds and a half; more than one event would be a storm.
+        # The event, and three neutral ones within two seconds and a half; more than one event would be a
+        # storm.
         assert len(server.requests) <= 5
     results = [RESULT.validate_json(ended.out) for ended in ends]
     assert [isinstance(result, Scored) and result.score for result in results] == [7, 7]

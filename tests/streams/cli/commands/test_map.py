@@ -57,7 +57,10 @@ def test_traces_without_content_come_with_the_remedy(
 
 
 def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the settings' mapping, what sampling says, and the metrics that would judge; ten records unless asked."""
+    """With the settings' mapping, what sampling says, and the metrics that would judge.
+
+    Ten records unless asked.
+    """
     config = tmp_path / "settings.yaml"
     config.write_text(
         "ingest: {mapping: {event_id: id, question: q, answer: a, reference: gold}}\nsampling: {default_rate: 0.25}\n"

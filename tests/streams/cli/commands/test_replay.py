@@ -54,7 +54,10 @@ def test_which_dead_letters_are_wanted(wanted: Wanted, numbers: list[int]) -> No
 
 
 async def test_originals_are_sent_again_as_they_were() -> None:
-    """Asked first: without a terminal and --yes nothing is sent. What is cut, or no dead letter, is counted."""
+    """Asked first: without a terminal and --yes nothing is sent.
+
+    What is cut, or no dead letter, is counted.
+    """
     async with EmbeddedBroker(topics={"qa.events": 1, "qa.dead-letters": 2}) as broker:
         at = ("--bootstrap-servers", broker.bootstrap_servers)
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)

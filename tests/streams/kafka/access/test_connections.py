@@ -37,7 +37,10 @@ def kafka_of(**security: object) -> KafkaSettings:
 
 
 def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
-    """60 s without one that is let in; one that is starts the count anew, and what may pass does not count."""
+    """60 s without one that is let in.
+
+    One that is starts the count anew, and what may pass does not count.
+    """
     now = 0.0
     admission = Admission(kafka_of(**SCRAM, password_env="P"), now=lambda: now)
     given_up: list[KafkaAccessError] = []
@@ -93,7 +96,10 @@ def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
 
 
 def test_aiokafka_opens_its_connections_here() -> None:
-    """Its own function is the only place that it opens any from; a version that does otherwise must be looked at."""
+    """Its own function is the only place that it opens any from.
+
+    A version that does otherwise must be looked at.
+    """
     assert aiokafka.client.create_conn is open_connection
 
 
@@ -204,7 +210,8 @@ def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
 ) -> None:
     """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one kind of error.
 
-    It is the one that is tried again. Any other ends the task that meets it, and with it heartbeats, metadata or commits.
+    It is the one that is tried again. Any other ends the task that meets it, and with it heartbeats, metadata
+    or commits.
     """
 
     async def send_after_the_end(port: int) -> None:

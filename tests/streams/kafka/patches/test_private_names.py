@@ -1,4 +1,7 @@
-"""Every private name of aiokafka, Faust and mode that is used is still there; a new version without one fails here."""
+"""Every private name of aiokafka, Faust and mode that is used is still there.
+
+A new version without one fails here.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +107,10 @@ def test_every_private_name_is_in_the_list() -> None:
 
 
 def test_nothing_is_patched_at_import() -> None:
-    """A program that imports every module of the transport finds aiokafka as it was; the first client changes it."""
+    """A program that imports every module of the transport finds aiokafka as it was.
+
+    The first client changes it.
+    """
     program = """
 import aiokafka.client, aiokafka.conn, aiokafka.consumer.fetcher as fetcher
 import aiokafka.record.default_records as records

@@ -15,7 +15,8 @@ from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c, s
 
 HEAD_BYTES = 61
 SUMMED_FROM = 21
-"""The sum is of all that follows it: base offset 8, length 4, epoch 4, magic 1 and the sum's 4 are left out."""
+"""The sum is of all that follows it: base offset 8, length 4, epoch 4, magic 1 and the sum's 4 are left out.
+"""
 
 
 def batch(*values: bytes) -> bytes:

@@ -31,7 +31,10 @@ TP = TopicPartition("t", 0)
 def test_where_it_goes_on(
     offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt, expected: int | None
 ) -> None:
-    """In range: nowhere. Before the log: at its beginning. Behind it: at what is committed, or at its beginning."""
+    """In range: nowhere.
+
+    Before the log: at its beginning. Behind it: at what is committed, or at its beginning.
+    """
     assert decide(offset, bounds, committed, resume_at) == expected
 
 

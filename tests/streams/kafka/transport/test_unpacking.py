@@ -95,7 +95,10 @@ def _end(base: int, raw: bytes) -> int:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_header_whose_name_is_not_utf8_harms_nobody(codec: int) -> None:
-    """The client gives up the whole batch; here the name is read with an escape, and all three records are there."""
+    """The client gives up the whole batch.
+
+    Here the name is read with an escape, and all three records are there.
+    """
     raw = _with_bad_header([b"one", b"two", b"three"], codec)
     records, following = taken(raw)
     assert [record.value for record in records] == [b"one", b"two", b"three"]
@@ -120,7 +123,10 @@ def _with_bad_header(values: list[bytes], codec: int) -> bytes:
 
 
 def test_a_record_that_contradicts_its_own_length_is_unreadable_alone() -> None:
-    """The middle one of three says that its value has 100 bytes; the others are read, its place, size and hash are told."""
+    """The middle one of three says that its value has 100 bytes.
+
+    The others are read, its place, size and hash are told.
+    """
     first, third = _record(0, b"one"), _record(2, b"three")
     body = b"\0\0" + _varint(1) + _varint(-1) + _varint(100) + b"two" + _varint(0)
     raw = bytearray(batch([b"x"] * 3))
@@ -158,7 +164,10 @@ def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
 
 
 def test_a_batch_whose_checksum_does_not_hold_is_fetched_again_before_it_is_given_up() -> None:
-    """What came before it is handed out at once; the third fetch gives it up, and the batch behind it is read."""
+    """What came before it is handed out at once.
+
+    The third fetch gives it up, and the batch behind it is read.
+    """
     damaged = bytearray(batch([b"lost"] * 2, 1))
     damaged[-3] ^= 1
     data = batch([b"before"], 0) + bytes(damaged) + batch([b"after"], 3)

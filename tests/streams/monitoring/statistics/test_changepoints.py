@@ -12,7 +12,8 @@ from tests.streams.randomness import seeded
     ("oldest_first", "expected"),
     [
         pytest.param([5, 5, 5, 2, 2], 2, id="a clean step"),
-        # Since the 2: (2.5 + 0.5 + 2.5)² / 3 = 10.1; the last alone: 6.25; with the 5 before: (5.5 - 0.5)² / 4 = 6.25.
+        # Since the 2: (2.5 + 0.5 + 2.5)² / 3 = 10.1; the last alone: 6.25; with the 5 before: (5.5 - 0.5)² /
+        # 4 = 6.25.
         pytest.param([5, 5, 2, 4, 2], 3, id="a better one within"),
         pytest.param([5, 5, 5], 0, id="nothing fell"),
         pytest.param([2, 2, 2], 3, id="all of it"),

@@ -110,8 +110,9 @@ def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
     sums = WeightedSums.of([(5, 1.0)] * 10)
     assert sums.standard_error == 0
     ends = sums.interval(lowest=1, highest=5)
-    # y = 1, n = 10: V = 0.75/100 * 10/9 = 0.008333, n* = 0.075 / V = 9; 1/n* <- (10/20)/9 + (10/20)/10 = 0.105556;
-    # t(9)² = 2.2622² = 5.1175, g = 0.54018; lower end 1 / (1 + g) = 0.64927, that is 1 + 4 * 0.64927.
+    # y = 1, n = 10: V = 0.75/100 * 10/9 = 0.008333, n* = 0.075 / V = 9; 1/n* <- (10/20)/9 + (10/20)/10 =
+    # 0.105556; t(9)² = 2.2622² = 5.1175, g = 0.54018; lower end 1 / (1 + g) = 0.64927, that is 1 + 4 *
+    # 0.64927.
     assert ends is not None
     assert ends[0] == pytest.approx(3.597, abs=0.002)
     assert ends[1] == 5
@@ -120,7 +121,8 @@ def test_equal_scores_do_not_prove_that_there_are_no_others() -> None:
 def test_shares_have_wilsons_interval() -> None:
     """Many zeros and ones of equal weight: the textbook's ends, to the third digit."""
     ends = WeightedSums.of([(1, 1.0)] * 970 + [(0, 1.0)] * 30).interval(lowest=0, highest=1)
-    # Wilson for 970 of 1,000 with z = 1.96: (0.97 + 0.0019208 ± 1.96 sqrt(0.0000291 + 0.00000096)) / 1.0038416.
+    # Wilson for 970 of 1,000 with z = 1.96: (0.97 + 0.0019208 ± 1.96 sqrt(0.0000291 + 0.00000096)) /
+    # 1.0038416.
     assert ends is not None
     assert ends[0] == pytest.approx(0.9575, abs=0.0008)
     assert ends[1] == pytest.approx(0.9789, abs=0.0008)
@@ -170,7 +172,8 @@ def test_coverage_is_near_nominal(weights: list[int], rates: list[float], size: 
 def test_weighting_takes_away_what_the_sampling_added() -> None:
     """Bad answers are sampled ten times as often; the mean is that of the traffic all the same."""
     random = seeded(3)
-    # 80% of the answers score 5 and are judged with probability 0.1; 20% score 1 and are all judged: mean 4.2.
+    # 80% of the answers score 5 and are judged with probability 0.1; 20% score 1 and are all judged: mean
+    # 4.2.
     samples: list[tuple[float, float]] = []
     for _ in range(20_000):
         score, probability = (5, 0.1) if random.random() < 0.8 else (1, 1.0)

@@ -6,13 +6,17 @@ from streams.monitoring.statistics.mix import MOST_PARTS, Mix
 
 
 def test_a_part_that_was_always_weaker_has_its_own_level() -> None:
-    """300 answers of 0.9 and 100 of 0.5: the mean is 0.8; with shrinkage the offsets are near 0.1 and -0.3."""
+    """300 answers of 0.9 and 100 of 0.5: the mean is 0.8.
+
+    With shrinkage the offsets are near 0.1 and -0.3.
+    """
     mix = Mix()
     for number in range(400):
         weak = number % 4 == 0
         mix.add("weak" if weak else "good", 0.5 if weak else 0.9, 1.0, count=number)
     mix.refit(400)
-    # n/(n+30): 300/330 * 0.1 = 0.0909 and 100/130 * -0.3 = -0.2308; their weighted mean is 0.0105, which is taken off.
+    # n/(n+30): 300/330 * 0.1 = 0.0909 and 100/130 * -0.3 = -0.2308; their weighted mean is 0.0105, which is
+    # taken off.
     assert mix.offset("good") == pytest.approx(0.0804, abs=1e-3)
     assert mix.offset("weak") == pytest.approx(-0.2413, abs=1e-3)
     assert mix.offset("unknown") == 0
@@ -26,7 +30,8 @@ def test_a_new_part_that_is_worse_is_not_excused() -> None:
     for number in range(1000, 2000):
         mix.add(("old", "new")[number % 2], (0.9, 0.5)[number % 2], 1.0, count=number)
     mix.refit(2000)
-    # 1,500 of 0.9 and 500 of 0.5, a mean of 0.8: the offset of "old" is about 0.1, and that of "new" would be -0.3.
+    # 1,500 of 0.9 and 500 of 0.5, a mean of 0.8: the offset of "old" is about 0.1, and that of "new" would be
+    # -0.3.
     assert mix.offset("new") > -0.1
     mix.refit(4100)
     assert mix.offset("new") < -0.25

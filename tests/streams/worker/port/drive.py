@@ -1,4 +1,6 @@
-"""Opens the worker's page in headless Chromium and prints what is to be seen. Runs in the Python with playwright.
+"""Opens the worker's page in headless Chromium and prints what is to be seen.
+
+Runs in the Python with playwright.
 
 Arguments: the page's address, the browser's path, a folder for pictures.
 """

@@ -1,4 +1,7 @@
-"""The events that each sample becomes. `python -m tests.streams.intake.reading.otlp.golden_files` writes them anew."""
+"""The events that each sample becomes.
+
+`python -m tests.streams.intake.reading.otlp.golden_files` writes them anew.
+"""
 
 from __future__ import annotations
 

@@ -158,7 +158,10 @@ def test_what_the_application_sets_counts_before_all_else() -> None:
     ],
 )
 def test_pages_are_what_retrieval_found(attributes: dict[str, Any], expected: dict[str, str] | None) -> None:
-    """Named as the documents are where those are pages, else by their order; documents without text give none."""
+    """Named as the documents are where those are pages, else by their order.
+
+    Documents without text give none.
+    """
     event = event_of(
         request(
             span(1, "root"),

@@ -57,7 +57,10 @@ def test_the_records_of_all_topics_tell_the_same() -> None:
 
 
 def test_unit_span_makes_an_event_of_each_call() -> None:
-    """The ten traces hold ten calls; Langfuse recorded one of them in two layers, of which the outer counts."""
+    """The ten traces hold ten calls.
+
+    Langfuse recorded one of them in two layers, of which the outer counts.
+    """
     events = events_of(topic("otlp_spans"), "span")
     assert len(events) == 10
     assert {event.answer for event in events} == {ANSWER}

@@ -1,6 +1,9 @@
-"""Uses the explorer in headless Chromium and prints what is to be seen. Runs in the Python with playwright and axe.
+"""Uses the explorer in headless Chromium and prints what is to be seen.
 
-Arguments: the explorer's address, the browser's path, a folder for pictures, the id of a verdict with hostile texts.
+Runs in the Python with playwright and axe.
+
+Arguments: the explorer's address, the browser's path, a folder for pictures, the id of a verdict with hostile
+    texts.
 """
 
 from __future__ import annotations

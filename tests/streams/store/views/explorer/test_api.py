@@ -171,7 +171,10 @@ async def test_an_empty_store_is_shown(tmp_path: Path) -> None:
 
 
 async def test_who_gets_in(tmp_path: Path) -> None:
-    """With a password all of it is behind it; without one, requests that name another machine are refused; nothing is written."""
+    """With a password all of it is behind it; without one, requests that name another machine are refused.
+
+    Nothing is written.
+    """
     fill(tmp_path / "s")
     auth = BasicAuth(BasicAuthSettings.model_validate({"username": "ops", "password": "p"}), {})
     async with explorer(tmp_path / "s", auth=auth) as (session, url):

@@ -41,7 +41,10 @@ def test_pieces_are_the_text(text: str, spans: list[tuple[int, int]]) -> None:
 
 
 def test_claims_and_facts_are_read() -> None:
-    """A claim counts when it is supported and relevant; its page is found by its number, however it is written."""
+    """A claim counts when it is supported and relevant.
+
+    Its page is found by its number, however it is written.
+    """
     claim = {
         "claim_span": "x", "claim_start": 0, "claim_end": 4, "pages": [7], "supported": True, "relevant": True, "page": 7,
         "page_start": 3, "page_end": 9, "justification": "says so",

@@ -1,4 +1,7 @@
-"""Verdicts as files: the same rows in each format, with the labels that people gave; views that agree with the estimators."""
+"""Verdicts as files: the same rows in each format, with the labels that people gave.
+
+Views that agree with the estimators.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,10 @@ def test_a_row_has_every_column_in_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_file_a_day(tmp_path: Path, form: Any) -> None:
-    """By the day of the answer (UTC), each with its heading once; a folder with something in it is left alone."""
+    """By the day of the answer (UTC), each with its heading once.
+
+    A folder with something in it is left alone.
+    """
     writer = Writer(tmp_path / "s")
     for number in range(6):
         writer.write(batch_of(result_record(scored(number, 3, seconds=number * 43_200.0), number)))
@@ -216,7 +222,8 @@ print(session.query("SELECT judged, mean FROM judgestream.mean_by_day FORMAT JSO
 def test_clickhouse_keeps_the_first_of_a_result(tmp_path: Path) -> None:
     """In a real ClickHouse (chdb): a redelivered result is there once, with what its first record said.
 
-    chdb has no Kafka engine: a table with the same columns and the offset stands for the queue; all else is as shipped.
+    chdb has no Kafka engine: a table with the same columns and the offset stands for the queue; all else is
+    as shipped.
     """
     first, second = scored(1, 4, labels={"app": "it's"}), scored(2, 2, probability=0.5)
     records = [

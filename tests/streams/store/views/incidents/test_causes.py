@@ -28,7 +28,10 @@ def _draw(
     lost: Callable[[Labels], float] = lambda _: 0.0,
     further: Labels | None = None,
 ) -> list[Answer]:
-    """Judge answers on a scale of 1 to 5; `apps` gives each app's mean and share, `lost` the points that labels lose."""
+    """Judge answers on a scale of 1 to 5.
+
+    `apps` gives each app's mean and share, `lost` the points that labels lose.
+    """
     answers = []
     for _ in range(_JUDGED):
         app = noise.choices(list(apps), [share for _, share in apps.values()])[0]

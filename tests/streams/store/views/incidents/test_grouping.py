@@ -33,7 +33,10 @@ def _apps(*names: str) -> list[dict[str, str]]:
 
 
 def test_one_cause_is_one_incident_in_whatever_order_its_alerts_come() -> None:
-    """Two metrics, all of the traffic and three apps, each repeated; an id that follows from the first alert."""
+    """Two metrics, all of the traffic and three apps, each repeated.
+
+    An id that follows from the first alert.
+    """
     alerts = [alert("1", 30), alert("2", 31, metric="coverage")]
     alerts += [
         alert(str(3 + number), 40 + number * 60, labels=labels)

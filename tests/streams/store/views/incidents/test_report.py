@@ -1,4 +1,7 @@
-"""An incident as it is told: cause, examples, what its answers have in common; also where texts are hostile."""
+"""An incident as it is told: cause, examples, what its answers have in common.
+
+Also where texts are hostile.
+"""
 
 from __future__ import annotations
 

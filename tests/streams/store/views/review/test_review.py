@@ -86,7 +86,10 @@ def test_a_random_sample_has_a_known_probability_and_every_verdict_its_chance(tm
 
 
 def test_doubtful_ones_come_first_and_do_not_crowd_out_the_extremes(tmp_path: Path) -> None:
-    """Half of ten at most are corrected ones; the rest are the lowest and the highest in turns, none twice."""
+    """Half of ten at most are corrected ones.
+
+    The rest are the lowest and the highest in turns, none twice.
+    """
     writer = Writer(tmp_path / "s")
     for number in range(40):
         corrections = [{"kind": "x", "detail": ""}] if number < 20 else []
@@ -135,7 +138,10 @@ async def test_a_label_is_written_with_how_its_verdict_was_chosen(tmp_path: Path
 
 
 async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
-    """Another site's request, a form, a wrong token and another host's name are refused; so is a score off the scale."""
+    """Another site's request, a form, a wrong token and another host's name are refused.
+
+    So is a score off the scale.
+    """
     fill(tmp_path / "s")
     body = {"result_id": _RESULT.result_id, "score": 1}
     async with review(tmp_path / "s") as (session, url, published):
