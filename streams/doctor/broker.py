@@ -212,7 +212,9 @@ class BrokerExaminer:
     async def _removed(self) -> list[Finding]:
         """Tasks that no worker with these settings reads."""
         try:
-            waiting = await removed_tasks(self._settings, connect_seconds=self._timeout_seconds)
+            waiting = await removed_tasks(
+                self._settings, connect_seconds=self._timeout_seconds, env=self._env
+            )
         except _TROUBLE as error:
             return [self._failure("topics", "removed metrics", error, self._kafka)]
         return [

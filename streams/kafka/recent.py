@@ -50,12 +50,17 @@ class RecentResults:
         """
         prefix = self._topics.tasks_prefix
         tasks = {(topic, number) for topic, number in committed if topic.startswith(prefix)}
-        self.close()  # what the assignment before had is not ours any more
+        self._break_off()  # what the assignment before had is not ours any more
         if tasks:
             self._learning = asyncio.create_task(self._counter.learn(partial(self._read, tasks)))
 
-    def close(self) -> None:
-        """Break off what is under way."""
+    async def close(self) -> None:
+        """Break off what is under way, and wait until its consumer is closed."""
+        self._break_off()
+        if self._learning is not None:
+            await asyncio.gather(self._learning, return_exceptions=True)
+
+    def _break_off(self) -> None:
         if self._learning is not None:
             self._learning.cancel()
 

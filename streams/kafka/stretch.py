@@ -77,8 +77,8 @@ class StretchReader:
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=FETCH_BYTES,
         )
-        await consumer.start()
         try:
+            await consumer.start()
             numbers = {tp.partition for tp in consumer.assignment() if partition in {None, tp.partition}}
             consumer.unsubscribe()
             ends = await self._seek(consumer, topic, sorted(numbers), start, end)

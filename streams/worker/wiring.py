@@ -213,7 +213,7 @@ class Wiring:
 
     async def close(self) -> None:
         """Give back what judging has opened."""
-        self._recent.close()
+        await self._recent.close()
         if self._judging is not None:
             await self._judging.close()
         for sink in self._sinks:

@@ -64,7 +64,7 @@ def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pyte
         f'username="{ADMIN}" password="{PASSWORD}";\n'
         f"ssl.truststore.type=PEM\nssl.truststore.location={secure_kafka.authority.file}\n"
     )
-    typed("\n".join(topic.command(settings.kafka) for topic in plan_topics(settings)), made)
+    typed("\n".join(topic.command(settings.kafka) for topic in plan_topics(settings, AGENTS)), made)
     return made
 
 
@@ -76,10 +76,10 @@ async def test_topics_and_permissions_are_what_a_worker_needs(
         monkeypatch.setenv(name, value)
     grants = worker_grants(settings.topics, settings.metrics, settings.kafka.group_id, AGENTS)
     with pytest.raises(KafkaAccessError):
-        await ensure_topics(settings.kafka, plan_topics(settings), create=False, grants=grants)
+        await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
     (commands,) = blocks("docs/security.md", "<!-- acls: worker -->")
     typed(commands.replace(BROKER, secure_kafka.at("SCRAM")), folder)
-    await ensure_topics(settings.kafka, plan_topics(settings), create=False, grants=grants)
+    await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
 
 
 async def test_offsets_are_handed_over_and_back(

@@ -295,7 +295,7 @@ async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: S
     """With Create on each topic besides; without it the missing permission is named."""
     stage = staged("SCRAM", scram(kafka))
     settings, grants = stage.settings, stage.grants()
-    wanted = plan_topics(settings)
+    wanted = plan_topics(settings, AGENTS)
     with stage.allowed(grants):
         with pytest.raises(
             KafkaAccessError, match=rf"lacks Create on topic {stage.name}\..*--operation Create"
@@ -313,7 +313,7 @@ async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
     settings, grants = stage.settings, stage.grants()
-    wanted = plan_topics(settings)
+    wanted = plan_topics(settings, AGENTS)
     with stage.allowed(grants):
         await ensure_topics(settings.kafka, wanted, create=False, grants=grants)
         for grant in grants:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
@@ -75,20 +75,21 @@ async def ensure_topics(
 
 @asynccontextmanager
 async def admin_client(
-    kafka: KafkaSettings, connect_seconds: float = CONNECT_SECONDS
+    kafka: KafkaSettings, connect_seconds: float = CONNECT_SECONDS, env: Mapping[str, str] | None = None
 ) -> AsyncIterator[AIOKafkaAdminClient]:
     """Have a client that may ask and change what topics there are.
 
     Args:
         kafka: Where the broker is.
         connect_seconds: How long to try to reach a broker that may be starting, too.
+        env: Environment variables with secrets; those of the process by default.
 
     Raises:
         KafkaAccessError: The broker keeps us out until somebody changes that.
         TopicsError: The broker does not answer, or breaks off.
         SettingsError: A secret or certificate is not where the settings say.
     """
-    admin = await _connect(kafka, connect_seconds)
+    admin = await _connect(kafka, connect_seconds, env)
     try:
         yield admin
     except KafkaError as error:
@@ -105,9 +106,11 @@ def would_lose(problems: Sequence[str]) -> str:
     return "with these settings records would be lost:\n  " + "\n  ".join(problems)
 
 
-async def _connect(kafka: KafkaSettings, connect_seconds: float) -> AIOKafkaAdminClient:
+async def _connect(
+    kafka: KafkaSettings, connect_seconds: float, env: Mapping[str, str] | None
+) -> AIOKafkaAdminClient:
     started = told = time.monotonic()
-    options = client_options(kafka)
+    options = client_options(kafka, env)
     trouble: Explanation | None = None
     while True:
         admin = AIOKafkaAdminClient(**options)

@@ -51,19 +51,22 @@ class Waiting:
         return max(self.end - self.start, 0)
 
 
-async def removed_tasks(settings: Settings, *, connect_seconds: float = CONNECT_SECONDS) -> dict[str, int]:
+async def removed_tasks(
+    settings: Settings, *, connect_seconds: float = CONNECT_SECONDS, env: Mapping[str, str] | None = None
+) -> dict[str, int]:
     """Count the tasks that wait, by metric that is not in the settings; metrics without any are left out.
 
     Args:
         settings: The settings.
         connect_seconds: How long to try to reach the broker.
+        env: Environment variables with secrets; those of the process by default.
 
     Raises:
         KafkaAccessError: The broker keeps us out.
         TopicsError: The broker does not answer.
     """
     prefix = settings.topics.tasks_prefix
-    async with admin_client(settings.kafka, connect_seconds) as admin:
+    async with admin_client(settings.kafka, connect_seconds, env) as admin:
         counts = {}
         for topic in sorted(await admin.list_topics()):
             metric = topic.removeprefix(prefix)
