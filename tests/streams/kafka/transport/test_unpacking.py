@@ -53,6 +53,7 @@ class _Log:
             self.visible |= {int(value[3:]): value for value in values}
         else:
             self.aborted.append((producer, first))
+            self.aborted_until.append(self.end)
         self._put(marker(self.end, producer, commit=commit), 1)
 
     @property
@@ -83,7 +84,9 @@ def test_exactly_the_committed_records_are_handed_out(
     start = data.draw(st.integers(0, log.stable))
     # A broker sends whole batches from the one with the offset on, up to the last stable offset.
     sent = [raw for base, raw in log.data if base < log.stable and _end(base, raw) > start]
-    records, following = taken(b"".join(sent), start, aborted=log.aborted)
+    # And it names the aborted transactions that end at the offset asked for or later.
+    named = [one for one, last in zip(log.aborted, log.aborted_until, strict=True) if last >= start]
+    records, following = taken(b"".join(sent), start, aborted=named)
     expected = {offset: value for offset, value in log.visible.items() if start <= offset < log.stable}
     assert [(record.offset, record.value) for record in records] == sorted(expected.items())
     assert following == (log.stable if sent else start)
