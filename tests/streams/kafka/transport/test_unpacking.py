@@ -27,6 +27,7 @@ class _Log:
     end: int = 0
     under_way: dict[int, tuple[int, list[bytes]]] = field(default_factory=dict)
     aborted: list[tuple[int, int]] = field(default_factory=list)
+    aborted_until: list[int] = field(default_factory=list)
     visible: dict[int, bytes] = field(default_factory=dict)
 
     def _put(self, raw: bytes, count: int) -> None:
