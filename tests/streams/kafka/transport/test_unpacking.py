@@ -12,11 +12,18 @@ from aiokafka.record.util import encode_varint
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.kafka.patches.install import install
 from streams.kafka.transport.unpacking import CRC_TRIES, Suspects
 from streams.kafka.transport.unreadable import Unreadable
 from tests.streams.kafka.transport.logs import TP, at, batch, fetched, marker, signed, taken
 
 CODECS = (0, 1, 2, 3, 4)
+
+
+@pytest.fixture(autouse=True)
+def _patched() -> None:
+    """Decompression is bounded, and its errors are the batch's, as for every client that the worker makes."""
+    install()
 
 
 @dataclass
