@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from judge.chat import ChatClient, ChatReply, ChatRequest
-from judge.errors import EventError, JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.pool.attempt import Attempt
 from judge.pool.breaker import Breaker
 from judge.pool.limits.admission import Admission
@@ -92,6 +92,11 @@ class GuardedChat:
         """Whether a call would be sent, at once or after a wait for its turn."""
         return not self.breaker.is_open
 
+    @property
+    def refuses(self) -> bool:
+        """Whether it has never answered and last refused a neutral event for its configuration."""
+        return bool(self._refusals) and not self._ever_answered
+
     def is_free(self, request: ChatRequest) -> bool:
         """Whether a call would be sent at once, and none waits."""
         if self.admission.waiting or not self.may_be_asked():
@@ -115,8 +120,7 @@ class GuardedChat:
             JudgeConfigurationError: It refuses the call for a reason that lies in the configuration.
             EventError: The endpoint refuses this request, or its reply is cut or refused.
         """
-        late = attempt.timed_out
-        tokens = self.admission.estimate(request)
+        late, tokens = attempt.timed_out, self.admission.estimate(request)
         marks = await self.admission.enter(tokens, late=late, begun=attempt.calls > attempt.calls_before)
         attempt.calls += 1
         if on_sent is not None:
@@ -223,9 +227,9 @@ class GuardedChat:
             return False
         if isinstance(trouble, JudgeUnavailableError):
             return True  # its failure was counted
-        published = self._streak.limit - 1
         why = f"it fails every verdict ({', '.join(sorted(kinds))}) and a neutral one, too"
-        self.take_down(f"{why}; {published} results were published before that: {trouble}", metric, kinds)
+        before = f"{self._streak.limit - 1} results were published before that"
+        self.take_down(f"{why}; {before}: {trouble}", metric, kinds)
         return True
 
     async def refuses_all(self, metric: str, error: JudgeConfigurationError) -> bool:
@@ -240,7 +244,7 @@ class GuardedChat:
             return False
         if isinstance(trouble, JudgeConfigurationError) and not self.breaker.is_open:
             self.take_down(str(error), metric, _CONFIGURATION)
-            self._refused_since, self._refusals = self._clock(), 0
+            self._refusals = 0
             self._refused(trouble)
         return True
 
@@ -252,6 +256,7 @@ class GuardedChat:
     def _refused(self, error: JudgeConfigurationError) -> None:
         """A neutral event was refused for a reason that lies in the configuration."""
         now = self._clock()
+        self._refused_since = self._refused_since if self._refusals else now
         self._refusals += 1
         confirmed = self._refusals >= CONFIRMATIONS and now - self._refused_since >= self._confirm_seconds
         if confirmed and not self._ever_answered:
@@ -284,13 +289,12 @@ class GuardedChat:
     def _failed(self, error: JudgeUnavailableError, attempt: Attempt, down_seconds: float | None) -> None:
         if attempt.cut_short:
             return
-        now = self._clock()
-        opened = False
+        now, opened = self._clock(), False
         # What timed out before may do so for ever, whatever the endpoint does for others.
         attempt.counted = error.kind != "rate_limited" and not (attempt.timed_out and error.kind == "timeout")
         if attempt.counted:
             self.tally.failed += 1
-            # Those that were under way when it went down tell nothing new: the first probe is not put off for them.
+            # Those that were under way when it went down tell nothing new, and put no probe off.
             opened = not self.breaker.is_open and self.breaker.failed(now)
         if down_seconds is not None:
             opened = self.breaker.trip(now, down_seconds) or opened
@@ -318,8 +322,8 @@ class GuardedChat:
 
     async def _find_out(self) -> None:
         """Have a neutral event judged while the endpoint is down."""
-        first = self._metric or next(iter(self.probe.judges))
-        trouble: JudgeError | None = await self.probe.trouble_for_all(first, self._kinds, shared=False)
+        metric = self._metric or next(iter(self.probe.judges))
+        trouble = await self.probe.trouble_for_all(metric, self._kinds, shared=False)
         if not self.breaker.is_open:
             return
         if trouble is None:
@@ -330,9 +334,9 @@ class GuardedChat:
         if not self._kinds:
             self.admission.trouble = str(trouble)
         if isinstance(trouble, JudgeConfigurationError):
-            if not self._refusals:
-                self._refused_since = self._clock()
             self._refused(trouble)
+        else:
+            self._refusals = 0
         self._recovery.arm()
 
     def stop(self) -> None:

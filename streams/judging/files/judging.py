@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from judge.errors import JudgeConfigurationError
 from judge.metric import Metric
 from judge.pool.observer import Unobserved
 from judge.pool.pool import EndpointPool
@@ -129,6 +130,10 @@ async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:
 
     Returns:
         Why none can be asked.
+
+    Raises:
+        JudgeConfigurationError: They refuse everything for their configuration. The pauses between probes
+            may take longer than `seconds`, so that this is not always confirmed by then.
     """
     since: float | None = None
     while True:
@@ -139,6 +144,8 @@ async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:
         elif since is None:
             since = now
         elif now - since >= seconds:
+            if all(chat.refuses for chat in pool.chats if chat.breaker.is_open):
+                raise JudgeConfigurationError(trouble)
             return trouble
         await asyncio.sleep(_LOOK_SECONDS)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from judge.errors import JudgeUnavailableError
+from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.verdict.pricing import ModelPrice, PriceTable
 from schemas import Usage
 from streams.judging.files.judging import Checks, outage
@@ -30,6 +30,44 @@ def test_endpoints_that_stay_down_are_given_up() -> None:
         assert 5 <= now() - began <= 12
         judging.cancel()
         await asyncio.gather(judging, return_exceptions=True)
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 5, 60])
+def test_a_refused_key_is_bad_configuration_however_soon_the_file_is_given_up(seconds: float) -> None:
+    """Probes are sent after 1 and 3 s here; with chance on its side 2 s are confirmed after 7 s alone."""
+
+    async def scenario() -> None:
+        refusal = JudgeConfigurationError("answered 401")
+        judge, pool, _ = pooled(Server(lambda *_: refusal), confirm_seconds=2)
+        giving_up = asyncio.create_task(outage(pool, seconds=seconds))
+        judging = asyncio.create_task(judge_all(judge, ["a"]))
+        ended, running = await asyncio.wait({giving_up, judging}, return_when=asyncio.FIRST_COMPLETED)
+        with pytest.raises(JudgeConfigurationError, match="401"):
+            await ended.pop()
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        pool.stop()
+
+    run_virtually(scenario())
+
+
+def test_a_key_refused_after_answers_is_an_outage() -> None:
+    """Any answer shows that the configuration works: a gateway behind it has failed."""
+
+    async def scenario() -> None:
+        refusal = JudgeConfigurationError("answered 401")
+        server = Server(lambda *_: 0.1)
+        judge, pool, _ = pooled(server, confirm_seconds=2)
+        await judge_all(judge, ["a"])
+        server.behaviour = lambda *_: refusal
+        judging = asyncio.create_task(judge_all(judge, ["a"]))
+        assert await outage(pool, seconds=5) == "answered 401"
+        judging.cancel()
+        await asyncio.gather(judging, return_exceptions=True)
+        pool.stop()
 
     run_virtually(scenario())
 
