@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from decimal import Decimal
+from typing import Any, Literal, Protocol, Self
 
 from judge.chat import ChatRequest
 from schemas import Correction, JudgeTask, QAEvent, ResultKind, Suspicion, UnscoredReason
@@ -41,8 +43,28 @@ class ScoredOutcome:
     objection: str | None = None
     """What the judge is asked, once, to repair; this outcome stands where it does not."""
     kind: ResultKind = "integer"
-    value: bool | str | None = None
-    """What the judge chose, where the result is no number; `score` is then its number, more being better."""
+    value: bool | float | str | None = None
+    """The number, or what the judge chose; `score` is then the nearest whole number or that of the choice,
+    more being better."""
+
+    @classmethod
+    def of_number(cls, number: float, verdict: Mapping[str, Any], **findings: Any) -> Self:
+        """The outcome of a metric whose scale has numbers between the whole ones.
+
+        Args:
+            number: Finite; counted to six decimals.
+            verdict: As it is published.
+            findings: Further fields.
+        """
+        value = round(float(number), 6)
+        return cls(
+            verdict,
+            math.floor(value + 0.5),
+            score_exact=f"{Decimal(repr(value)):f}",
+            kind="number",
+            value=value,
+            **findings,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +89,8 @@ class Metric(Protocol):
         """The metric's name, also the end of its task topic's name."""
 
     @property
-    def score_range(self) -> tuple[int, int]:
-        """Lowest and highest score, both included."""
+    def score_range(self) -> tuple[float, float]:
+        """Lowest and highest score, both included; whole numbers where scores are."""
 
     @property
     def mode(self) -> Mode:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, StrictBool, StrictFloat, TypeAdapter
 
 from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
 from schemas.task import Sampling
@@ -30,8 +30,9 @@ FailedType = Literal[
 ]
 
 
-ResultKind = Literal["integer", "boolean", "label"]
-"""integer: a whole number on a scale; boolean: true or false; label: one of several names."""
+ResultKind = Literal["integer", "number", "boolean", "label"]
+"""integer: a whole number on a scale; number: any number on a scale; boolean: true or false; label: one of
+several names."""
 
 
 class Correction(Message):
@@ -118,21 +119,35 @@ class Scored(ResultBase):
 
     status: Literal["scored"] = "scored"
     verdict: dict[str, JsonValue] = Field(description="Exactly as the metric publishes it.")
-    score: int = Field(description="Of a boolean or a label its number: more is better.")
+    score: int = Field(
+        description="Of a number the nearest whole one, of a boolean or a label its number: more is better."
+    )
     kind: ResultKind = Field(default="integer", description="What the judge gave.")
-    value: bool | str | None = Field(
-        default=None, description="The boolean or the label; null where the score says all."
+    value: StrictBool | StrictFloat | str | None = Field(
+        default=None, description="The number, the boolean or the label; null where the score says all."
     )
     score_exact: str | None = Field(
         default=None,
         pattern=r"^-?\d+(\.\d+|/\d+)?$",
-        description="The score before rounding, as an exact decimal or fraction (coverage only).",
+        description="The score before rounding, as an exact decimal or fraction (coverage, numbers).",
     )
     evidence: JsonValue = Field(default=None, description="What the judge listed and code verified.")
     corrections: tuple[Correction, ...] = ()
     suspicions: tuple[Suspicion, ...] = Field(
         default=(), description="What code merely suspects; it lowered nothing."
     )
+
+    @property
+    def amount(self) -> float:
+        """What means, shares and charts count: the number itself where the score is its nearest whole one."""
+        return self.value if isinstance(self.value, float) else self.score
+
+    @property
+    def shown(self) -> str:
+        """What people read: the number, true or false, or the label."""
+        if isinstance(self.value, bool):
+            return str(self.value).lower()
+        return self.value if isinstance(self.value, str) else f"{self.amount:.6g}"
 
 
 class Unscored(ResultBase):

@@ -46,7 +46,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
 """By name. Settings, defaults, ranges, the monitor and the demo follow from this table."""
 
 
-def score_ranges() -> Mapping[str, tuple[int, int]]:
+def score_ranges() -> Mapping[str, tuple[float, float]]:
     """Lowest and highest score of all metrics that need no prompt pack."""
     ranges = {name: metric.score_range for name, metric in BUILT_IN.items()}
     return MappingProxyType(ranges | {name: library_prompt(name).score_range for name in LIBRARY})
@@ -62,7 +62,7 @@ def build_metric(
     *,
     mode: Mode | None = None,
     pack: PromptPack | None = None,
-    score_range: tuple[int, int] | None = None,
+    score_range: tuple[float, float] | None = None,
     verification: Verification = "marks",
     citation_pattern: str | None = None,
     without_citations: WithoutCitations = "lowest",
@@ -93,9 +93,9 @@ def build_metric(
         return _to_the_letter(LibraryMetric(name), score_range)
     if name not in BUILT_IN:
         return _own_metric(name, pack, score_range)
-    if pack is not None and pack.choice is not None:
+    if pack is not None and (pack.choice is not None or pack.is_number):
         raise JudgeConfigurationError(
-            f"metric {name}: a pack for it has no result, for its scores are numbers; remove it"
+            f"metric {name}: a pack for it has no result, for its scores are whole numbers; remove it"
         )
     # Citations are relevance's alone.
     citing = {"citation_pattern": citation_pattern, "without_citations": without_citations}
@@ -108,7 +108,7 @@ def build_metric(
     return _to_the_letter(metric, score_range)
 
 
-def _to_the_letter(metric: Metric, score_range: tuple[int, int] | None) -> Metric:
+def _to_the_letter(metric: Metric, score_range: tuple[float, float] | None) -> Metric:
     if score_range is not None and tuple(score_range) != metric.score_range:
         raise JudgeConfigurationError(
             f"metric {metric.name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"
@@ -116,7 +116,7 @@ def _to_the_letter(metric: Metric, score_range: tuple[int, int] | None) -> Metri
     return metric
 
 
-def _own_metric(name: str, pack: PromptPack | None, score_range: tuple[int, int] | None) -> Metric:
+def _own_metric(name: str, pack: PromptPack | None, score_range: tuple[float, float] | None) -> Metric:
     if pack is None:
         raise JudgeConfigurationError(
             f"metric {name} is not built in ({', '.join(NAMED)} are) and needs a prompt_pack"
@@ -126,4 +126,4 @@ def _own_metric(name: str, pack: PromptPack | None, score_range: tuple[int, int]
         raise JudgeConfigurationError(
             f"metric {name} needs a score_range, in its settings or in its prompt pack, such as [1, 5]"
         )
-    return PackMetric(name, pack, score_range=read_score_range(given))
+    return PackMetric(name, pack, score_range=read_score_range(given, is_number=pack.is_number))

@@ -33,7 +33,7 @@ FORCED_VERDICT: Mapping[str, Any] = {
 _FORCED = re.compile(r"evaluation not possible due to missing input|forced due to missing", re.IGNORECASE)
 
 
-def is_forced(score: int, rationale: Any) -> bool:
+def is_forced(score: float, rationale: Any) -> bool:
     """Whether a judge's own verdict is the forced zero for missing input, which is no score.
 
     Args:

@@ -14,6 +14,7 @@ from judge.metrics.reply import extract_object, extract_verdict
 
 MAX_TOLD = 5
 """Mistakes that one error names."""
+_NUMBER = re.compile(r"\s*-?[0-9]{1,15}(?:\.[0-9]{1,15})?\s*", re.ASCII)
 _WHOLE = re.compile(r"\s*-?[0-9]{1,9}(?:\.0{1,9})?\s*", re.ASCII)
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -37,18 +38,41 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
         raise InvalidVerdictError(_told(error)) from error
 
 
-def read_score(reply: str, *, low: int, high: int) -> dict[str, Any]:
+def read_score(reply: str, score_range: tuple[float, float], *, is_number: bool = False) -> dict[str, Any]:
     """Find the verdict in a reply whose score is the judge's own.
 
+    Args:
+        reply: The reply as the judge wrote it.
+        score_range: Lowest and highest score.
+        is_number: Whether the score may lie between the whole numbers.
+
     Returns:
-        The object; its `score` is an integer in the range.
+        The object; its `score` is a number in the range.
 
     Raises:
-        InvalidVerdictError: There is no single verdict, or its score is not an integer in the range.
+        InvalidVerdictError: There is no single verdict, or its score is no such number.
     """
+    low, high = score_range
     verdict = extract_verdict(reply)
-    verdict["score"] = check_score(verdict["score"], low=low, high=high)
+    if is_number:
+        verdict["score"] = check_number(verdict["score"], low=low, high=high)
+    else:
+        verdict["score"] = check_score(verdict["score"], low=int(low), high=int(high))
     return verdict
+
+
+def check_number(score: object, *, low: float, high: float) -> float:
+    """The score, if it is a number in its range; "0.5" is 0.5.
+
+    Raises:
+        InvalidVerdictError: It is not.
+    """
+    said = float(score) if isinstance(score, str) and _NUMBER.fullmatch(score) else score
+    if isinstance(said, bool) or not isinstance(said, int | float) or not low <= said <= high:
+        raise InvalidVerdictError(
+            f'"score" must be a number from {low:g} to {high:g}, got {json.dumps(score, default=str)[:60]}'
+        )
+    return float(said)
 
 
 def check_score(score: object, *, low: int, high: int) -> int:

@@ -51,7 +51,7 @@ class GuardedMetric:
         return self._metric.name
 
     @property
-    def score_range(self) -> tuple[int, int]:
+    def score_range(self) -> tuple[float, float]:
         """Lowest and highest score, both included."""
         return self._metric.score_range
 

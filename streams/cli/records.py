@@ -96,7 +96,7 @@ def _task(value: bytes) -> str:
 
 def _result(value: bytes) -> str:
     result = RESULT.validate_json(value)
-    verdict = str(result.score) if isinstance(result, Scored) else result.status
+    verdict = result.shown if isinstance(result, Scored) else result.status
     return (
         f"{result.metric} {verdict} {printable(result.event_id, MAX_TEXT_CHARS)} {_labels(result.labels)}"
         f"{reason_of(result, 2 * MAX_TEXT_CHARS)}"

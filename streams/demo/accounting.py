@@ -167,9 +167,9 @@ class Accounts:
                 continue
             probability = result.sampling.probability
             if self._positions.get(_place(result.source), 0) < half_way:
-                pair.before = pair.before.add(result.score, probability)
+                pair.before = pair.before.add(result.amount, probability)
             else:
-                pair.after = pair.after.add(result.score, probability)
+                pair.after = pair.after.add(result.amount, probability)
         return dict(sorted(means.items()))
 
 

@@ -116,7 +116,7 @@ class Board:
 
     def _add_score(self, result: Scored, seconds: float) -> None:
         metric = self._metrics.setdefault(result.metric, _Metric())
-        score, probability = float(result.score), result.sampling.probability
+        score, probability = result.amount, result.sampling.probability
         metric.count += 1
         if metric.count <= BASELINE_VERDICTS:
             metric.first = metric.first.add(score, probability)
@@ -159,7 +159,7 @@ class Board:
         """Give the recent means by label value, the worst first."""
         sums: dict[tuple[str, str], dict[str, list[_Sample]]] = {}
         for result in self._recent:
-            sample = (float(result.score), result.sampling.probability)
+            sample = (result.amount, result.sampling.probability)
             for name in LABELS:
                 value = result.labels.get(name)
                 if value:

@@ -20,7 +20,7 @@ def summary(
     balance: Balance,
     *,
     half_way: float,
-    ranges: Mapping[str, tuple[int, int]],
+    ranges: Mapping[str, tuple[float, float]],
     judge: str,
     seconds: float,
     incidents: Sequence[Mapping[str, Any]] = (),
@@ -140,7 +140,7 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
     )
 
 
-def _estimate(sums: WeightedSums, scale: tuple[int, int]) -> dict[str, float | int] | None:
+def _estimate(sums: WeightedSums, scale: tuple[float, float]) -> dict[str, float | int] | None:
     ends = sums.interval(lowest=scale[0], highest=scale[1])
     if sums.mean is None or ends is None:
         return None

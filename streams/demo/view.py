@@ -33,7 +33,7 @@ class Heading:
     judge: str
     judge_note: str
     page: str
-    ranges: Mapping[str, tuple[int, int]]
+    ranges: Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class LiveView:
     def _verdict(self, result: Scored | Unscored | Failed, width: int) -> Text:
         lowest, highest = self._heading.ranges.get(result.metric, (0, 5))
         if isinstance(result, Scored):
-            score = Text(f"{result.score}", style=_colour(result.score, lowest, highest))
+            score = Text(result.shown, style=_colour(result.amount, lowest, highest))
         else:
             score = Text("-", style="magenta")
         labels = " ".join(
@@ -188,7 +188,7 @@ class LiveView:
         )
 
 
-def sparkline(series: Series, lowest: int, highest: int, width: int) -> Text:
+def sparkline(series: Series, lowest: float, highest: float, width: int) -> Text:
     """Draw a metric over time, the newest at the right; a gap where nothing was judged.
 
     Args:
@@ -208,18 +208,18 @@ def sparkline(series: Series, lowest: int, highest: int, width: int) -> Text:
     return text
 
 
-def _mean(sums: WeightedSums | None, lowest: int, highest: int) -> Text:
+def _mean(sums: WeightedSums | None, lowest: float, highest: float) -> Text:
     if sums is None or sums.mean is None:
         return Text("-", style="dim")
     return Text(f"{sums.mean:.2f}", style=_colour(sums.mean, lowest, highest))
 
 
-def _interval(sums: WeightedSums, lowest: int, highest: int) -> Text:
+def _interval(sums: WeightedSums, lowest: float, highest: float) -> Text:
     ends = sums.interval(lowest=lowest, highest=highest)
     return Text("" if ends is None else f"{ends[0]:.2f} to {ends[1]:.2f}", style="dim")
 
 
-def _colour(score: float, lowest: int, highest: int) -> str:
+def _colour(score: float, lowest: float, highest: float) -> str:
     share = (score - lowest) / (highest - lowest)
     return "green" if share >= 0.75 else "yellow" if share >= 0.45 else "red"
 

@@ -192,7 +192,7 @@ def _form(judge: Judge, task: JudgeTask, chat: ChatClient) -> str | None:
 
 
 def _judged(
-    subject: str, result: Scored | Unscored | Failed, score_range: tuple[int, int], form: str | None
+    subject: str, result: Scored | Unscored | Failed, score_range: tuple[float, float], form: str | None
 ) -> Finding:
     usage, seconds = result.usage, result.times.judge_seconds
     spent = [f"{usage.input_tokens} tokens in, {usage.output_tokens} out"]
@@ -207,7 +207,7 @@ def _judged(
     match result:
         case Scored():
             low, high = score_range
-            return ok("verdict", subject, f"{result.score} of {low} to {high} ({told})")
+            return ok("verdict", subject, f"{result.amount:g} of {low:g} to {high:g} ({told})")
         case Unscored():
             return warning(
                 "verdict",

@@ -54,7 +54,10 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
                 f"metrics.{name}.score_range: is required, for {settings.prompt_pack} names none; set [lowest, highest]"
             ]
         )
-    return registry.build_metric(name, pack=pack, score_range=score_range)
+    try:
+        return registry.build_metric(name, pack=pack, score_range=score_range)
+    except PromptPackError as error:
+        raise SettingsError([f"metrics.{name}.score_range: {error}"]) from error
 
 
 def _pack(name: str, settings: MetricSettings) -> PromptPack | None:

@@ -197,7 +197,7 @@ class Monitor:
         scale = self._ranges.get(result.metric)
         if scale is None:
             return "unknown_metric"
-        if isinstance(result, Scored) and not scale[0] <= result.score <= scale[1]:
+        if isinstance(result, Scored) and not scale[0] <= result.amount <= scale[1]:
             return "out_of_range"
         return None if self.remember(result.result_id) else "duplicate"
 
@@ -249,7 +249,7 @@ class Monitor:
         part = [f"{name}={result.labels.get(name, '')}" for name in self._config.labels if name not in own]
         return Sample(
             event_id=result.event_id,
-            score=result.score,
+            score=result.amount,
             probability=result.sampling.probability,
             occurred_at=min(result.times.occurred_at, now),
             policy=result.sampling.policy,
@@ -275,7 +275,7 @@ def _last_verdict(result: Scored | Unscored | Failed) -> LastVerdict:
         event_id=result.event_id,
         metric=result.metric,
         status=result.status,
-        score=result.score if isinstance(result, Scored) else None,
+        score=result.amount if isinstance(result, Scored) else None,
         reason=reason_of(result),
         labels=result.labels,
         judged_at=result.times.judged_at,

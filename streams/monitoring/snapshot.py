@@ -106,7 +106,7 @@ class LastVerdict:
     event_id: str
     metric: str
     status: Literal["scored", "unscored", "failed"]
-    score: int | None
+    score: float | None
     reason: str
     labels: Mapping[str, str]
     judged_at: datetime

@@ -34,7 +34,7 @@ def evaluation(result: AnyResult) -> Evaluation:
     """Read a result. A forced verdict without a score (missing input) has no score here, either."""
     if isinstance(result, Failed):
         return Evaluation(result, result.metric, None, "failed", result.detail[:MAX_EXPLANATION_CHARS])
-    score = float(result.score) if isinstance(result, Scored) else None
+    score = result.amount if isinstance(result, Scored) else None
     label = "scored" if isinstance(result, Scored) else f"unscored: {result.reason}"
     verdict = result.verdict or {}
     said = verdict.get("justification") or verdict.get("rationale") or ""

@@ -36,7 +36,7 @@ class VerdictItem:
     model: str
     labels: Mapping[str, str]
     status: str
-    score: int | None
+    score: float | None
     at: int
     judged: int
     probability: float
@@ -132,6 +132,8 @@ class _Result(msgspec.Struct):
     labels: dict[str, str] = {}
     replay_id: str | None = None
     score: int | None = None
+    kind: str = "integer"
+    value: bool | float | str | None = None
     cost_usd: float | None = None
     corrections: list[_Kind] = []
     suspicions: list[_Kind] = []
@@ -173,7 +175,7 @@ def verdict_item(raw: bytes, *, partition: int, offset: int) -> VerdictItem:
         model=result.evaluator.model,
         labels=result.labels,
         status=result.status,
-        score=result.score if result.status == "scored" else None,
+        score=_amount(result) if result.status == "scored" else None,
         at=milliseconds(result.times.occurred_at),
         judged=milliseconds(result.times.judged_at),
         probability=result.sampling.probability,
@@ -184,6 +186,13 @@ def verdict_item(raw: bytes, *, partition: int, offset: int) -> VerdictItem:
         offset=offset,
         body=pack(raw),
     )
+
+
+def _amount(result: _Result) -> float | None:
+    """The number itself, of which a result's score is the nearest whole one."""
+    if result.kind == "number" and isinstance(result.value, int | float):
+        return float(result.value)
+    return result.score
 
 
 def text_item(raw: bytes, kept: TextsKept) -> TextItem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them.
 """
 
@@ -44,7 +44,7 @@ CREATE TABLE verdicts (
   evaluator INTEGER NOT NULL,
   labels INTEGER NOT NULL,
   status INTEGER NOT NULL,
-  score INTEGER,
+  score NUMERIC,                  -- of a number the number itself, not the nearest whole one
   at INTEGER NOT NULL,            -- when the answer was given, milliseconds since 1970
   judged INTEGER NOT NULL,
   probability REAL NOT NULL,
@@ -80,7 +80,7 @@ CREATE VIRTUAL TABLE search USING fts5(words, content='', detail=none, tokenize=
 -- Numbers of live verdicts that are alike: with these a chart over months is as quick as one over an hour.
 CREATE TABLE cells (
   grain INTEGER NOT NULL, bucket INTEGER NOT NULL, metric INTEGER NOT NULL, evaluator INTEGER NOT NULL,
-  labels INTEGER NOT NULL, status INTEGER NOT NULL, score INTEGER NOT NULL, probability REAL NOT NULL,
+  labels INTEGER NOT NULL, status INTEGER NOT NULL, score NUMERIC NOT NULL, probability REAL NOT NULL,
   corrected INTEGER NOT NULL, suspected INTEGER NOT NULL, count INTEGER NOT NULL, cost REAL NOT NULL,
   PRIMARY KEY (grain, bucket, metric, evaluator, labels, status, score, probability, corrected, suspected)
 ) WITHOUT ROWID;

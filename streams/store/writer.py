@@ -120,7 +120,7 @@ class Writer:
             if item.replayed:
                 continue
             alike = (
-                metric, evaluator, grouped, status, NO_SCORE if item.score is None else item.score, item.probability,
+                metric, evaluator, grouped, status, _alike(item.score), item.probability,
                 int(corrected > 0), int(suspected > 0),
             )  # fmt: skip
             for grain in GRAINS:
@@ -247,6 +247,13 @@ class Writer:
 
 def _of(kind: type[T], items: Iterable[Item]) -> list[T]:
     return [item for item in items if isinstance(item, kind)]
+
+
+def _alike(score: float | None) -> float:
+    """A score as sums are kept for it: of a number three digits, so that sums stay fewer than verdicts."""
+    if score is None:
+        return NO_SCORE
+    return score if isinstance(score, int) else float(f"{score:.3g}")
 
 
 def _marks(count: int) -> str:

@@ -126,6 +126,7 @@ class Metrics:
         self.registry = registry
         self._label_names = label_names(labels)
         self._labels = BoundedLabels(tuple(self._label_names), max_label_values)
+        self._ranges: dict[str, tuple[float, float]] = {}
         self._events = _EventsCollector()
         registry.register(self._events)
         self._families: dict[str, Any] = {}
@@ -244,6 +245,7 @@ class Metrics:
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
         """Say which scale a metric has."""
+        self._ranges[metric] = (lowest, highest)
         self._child("judgestream_score_range", metric, "lowest").set(lowest)
         self._child("judgestream_score_range", metric, "highest").set(highest)
 
@@ -301,9 +303,19 @@ class Metrics:
             for kind in {suspicion.kind for suspicion in result.suspicions}:
                 self._child("judgestream_verdict_suspicions_total", metric, kind).inc()
         if isinstance(result, Scored):
-            self._child("judgestream_scores_total", metric, str(result.score), *values).inc(1, example)
+            self._child("judgestream_scores_total", metric, self._step(result), *values).inc(1, example)
             by = (metric, result.evaluator.fingerprint)
-            self._add_sums(by, values, 1 / result.sampling.probability, float(result.score))
+            self._add_sums(by, values, 1 / result.sampling.probability, result.amount)
+
+    def _step(self, result: Scored) -> str:
+        """The score as a label: of a number the lower end of its tenth of the scale, so that series are bounded."""
+        if result.kind != "number":
+            return result.shown
+        lowest, highest = self._ranges.get(result.metric, (0.0, 0.0))
+        if lowest == highest:
+            return str(result.score)
+        tenths = (result.amount - lowest) / (highest - lowest) * 10
+        return f"{lowest + (highest - lowest) * min(max(int(tenths), 0), 9) / 10:g}"
 
     def _add_sums(self, by: tuple[str, str], values: tuple[str, ...], weight: float, score: float) -> None:
         amounts = {

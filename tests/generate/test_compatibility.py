@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 
 from generate.compatibility import unreadable, vanished
-from generate.message_schemas import MESSAGES, RELEASED, accepted_schema, json_schema, path
+from generate.message_schemas import EXAMPLES, MESSAGES, RELEASED, accepted_schema, json_schema, path
 
 Document = dict[str, Any]
 
@@ -40,6 +41,14 @@ def test_consumers_of_the_last_release_read_what_is_written_now(name: str) -> No
     found = unreadable(writer=json_schema(name), reader=_released(name))
     assert {problem.partition(", only ")[0] for problem in found} == GROWN.get(name, set())
     assert vanished(released=_released(name), current=json_schema(name)) == []
+
+
+@pytest.mark.parametrize("example", ["scored_boolean", "scored_number", "scored_coverage"])
+def test_a_reader_of_the_last_release_reads_every_kind_of_result(example: str) -> None:
+    """The released schema takes them; such a reader sees a whole number as `score` whatever the kind is."""
+    document = json.loads((EXAMPLES / "result" / "valid" / f"{example}.json").read_text(encoding="utf-8"))
+    jsonschema.validate(document, _released("result"))
+    assert type(document["score"]) is int
 
 
 def _require_labels(schema: Document) -> None:

@@ -24,6 +24,12 @@ def scored(number: int, score: int, *, justification: str = "Because.", **common
     return Scored.model_validate({**_common(number, **common), "score": score, "verdict": verdict})
 
 
+def numbered(number: int, value: float, **common: Any) -> Scored:
+    """Make the result of an answer that was given a number between the whole ones."""
+    found = {"score": round(value), "kind": "number", "value": value, "verdict": {"score": value}}
+    return Scored.model_validate({**_common(number, **common), **found})
+
+
 def unscored(number: int, **common: Any) -> Unscored:
     """Make the result of an answer without claims."""
     return Unscored.model_validate({**_common(number, **common), "reason": "no_claims"})

@@ -43,7 +43,7 @@ def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> O
             repair.
     """
     low, high = COVERAGE_RANGE
-    verdict = read_score(reply, low=low, high=high)
+    verdict = read_score(reply, (low, high))
     claimed = verdict["score"]
     if is_forced(claimed, verdict.get("rationale")):
         return UnscoredOutcome("missing_input", verdict=dict(FORCED_VERDICT))

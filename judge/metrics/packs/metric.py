@@ -27,8 +27,8 @@ MAX_VERDICT_BYTES = 64 * 1024
 class PackMetric:
     """Asks with a pack's prompts and takes the judge's own score.
 
-    The reply must hold one JSON object whose `score` is an integer in the range, or one of the values that
-    the pack names. What it quotes must stand in the texts. It keeps to the pack's response schema where there
+    The reply must hold one JSON object whose `score` is an integer in the range, a number in it, or one of the
+    values, as the pack names. What it quotes must stand in the texts. It keeps to the pack's response schema where there
     is one; it is published as it is.
 
     Args:
@@ -37,7 +37,7 @@ class PackMetric:
         score_range: Lowest and highest score, both included.
     """
 
-    def __init__(self, name: str, pack: PromptPack, *, score_range: tuple[int, int]) -> None:
+    def __init__(self, name: str, pack: PromptPack, *, score_range: tuple[float, float]) -> None:
         self._name = name
         self._pack = pack
         self._choice = pack.choice
@@ -49,7 +49,7 @@ class PackMetric:
         return self._name
 
     @property
-    def score_range(self) -> tuple[int, int]:
+    def score_range(self) -> tuple[float, float]:
         """Lowest and highest score, both included."""
         return self._score_range
 
@@ -71,7 +71,9 @@ class PackMetric:
     @property
     def scoring_version(self) -> str:
         """Version of how the score is read."""
-        return "pack-2" if self._choice is None else f"pack-2, {json.dumps(dict(self._choice.numbers))}"
+        if self._choice is not None:
+            return f"pack-2, {json.dumps(dict(self._choice.numbers))}"
+        return "pack-2, number" if self._pack.is_number else "pack-2"
 
     def select(self, event: QAEvent) -> Inputs:
         """Take the texts that the templates use; the others stay behind."""
@@ -108,7 +110,7 @@ class PackMetric:
         """Take the judge's verdict.
 
         Raises:
-            InvalidVerdictError: It has no whole number in the range as its score, breaks the schema, or is
+            InvalidVerdictError: Its score is none of those that the pack names, it breaks the schema, or is
                 too large.
         """
         verdict = extract_verdict(reply) if self._choice else self._numbered(reply)
@@ -123,12 +125,13 @@ class PackMetric:
                 f"the verdict must be at most {MAX_VERDICT_BYTES} bytes, got {size}; shorten it"
             )
         if self._choice is None:
+            if self._pack.is_number:
+                return ScoredOutcome.of_number(score, verdict)
             return ScoredOutcome(verdict=verdict, score=score)
         return ScoredOutcome(verdict=verdict, score=score, kind=self._choice.kind, value=verdict["score"])
 
     def _numbered(self, reply: str) -> dict[str, Any]:
-        low, high = self._score_range
-        return read_score(reply, low=low, high=high)
+        return read_score(reply, self._score_range, is_number=self._pack.is_number)
 
     def _check_quotes(self, task: JudgeTask, verdict: Mapping[str, Any]) -> None:
         """Hold what the judge says that it copied against the texts.

@@ -18,6 +18,8 @@ MAX_SCORES = 101
 """Possible scores a range may have: each is a time series of its own."""
 MAX_SCORE = 1000
 """Largest score, and with a minus the smallest."""
+MAX_NUMBER = 1e9
+"""The same where scores may lie between the whole numbers: they are shown in ten steps, whatever the scale."""
 
 _KNOWN = ("name", "score_range", "response_schema", "examples", "result", "good", "quotes")
 _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -28,10 +30,12 @@ class PackOptions:
     """A pack's options, checked."""
 
     name: str | None
-    score_range: tuple[int, int] | None
+    score_range: tuple[float, float] | None
     response_schema: ResponseSchema | None
     choice: Choice | None = None
-    """What the judge chooses from; None: it gives a whole number."""
+    """What the judge chooses from; None: it gives a number."""
+    is_number: bool = False
+    """Whether that number may lie between the whole ones."""
     quotes: Mapping[str, QuotedText] = field(default_factory=dict)
     """Keys of the verdict whose values are copied from a text, and which."""
     examples: Any = ()
@@ -52,9 +56,14 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
     name = given.get("name")
     if name is not None and not (isinstance(name, str) and name.strip()):
         raise PromptPackError(f"name must be a text, got {name!r}")
-    score_range = None if given.get("score_range") is None else read_score_range(given["score_range"])
+    is_number = given.get("result") == "number"
+    score_range = (
+        None
+        if given.get("score_range") is None
+        else read_score_range(given["score_range"], is_number=is_number)
+    )
     choice = None
-    if given.get("result") is not None:
+    if given.get("result") is not None and not is_number:
         choice = read_choice(given["result"], good=given.get("good"))
         if score_range is not None:
             raise PromptPackError(
@@ -69,31 +78,46 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
         score_range=score_range,
         response_schema=None if schema is None else _response_schema(schema, warnings),
         choice=choice,
+        is_number=is_number,
         quotes=read_quotes(given.get("quotes")),
         examples=[] if given.get("examples") is None else given["examples"],
     )
 
 
-def read_score_range(value: Any) -> tuple[int, int]:
+def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, float]:
     """Read a score range.
 
     Args:
         value: Lowest and highest score as a pair, or a mapping with `min` and `max`.
+        is_number: Whether scores may lie between the whole numbers, and so may the ends.
 
     Raises:
         PromptPackError: It is none, or too wide.
     """
     ends = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
+    if is_number:
+        return _number_range(ends)
     # bool is an int to Python, and to nobody who writes a range.
     if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) is int for end in ends)):
         raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
-    low, high = ends
+    low, high = int(ends[0]), int(ends[1])
     if not -MAX_SCORE <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
         raise PromptPackError(
             f"score_range must go from a lower to a higher number within -{MAX_SCORE}..{MAX_SCORE} "
             f"and hold at most {MAX_SCORES} scores, got {list(ends)}"
         )
     return low, high
+
+
+def _number_range(ends: Any) -> tuple[float, float]:
+    numbers = (
+        isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) in {int, float} for end in ends)
+    )
+    if not numbers or not -MAX_NUMBER <= ends[0] < ends[1] <= MAX_NUMBER:
+        raise PromptPackError(
+            f"score_range must go from a lower to a higher number within -{MAX_NUMBER:g}..{MAX_NUMBER:g}, got {ends!r:.80}"
+        )
+    return float(ends[0]), float(ends[1])
 
 
 def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:

@@ -76,12 +76,14 @@ class PromptPack:
     name: str | None
     messages: tuple[tuple[Role, Template], ...]
     uses: frozenset[InputName]
-    score_range: tuple[int, int] | None = None
+    score_range: tuple[float, float] | None = None
     response_schema: ResponseSchema | None = None
     examples: tuple[Example, ...] = ()
     warnings: tuple[str, ...] = ()
     choice: Choice | None = None
-    """What the judge chooses from; None: it gives a whole number."""
+    """What the judge chooses from; None: it gives a number."""
+    is_number: bool = False
+    """Whether that number may lie between the whole ones."""
     quotes: Mapping[str, QuotedText] = field(default_factory=dict)
     """Keys of the verdict whose values must stand in a text."""
     conformity: Conformity | None = None
@@ -211,6 +213,7 @@ def _pack(
         uses=uses,
         score_range=options.score_range,
         choice=options.choice,
+        is_number=options.is_number,
         quotes=options.quotes,
         response_schema=options.response_schema,
         examples=read_examples(options.examples, uses=uses, check=partial(_check, options, conformity)),
@@ -224,7 +227,7 @@ def _check(options: PackOptions, conformity: Conformity | None, reply: str) -> N
     if options.choice is not None:
         options.choice.number(extract_verdict(reply)["score"])
     elif options.score_range is not None:
-        read_score(reply, low=options.score_range[0], high=options.score_range[1])
+        read_score(reply, options.score_range, is_number=options.is_number)
     else:
         extract_verdict(reply)
     if conformity is not None:

@@ -93,9 +93,9 @@ def compare(
     """
     then, after = _scores(metric, before), _scores(metric, now)
     both = [(event_id, then[event_id], after[event_id]) for event_id in then if event_id in after]
-    differences = [float(new.score - old.score) for _, old, new in both]
+    differences = [new.amount - old.amount for _, old, new in both]
     fallen = sorted(
-        (one for one in both if one[2].score < one[1].score), key=lambda one: one[2].score - one[1].score
+        (one for one in both if one[2].amount < one[1].amount), key=lambda one: one[2].amount - one[1].amount
     )
     return Comparison(
         metric=metric,
@@ -104,7 +104,7 @@ def compare(
         interval=paired_interval(differences),
         better=sum(one > 0 for one in differences),
         worse=len(fallen),
-        fallen=tuple(Fallen(event_id, old.score, new.score) for event_id, old, new in fallen[:SHOWN]),
+        fallen=tuple(Fallen(event_id, old.amount, new.amount) for event_id, old, new in fallen[:SHOWN]),
         evaluators=(
             frozenset(old.evaluator.fingerprint for _, old, _ in both),
             frozenset(new.evaluator.fingerprint for _, _, new in both),

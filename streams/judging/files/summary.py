@@ -77,7 +77,7 @@ class Summary:
     """
 
     metric: str
-    score_range: tuple[int, int]
+    score_range: tuple[float, float]
     scored: WeightedSums = field(default_factory=WeightedSums)
     distribution: Counter[int] = field(default_factory=Counter)
     unscored: Counter[str] = field(default_factory=Counter)

@@ -204,7 +204,7 @@ def row_of(result: Scored | Unscored | Failed) -> dict[str, Any]:
         "event_id": result.event_id,
         "metric": result.metric,
         "status": result.status,
-        "score": result.score if isinstance(result, Scored) else None,
+        "score": result.amount if isinstance(result, Scored) else None,
         "reason": getattr(result, "reason", None) or getattr(result, "error_type", None),
         "justification": justification
         if isinstance(justification, str)

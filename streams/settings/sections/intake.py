@@ -165,8 +165,9 @@ class MetricSettings(Section):
         default=None, description="How the judge is asked; None: evidence, or verbatim with a prompt pack."
     )
     prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
-    score_range: tuple[int, int] | None = Field(
-        default=None, description="Lowest and highest score (metrics of a prompt pack only)."
+    score_range: tuple[int | float, int | float] | None = Field(
+        default=None,
+        description="Lowest and highest score (metrics of a prompt pack only); whole numbers but for `result: number`.",
     )
     endpoints: tuple[str, ...] = Field(
         default=(),

@@ -15,7 +15,7 @@ MAX_SCORES = 200_000
 """More are not walked through for a picture: then the charts begin with the start."""
 
 
-def earlier_points(reader: Reader, ranges: dict[str, tuple[int, int]], now: float) -> list[Point]:
+def earlier_points(reader: Reader, ranges: dict[str, tuple[float, float]], now: float) -> list[Point]:
     """Give the mean of the latest judged answers as it was, oldest first.
 
     Nothing where there is no store yet.
@@ -47,7 +47,7 @@ def earlier_points(reader: Reader, ranges: dict[str, tuple[int, int]], now: floa
 
 
 def _lines(
-    latest: dict[tuple[str, str], deque[tuple[float, float]]], ranges: dict[str, tuple[int, int]]
+    latest: dict[tuple[str, str], deque[tuple[float, float]]], ranges: dict[str, tuple[float, float]]
 ) -> dict[str, tuple[float, float, float]]:
     lines = {}
     for (metric, fingerprint), samples in latest.items():

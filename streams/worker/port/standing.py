@@ -42,7 +42,7 @@ class Standing:
         agents: tuple[AgentName, ...],
         metrics: Metrics,
         health: Health,
-        ranges: dict[str, tuple[int, int]],
+        ranges: dict[str, tuple[float, float]],
         partitions: Callable[[], tuple[PartitionState, ...]],
         monitor: Callable[[], MonitorSnapshot | None],
     ) -> None:

@@ -24,7 +24,7 @@ def status_of(
     partitions: Sequence[PartitionState],
     ready: Report,
     monitor: MonitorSnapshot | None,
-    ranges: Mapping[str, tuple[int, int]],
+    ranges: Mapping[str, tuple[float, float]],
     history: History,
     totals: Mapping[str, Any],
 ) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from schemas import RESULT, Alert, Failed, Scored, Unscored
 from streams.monitoring.monitor import SILENT_SECONDS, Monitor, MonitorConfig
 from streams.monitoring.snapshot import SeriesSnapshot
 from tests.streams.randomness import seeded
-from tests.streams.results import START, at, failed, scored, unscored
+from tests.streams.results import START, at, failed, numbered, scored, unscored
 
 PLAIN = MonitorConfig(labels=(), baseline_samples=20, shares={"relevance": (), "coverage": ()})
 """The mean alone."""
@@ -202,6 +202,15 @@ def test_recent_is_the_last_fifty() -> None:
     recent = only(monitor).recent
     assert recent is not None
     assert (recent.count, recent.mean) == (50, 4.5)
+
+
+def test_the_mean_of_numbers_is_of_the_numbers_themselves() -> None:
+    """(0.2 + 0.6) / 2 = 0.4; their nearest whole numbers, 0 and 1, would give 0.5."""
+    monitor = Monitor(MonitorConfig(labels=(), score_ranges={"fluency": (0.0, 1.0)}))
+    feed(monitor, [numbered(0, 0.2, metric="fluency"), numbered(1, 0.6, metric="fluency")])
+    overall = only(monitor).overall
+    assert overall is not None
+    assert overall.mean == pytest.approx(0.4)
 
 
 def test_weights_reach_every_estimate() -> None:

@@ -20,7 +20,7 @@ from streams.store.reader import Reader
 from streams.store.retention import forget_older, keep_below
 from streams.store.schema import DAY_MS, HOUR_MS
 from streams.store.writer import MAX_GROUPED_VALUES, Writer
-from tests.streams.results import at, failed, scored, unscored
+from tests.streams.results import at, failed, numbered, scored, unscored
 from tests.streams.store.records import Record, batch_of, result_record, task_record
 
 
@@ -244,6 +244,19 @@ def test_a_label_of_too_many_values_has_no_sums_and_can_still_be_asked_for(path:
         assert sums.count(asking, Filter(labels=(("user", f"u{users - 1}"),))) == 1
         assert sums.count(asking, Filter(labels=(("user", "u0"), ("app", "a")))) == 1
         assert len(sums.choices(asking)["labels"]["user"]) == MAX_GROUPED_VALUES
+
+
+def test_a_number_is_kept_as_it_is_and_summed_to_three_digits(path: Path) -> None:
+    """0.23456 is listed as it is; in the sums it is 0.235, so that these stay fewer than the verdicts."""
+    writer = Writer(path)
+    writer.write(batch_of(result_record(numbered(1, 0.23456), 0), result_record(numbered(2, 0.2351), 1)))
+    writer.close()
+    with Reader(path).asking() as asking:
+        rows = verdicts.page(asking, Filter(), order="worst", limit=10).rows
+        assert [row["score"] for row in rows] == [0.23456, 0.2351]
+        [point] = sums.series(asking, Filter(), since=0, until=milliseconds(at(86_400)), step=DAY_MS)
+        assert point.sums.mean == pytest.approx(0.235)
+    assert _count(path, "cells") == 2  # one an hour, one a day
 
 
 def test_every_status_has_its_place(path: Path) -> None:

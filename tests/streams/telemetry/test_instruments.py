@@ -147,6 +147,27 @@ def test_the_six_sums_of_a_weighted_score() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"kind": "number", "value": 0.73, "score": 1}, "0.4"),  # tenths of -2 to 2 are 0.4 wide
+        ({"kind": "number", "value": -2.0, "score": -2}, "-2"),
+        ({"kind": "number", "value": 2.0, "score": 2}, "1.6"),
+        ({"kind": "boolean", "value": True, "score": 0}, "true"),
+        ({"kind": "label", "value": "refused", "score": 0}, "refused"),
+    ],
+)
+def test_the_distribution_is_by_label_and_by_tenths_of_a_scale(result: dict[str, object], shown: str) -> None:
+    """Labels and booleans have a series each; numbers one for each tenth of their scale, named by its lower end."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.set_range("relevance", -2.0, 2.0)
+    scored = _scored(0).model_copy(update=result)
+    metrics.observe_result(scored)
+    assert _value(metrics, "judgestream_scores_total", metric="relevance", score=shown) == 1
+    weighted = _value(metrics, "judgestream_score_weighted_total", metric="relevance", fingerprint="f1")
+    assert weighted == scored.amount
+
+
 def test_a_scored_result_counts_everywhere_it_should() -> None:
     """Status, score, corrections, delay and evaluator of one result.
 

@@ -62,7 +62,7 @@ class Explorer:
         self,
         reader: Reader,
         *,
-        ranges: Mapping[str, tuple[int, int]],
+        ranges: Mapping[str, tuple[float, float]],
         links: Links,
         product_labels: Collection[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -153,7 +153,7 @@ class Explorer:
     def _filter(self, request: web.Request) -> Filter:
         return parse(request.query, request.query.getall("label", []), self._now())
 
-    def _range(self, asking: Asking, metric: str) -> tuple[int, int]:
+    def _range(self, asking: Asking, metric: str) -> tuple[float, float]:
         """The scale of a metric; of one that the settings do not know, as far as scores were seen."""
         known = self._ranges.get(metric)
         if known is None:

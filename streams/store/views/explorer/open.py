@@ -9,7 +9,7 @@ from streams.store.views.explorer.api import Explorer
 from streams.store.views.explorer.shown import Links
 
 
-def score_ranges(settings: Settings) -> dict[str, tuple[int, int]]:
+def score_ranges(settings: Settings) -> dict[str, tuple[float, float]]:
     """Give lowest and highest score of each metric.
 
     Raises:

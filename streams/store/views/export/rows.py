@@ -14,7 +14,8 @@ COLUMNS: Final[Mapping[str, str]] = {
     "replay_id": "VARCHAR",
     "metric": "VARCHAR",
     "status": "VARCHAR",
-    "score": "INTEGER",
+    "score": "DOUBLE",
+    "score_label": "VARCHAR",
     "score_exact": "VARCHAR",
     "reason": "VARCHAR",
     "occurred_at": "TIMESTAMP",
@@ -67,6 +68,7 @@ def flat(verdict: Mapping[str, Any]) -> dict[str, Any]:
         "metric": result["metric"],
         "status": result["status"],
         "score": verdict["score"],
+        "score_label": _label(result.get("value")),
         "score_exact": result.get("score_exact"),
         "reason": result.get("reason") or result.get("error_type"),
         "occurred_at": _utc(occurred),
@@ -97,6 +99,13 @@ def flat(verdict: Mapping[str, Any]) -> dict[str, Any]:
         "human_labels": len(people),
         "day": _utc(occurred)[:10],
     }
+
+
+def _label(value: Any) -> str | None:
+    """The boolean or the label; a number is the score itself."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else None
 
 
 def _kinds(marks: Any) -> str:

@@ -72,7 +72,7 @@ def report_on(
     asking: Asking,
     incident: Incident,
     *,
-    ranges: Mapping[str, tuple[int, int]],
+    ranges: Mapping[str, tuple[float, float]],
     product_labels: Collection[str],
 ) -> Report:
     """Say what an incident is about.
@@ -100,7 +100,7 @@ def _metric_report(
     asking: Asking,
     incident: Incident,
     metric: str,
-    scale: tuple[int, int] | None,
+    scale: tuple[float, float] | None,
     product_labels: Collection[str],
 ) -> MetricReport | None:
     fingerprints = {one.fingerprint for one in incident.drops if one.metric == metric}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -72,7 +73,7 @@ def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str) -> Lab
             event_id=found["event_id"],
             metric=found["metric"],
             score=_score(row.get("score")),
-            judge_score=found["score"],
+            judge_score=None if found["score"] is None else math.floor(found["score"] + 0.5),
             fingerprint=found["result"]["evaluator"]["fingerprint"],
             note=str(row.get("note") or ""),
             who=named,

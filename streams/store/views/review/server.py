@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -59,7 +60,7 @@ class Review:
         *,
         publish: Publish,
         who: str,
-        ranges: dict[str, tuple[int, int]],
+        ranges: Mapping[str, tuple[float, float]],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         token: str | None = None,
     ) -> None:
@@ -176,7 +177,7 @@ class Review:
             return "the store has no such verdict (any more)"
         low, high = self._ranges.get(found["metric"], (said.score or 0, said.score or 0))
         if said.score is not None and not low <= said.score <= high:
-            return f"score must be {low} to {high} for {found['metric']}, got {said.score}"
+            return f"score must be {low:g} to {high:g} for {found['metric']}, got {said.score}"
         now = self._now()
         return Label(
             label_id=label_id(result_id=said.result_id, who=self._who, labelled_at=now.isoformat()),
@@ -184,7 +185,7 @@ class Review:
             event_id=found["event_id"],
             metric=found["metric"],
             score=said.score,
-            judge_score=found["score"],
+            judge_score=None if found["score"] is None else math.floor(found["score"] + 0.5),
             fingerprint=found["result"]["evaluator"]["fingerprint"],
             note=said.note,
             who=self._who,

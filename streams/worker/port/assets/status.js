@@ -111,18 +111,27 @@ function charts(status) {
   id("charts").replaceChildren(...(made.length ? made : [element("p", "no data yet", "hint")]));
 }
 
+// The scores of a scale of whole numbers, all of them; labels, and tenths of other scales, as far as they were given.
+function steps(counts, lowest, highest) {
+  const given = Object.keys(counts);
+  if (Number.isInteger(lowest) && given.every((one) => /^-?\d+$/.test(one))) {
+    return Array.from({ length: highest - lowest + 1 }, (_, place) => String(highest - place));
+  }
+  return given.sort((one, other) => Number(other) - Number(one) || counts[other] - counts[one]);
+}
+
 function scores(status) {
   const made = Object.entries(status.scores).map(([metric, counts]) => {
     const [lowest, highest] = status.ranges[metric] ?? [0, 5];
     const all = total(counts);
     const bars = element("div", undefined, "bars");
-    for (let score = highest; score >= lowest; score -= 1) {
+    for (const score of steps(counts, lowest, highest)) {
       const value = counts[score] ?? 0;
       const bar = element("progress");
       bar.max = all || 1;
       bar.value = value;
       bar.setAttribute("aria-label", `score ${score}`);
-      bars.append(element("span", String(score)), bar, element("span", `${count(value)} (${Math.round((100 * value) / (all || 1))}%)`));
+      bars.append(element("span", score), bar, element("span", `${count(value)} (${Math.round((100 * value) / (all || 1))}%)`));
     }
     const statuses = Object.entries(status.results[metric] ?? {}).map(([name, value]) => `${count(value)} ${name}`);
     return card(metric, bars, element("p", statuses.join(", "), "hint"));

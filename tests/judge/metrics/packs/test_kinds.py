@@ -51,6 +51,32 @@ def test_a_choice_has_a_number(
     assert build_metric("own", pack=pack(**options)).score_range == score_range
 
 
+@pytest.mark.parametrize(
+    ("said", "number", "score", "exact"),
+    [
+        (0.73, 0.73, 1, "0.73"),
+        ("0.25", 0.25, 0, "0.25"),
+        (1, 1.0, 1, "1.0"),
+        (0.00001, 0.00001, 0, "0.00001"),
+        (0.1234567, 0.123457, 0, "0.123457"),  # six decimals
+    ],
+)
+def test_a_number_lies_between_the_whole_ones(said: object, number: float, score: int, exact: str) -> None:
+    """`score` is the nearest whole number, for readers that know no other; `value` is the number itself."""
+    result = judged(json.dumps({"score": said}), result="number", score_range=[0, 1])
+    assert isinstance(result, Scored), result
+    assert (result.kind, result.value, result.score, result.score_exact) == ("number", number, score, exact)
+    assert (result.amount, result.shown) == (number, f"{number:.6g}")
+
+
+@pytest.mark.parametrize("said", [1.01, -0.1, True, "much", None, "1e400", [0.5]])
+def test_what_is_no_number_of_the_scale_is_refused(said: object) -> None:
+    """The error names the scale."""
+    result = judged(json.dumps({"score": said}), result="number", score_range=[0, 1])
+    assert isinstance(result, Failed)
+    assert '"score" must be a number from 0 to 1' in result.detail
+
+
 @pytest.mark.parametrize("said", [1, 0, "true", "yes", None, "Answered", 1.0, ["answered"]])
 def test_what_is_no_choice_is_refused(said: object) -> None:
     """The error names the choices; 1 is not true."""
@@ -64,7 +90,11 @@ def test_what_is_no_choice_is_refused(said: object) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"result": "number"}, "result must be boolean"),
+        ({"result": "numbers"}, "result must be number, boolean"),
+        ({"result": "number", "score_range": [1, 1]}, "from a lower to a higher"),
+        ({"result": "number", "score_range": [0, 1e10]}, "within -1e"),
+        ({"result": "number", "score_range": [False, True]}, "from a lower to a higher"),
+        ({"result": "number", "score_range": [0, 1], "good": True}, "good"),
         ({"result": ["one"]}, "2 to 20"),
         ({"result": ["one", "one"]}, "different labels"),
         ({"result": ["one", 2]}, "different labels"),

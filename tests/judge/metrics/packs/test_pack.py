@@ -65,7 +65,7 @@ def test_a_markdown_pack_is_read() -> None:
     """Front matter, parts, placeholders with and without blanks; literal braces and fenced headings stay."""
     pack = markdown(MARKDOWN)
     assert pack.name == "tone"
-    assert pack.score_range == (1, 5)
+    assert list(pack.score_range or ()) == [1, 5]
     assert pack.uses == {"question", "answer"}
     assert pack.warnings == ()
     assert pack.render(INPUTS) == (
@@ -80,7 +80,7 @@ def test_a_markdown_pack_is_read() -> None:
 def test_a_yaml_pack_is_read() -> None:
     """Literal braces stay; the context is the pages with their names."""
     pack = yaml_pack(YAML_PACK)
-    assert pack.score_range == (0, 10)
+    assert list(pack.score_range or ()) == [0, 10]
     assert pack.warnings == ()
     assert pack.render(INPUTS) == (
         ChatMessage("system", 'Reply with {"score": 3} and nothing {else}, {...}.'),

@@ -80,15 +80,28 @@ export function timeChart(line, { since, until, step, marks = [], choose = null 
     make("div", { className: "plot" }, ends, svg, axis));
 }
 
-export function bars(metric, one) {
+// Whole scores one by one; a wide scale, or one with numbers between the whole ones, in tenths.
+function steps(one) {
   const [lowest, highest] = one.range;
+  const given = Object.keys(one.weights).map(Number);
+  if (highest - lowest < 12 && [lowest, ...given].every(Number.isInteger)) {
+    return Array.from({ length: highest - lowest + 1 }, (_, place) => [String(highest - place), [highest - place]]);
+  }
+  const tenth = (highest - lowest) / 10;
+  const place = (score) => Math.min(9, Math.max(0, Math.floor((score - lowest) / tenth + 1e-9)));
+  return Array.from({ length: 10 }, (_, down) => [`${Number((lowest + tenth * (9 - down)).toPrecision(6))}+`,
+    given.filter((score) => place(score) === 9 - down)]);
+}
+
+export function bars(metric, one) {
   const all = Object.values(one.weights).reduce((sum, value) => sum + value, 0);
   const box = make("div", { className: "bars" });
-  for (let score = highest; score >= lowest && highest - score < 12; score -= 1) {
-    const share = all ? (one.weights[score] ?? 0) / all : 0;
-    box.append(make("span", { text: String(score) }),
-      make("progress", { max: 1, value: share, "aria-label": `${metric}: share of score ${score}` }),
-      make("span", { text: `${(100 * share).toFixed(0)}% (${count(one.scores[score] ?? 0)})` }));
+  for (const [name, scores] of steps(one)) {
+    const sum = (amounts) => scores.reduce((added, score) => added + (amounts[score] ?? 0), 0);
+    const share = all ? sum(one.weights) / all : 0;
+    box.append(make("span", { text: name }),
+      make("progress", { max: 1, value: share, "aria-label": `${metric}: share of score ${name}` }),
+      make("span", { text: `${(100 * share).toFixed(0)}% (${count(sum(one.scores))})` }));
   }
   const statuses = Object.entries(one.statuses).map(([name, value]) => `${count(value)} ${name}`).join(", ");
   return make("div", { className: "card" }, make("h3", { text: metric }), box,
