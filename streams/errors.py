@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
@@ -49,11 +49,14 @@ class SettingsError(StreamsError):
     Args:
         problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the
             remedy.
+        rest: What holds without the settings that are wrong (`streams.settings.load.Rest`), for whoever checks
+            more than the settings alone; None where that is not known.
     """
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], rest: Any = None) -> None:
         super().__init__("\n".join(problems))
         self.problems: tuple[str, ...] = tuple(problems)
+        self.rest = rest
 
 
 class DecodeError(StreamsError):

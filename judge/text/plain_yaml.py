@@ -136,6 +136,8 @@ def _check_tag(node: yaml.Node) -> None:
 def _without_values(error: yaml.MarkedYAMLError) -> str:
     """The library's words without what they quote: after *, & or ! there may stand a password."""
     words = str(error.problem or error.context)
+    if words.startswith("found character '\\t'"):
+        return "there is a tab; YAML is indented with spaces, replace it"
     quote = next((place for place, char in enumerate(words) if char in "'\""), None)
     if quote is None:
         return words

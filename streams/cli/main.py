@@ -103,7 +103,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     except CommandError as error:
         code = report(error, error.exit_code)
     except _CLICK_ERROR as error:
-        code = report(_usage_text(error), getattr(error, "exit_code", 2))
+        code = _refuse_call(error)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:
@@ -115,10 +115,15 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(code or 0)
 
 
-def _usage_text(error: Any) -> str:
+def _refuse_call(error: Any) -> int:
     context = error.ctx if hasattr(error, "ctx") else None
-    hint = f"; see {context.command_path} --help" if context is not None else ""
-    return f"{error.format_message().rstrip('.')}{hint}"
+    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help, which is no error's text
+        typer.echo(error.format_message(), err=True)
+        return 2
+    text = error.format_message().rstrip(".")
+    see = " See" if text.endswith("?") else "; see"
+    hint = f"{see} {context.command_path} --help" if context is not None else ""
+    return report(f"{text}{hint}", getattr(error, "exit_code", 2))
 
 
 def report(error: Exception | str, code: int, *, hint: bool = False) -> int:

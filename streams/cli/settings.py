@@ -25,23 +25,40 @@ def settings_for_command(path: Path | None) -> Settings:
     Raises:
         BadUsageError: They do not hold; the message lists every problem.
     """
-    from streams.settings import load_settings  # noqa: PLC0415 - Pydantic, which --help does without
-
-    env = {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE}
     try:
-        return load_settings(path, env)
+        return _load(path)
     except SettingsError as error:
         raise bad_settings(error, path) from error
 
 
-def require_runnable(settings: Settings, path: Path) -> None:
-    """Make sure that a worker would start with these settings, as far as can be seen without a network.
+def runnable_settings(path: Path) -> Settings:
+    """Load settings with which a worker would start, as far as can be seen without a network.
 
     Raises:
-        BadUsageError: They leave open what is judged or by whom, a secret is not where they say, or a paid
-            endpoint has no budget; the message lists every problem.
+        BadUsageError: They do not hold, leave open what is judged or by whom, a prompt pack cannot be used, a
+            secret is not where they say, or a paid endpoint has no budget; the message lists every problem.
     """
-    from streams.judging.prices import check_prices  # noqa: PLC0415 - what runs, which --help does without
+    try:
+        settings = _load(path)
+        problems = _obstacles(settings)
+    except SettingsError as error:
+        further = [] if error.rest is None else error.rest.own(_obstacles(error.rest.settings))
+        every = SettingsError([*error.problems, *further])
+        raise bad_settings(every, path) from every
+    if problems:
+        raise bad_settings(SettingsError(problems), path) from SettingsError(problems)
+    return settings
+
+
+def _load(path: Path | None) -> Settings:
+    from streams.settings import load_settings  # noqa: PLC0415 - Pydantic, which --help does without
+
+    return load_settings(path, {name: value for name, value in os.environ.items() if name != DEBUG_VARIABLE})
+
+
+def _obstacles(settings: Settings) -> list[str]:
+    from streams.judging.metrics import build_metrics  # noqa: PLC0415 - what runs, which --help does without
+    from streams.judging.prices import check_prices  # noqa: PLC0415 - as above
     from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above
     from streams.settings import resolve_api_key  # noqa: PLC0415 - as above
 
@@ -50,6 +67,10 @@ def require_runnable(settings: Settings, path: Path) -> None:
         problems.append(
             "metrics: is required (got nothing); name what is judged, for example coverage: {when: {has: [reference]}}"
         )
+    try:
+        build_metrics(settings)
+    except SettingsError as error:
+        problems += error.problems
     try:
         endpoints = judge_endpoints(settings.judge, os.environ)
         for endpoint in endpoints:
@@ -60,8 +81,7 @@ def require_runnable(settings: Settings, path: Path) -> None:
         check_prices(settings.judge, endpoints)
     except SettingsError as error:
         problems += error.problems
-    if problems:
-        raise bad_settings(SettingsError(problems), path) from SettingsError(problems)
+    return problems
 
 
 def bad_settings(error: SettingsError, path: Path | None) -> BadUsageError:

@@ -76,11 +76,18 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
     """Build all metrics that the settings name.
 
     Raises:
-        SettingsError: With the first that cannot be built.
+        SettingsError: With every one that cannot be built.
     """
-    return {
-        name: guarded(build_metric(name, metric), settings.judge) for name, metric in settings.metrics.items()
-    }
+    built: dict[str, Metric] = {}
+    problems: list[str] = []
+    for name, metric in settings.metrics.items():
+        try:
+            built[name] = guarded(build_metric(name, metric), settings.judge)
+        except SettingsError as error:
+            problems += error.problems
+    if problems:
+        raise SettingsError(list(dict.fromkeys(problems)))
+    return built
 
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
 from streams.settings.problems import PROBLEMS
@@ -48,5 +56,19 @@ Period = Literal["hour", "day"]
 """A period of the budget."""
 PERIODS: Final[tuple[Period, ...]] = get_args(Period)
 
-Rate = Annotated[float, Field(ge=0, le=1)]
+
+def _share(value: object) -> object:
+    """Name the share that a percentage stands for; anything else is for the field's own bounds."""
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        percent = float(text.removesuffix("%")) if text.endswith("%") else value
+    except ValueError:
+        return value
+    is_percent = text.endswith("%") or (isinstance(percent, int | float) and 1 < percent <= 100)
+    if is_percent and isinstance(percent, int | float) and 0 <= percent <= 100:
+        raise ValueError(f"must be a share from 0 to 1; for {percent:g}% write {percent / 100:.10g}")
+    return value
+
+
+Rate = Annotated[float, Field(ge=0, le=1), BeforeValidator(_share)]
 """A share, from 0 (none) to 1 (all)."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +42,73 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
     document = {} if file is None else _read(file)
     problems = _literal_secrets(document)
     problems += _override(document, env)
+    base = {"base": Path.cwd() if file is None else file.parent}
     try:
-        settings = Settings.model_validate(
-            document, context={"base": Path.cwd() if file is None else file.parent}
-        )
+        settings = Settings.model_validate(document, context=base)
     except ValidationError as error:
-        raise SettingsError([*problems, *explain(error, Settings)]) from None
+        problems += explain(error, Settings)
+        rest, further = _rest(document, base, error)
+        raise SettingsError(list(dict.fromkeys([*problems, *further])), rest) from None
     if problems:
-        raise SettingsError(problems)
+        raise SettingsError(problems, Rest(settings, ()))
     return settings
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Settings without those that are wrong, so that one look finds the faults of all the others, too.
+
+    Args:
+        settings: What holds; defaults stand in for what was left out.
+        left_out: The last names of what was left out.
+    """
+
+    settings: Settings
+    left_out: tuple[str, ...]
+
+    def own(self, problems: Iterable[str]) -> list[str]:
+        """Leave the problems that may follow from what was left out."""
+        return _unrelated(problems, self.left_out)
+
+
+def _unrelated(problems: Iterable[str], names: Collection[str]) -> list[str]:
+    words = [re.compile(rf"\b{re.escape(name).replace('_', '[_ ]')}\b") for name in names]
+    return [line for line in problems if not any(word.search(line) for word in words)]
+
+
+def _rest(
+    document: dict[str, Any], base: Mapping[str, Path], error: ValidationError
+) -> tuple[Rest | None, list[str]]:
+    """Leave out what is wrong, twice at most, and say what is wrong with the rest: sections against each other."""
+    document = copy.deepcopy(document)
+    left_out: list[str] = []
+    further: list[str] = []
+    for _ in range(2):
+        for detail in error.errors(include_url=False):
+            paths = [sub.split(".") for sub, _ in detail.get("ctx", {}).get("problems", ())] or [[]]
+            left_out += [_leave_out(document, [*detail["loc"], *path]) for path in paths]
+        try:
+            return Rest(Settings.model_validate(document, context=base), tuple(left_out)), further
+        except ValidationError as another:
+            error = another
+            further += _unrelated(explain(another, Settings), left_out)
+    return None, further
+
+
+def _leave_out(document: dict[str, Any], path: Sequence[str | int]) -> str:
+    """Remove the deepest named value on a path; give its name."""
+    place: Any = document
+    holder, name = document, ""
+    for part in path:
+        if isinstance(place, dict) and part in place:
+            holder, name = place, str(part)
+            place = place[part]
+        elif isinstance(place, list) and isinstance(part, int) and part < len(place):
+            place = place[part]
+        else:
+            break
+    holder.pop(name, None)
+    return name or str(path[-1] if path else "settings")
 
 
 def _read(file: Path) -> dict[str, Any]:

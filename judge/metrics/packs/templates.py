@@ -69,7 +69,7 @@ class Dialect:
             hint = f", but the other dialect's: write {self.spelling(other.names[written])} here"
         else:
             close = difflib.get_close_matches(written, self.names, n=1)
-            hint = f"; did you mean {self.form % close[0]}?" if close else ""
+            hint = f" (did you mean {self.form % close[0]}?)" if close else ""
         shield = f"; double braces that are meant literally: {{{{{written[:60]}}}}}" if self is YAML else ""
         raise PromptPackError(
             f"the placeholder {self.form % written[:60]} is unknown{hint}; known are {self.listed}{shield}"

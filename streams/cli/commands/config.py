@@ -14,7 +14,6 @@ import typer
 from streams.cli.errors import BadUsageError, CommandError
 
 if TYPE_CHECKING:
-    from streams.cli.sample_prompts import SamplePrompt
     from streams.settings import EndpointSettings, Settings
 
 app = typer.Typer(
@@ -37,13 +36,15 @@ def check(
     Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would
     for the worker: JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
     """
-    from streams.cli.settings import require_runnable, settings_for_command
+    from streams.cli.sample_prompts import sample_prompts
+    from streams.cli.settings import runnable_settings
     from streams.errors import SettingsError
+    from streams.settings import TelemetrySettings
+    from streams.telemetry.logs import set_up_logs
 
+    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
     try:
-        settings = settings_for_command(file)
-        prompts = _build(settings, file)
-        require_runnable(settings, file)
+        settings = runnable_settings(file)
     except CommandError as error:
         if as_json and isinstance(error.__cause__, SettingsError):
             typer.echo(
@@ -51,6 +52,7 @@ def check(
             )
             raise typer.Exit(error.exit_code) from None
         raise
+    prompts = sample_prompts(settings)
     summary = _summary(settings)
     if as_json:
         shown = [prompt.as_json() for prompt in prompts]
@@ -139,21 +141,6 @@ def prompts(
         return
     for one in shown:
         typer.echo(f"# {one['metric']}, {one['mode']}, {one['hash']}\n\n{one['prompt']}")
-
-
-def _build(settings: Settings, file: Path) -> list[SamplePrompt]:
-    """Build what can be built without a network: the metrics with their prompt packs, and what they would send."""
-    from streams.cli.sample_prompts import sample_prompts
-    from streams.cli.settings import bad_settings
-    from streams.errors import SettingsError
-    from streams.settings import TelemetrySettings
-    from streams.telemetry.logs import set_up_logs
-
-    set_up_logs(TelemetrySettings(log_level="warning"))  # a pack's warnings go to standard error
-    try:
-        return sample_prompts(settings)
-    except SettingsError as error:
-        raise bad_settings(error, file) from error
 
 
 def _summary(settings: Settings) -> dict[str, Any]:

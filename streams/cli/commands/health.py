@@ -22,8 +22,14 @@ MOST_BYTES = 65_536
 
 def health(
     config: Annotated[
-        Path, typer.Option("--config", "-c", metavar="FILE", help="The worker's settings file (YAML).")
-    ],
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE",
+            help="The worker's settings file (YAML); else the environment and the defaults (port 8080).",
+        ),
+    ] = None,
     ready: Annotated[
         bool, typer.Option("--ready", help="Ask whether it can do its work now: /readyz, not /healthz.")
     ] = False,
@@ -46,7 +52,12 @@ def health(
         status, body = _ask(telemetry, path, timeout_seconds)
     except (OSError, http.client.HTTPException) as error:
         # One that refuses us or is slow is said in the words of the system: connection refused, timed out.
-        raise CommandError(f"no answer from {path} at port {telemetry.port}: {error}") from error
+        where = (
+            ""
+            if config is not None
+            else "; if the worker listens elsewhere, name its settings (--config FILE)"
+        )
+        raise CommandError(f"no answer from {path} at port {telemetry.port}: {error}{where}") from error
     if status != http.client.OK:
         raise CommandError(f"{path} answered {status}: {_reasons(body)}")
     typer.echo("ready" if ready else "alive")

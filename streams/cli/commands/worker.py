@@ -26,17 +26,15 @@ def worker(
     the next one does again. With the agent `store` it also keeps results and texts in a file for `explore`,
     `show` and `export`.
     """
-    from streams.cli.settings import settings_for_command
-
-    settings = settings_for_command(config)
     import structlog
 
     from judge.errors import JudgeConfigurationError
     from streams.cli.running import run_until_stopped
-    from streams.cli.settings import bad_settings, require_runnable
+    from streams.cli.settings import bad_settings, runnable_settings, settings_for_command
     from streams.errors import SettingsError, StreamsError
     from streams.kafka.access.errors import explain
     from streams.kafka.topics.flow import ALL_AGENTS
+    from streams.settings import TelemetrySettings
     from streams.telemetry.logs import set_up_logs
     from streams.telemetry.masking import SHORT_SECRET, settings_masker, short_secrets
     from streams.worker.run import run_worker
@@ -47,8 +45,9 @@ def worker(
         raise BadUsageError(
             f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {agents!r}"
         )
-    if {"intake", "judge"} & set(chosen):
-        require_runnable(settings, config)
+    set_up_logs(TelemetrySettings(log_level="error"))  # what packs warn of is told once, as the settings say
+    judges = {"intake", "judge"} & set(chosen)
+    settings = runnable_settings(config) if judges else settings_for_command(config)
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     for place in short_secrets(settings, os.environ):
         structlog.stdlib.get_logger(__name__).warning(SHORT_SECRET, setting=place)

@@ -24,7 +24,7 @@ from faust.types import TP
 from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c
 from streams.kafka.transport.membership import Membership
 from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
-from streams.kafka.transport.starts import first_offsets
+from streams.kafka.transport.starts import first_offsets, tell_starts
 from streams.kafka.transport.unpacking import Suspects, unpack
 
 LEAVE_SECONDS: Final = 5.0
@@ -319,14 +319,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             # Also where nothing is committed: else what an abandoned fetch had already taken would be
             # missing.
             consumer.seek(partition, offset)
-        for partition in fresh:
-            if partition.topic in self.consumer.plan.starts:
-                self.log.info(
-                    "The group has no offset of %s %s; it begins at %s",
-                    partition.topic,
-                    partition.partition,
-                    starts[partition],
-                )
+        tell_starts(fresh, starts, self.consumer.plan.starts)
         return (
             {TP(*partition): offset for partition, offset in starts.items()},
             {TP(*partition): offset for partition, offset in committed.items()},

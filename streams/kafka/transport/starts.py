@@ -13,7 +13,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
+import structlog
 from aiokafka import TopicPartition
+
+_log = structlog.stdlib.get_logger("streams.kafka.starts")
+"""Not by the module's name: what Faust's subclasses in this room log at level info is kept out of a worker's log."""
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 ADDED_SECONDS: Final = 3600.0
@@ -43,6 +47,29 @@ async def first_offsets(
             ask = consumer.end_offsets if start == "latest" else consumer.beginning_offsets
             found[partition] = (await ask([partition]))[partition]
     return found
+
+
+def tell_starts(
+    partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int], starts: Mapping[str, Start]
+) -> None:
+    """Log a line for each topic that the group begins on, where the settings say where.
+
+    Args:
+        partitions: Those of which the group has committed nothing.
+        offsets: Where each begins.
+        starts: By topic, what the settings say.
+    """
+    numbers: dict[str, dict[int, int]] = {}
+    for partition in sorted(partitions):
+        if partition.topic in starts:
+            numbers.setdefault(partition.topic, {})[partition.partition] = offsets[partition]
+    for topic, begins in numbers.items():
+        _log.info(
+            "the group has no offsets on this topic and begins as kafka.start says",
+            topic=topic,
+            start=str(starts[topic]),
+            offsets=begins,
+        )
 
 
 async def _is_new(consumer: Any, topic: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
@@ -32,6 +33,22 @@ LabelValues = Annotated[
 ]
 """Values of which a label must have one; a single value may stand alone."""
 LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
+
+
+def _rule_labels(value: object) -> object:
+    """Take `{labels: {tenant: gold}}` as `{tenant: gold}`: the form of metrics.<name>.when holds here, too."""
+    if not isinstance(value, Mapping):
+        return value
+    if "has" in value:
+        raise ValueError("a sampling rule goes by labels alone; write has under metrics.<name>.when")
+    nested = value.get("labels")
+    if not isinstance(nested, Mapping):
+        return value
+    return {name: of for name, of in value.items() if name != "labels"} | dict(nested)
+
+
+def _one_or_several(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
 
 
 class OtlpSettings(Section):
@@ -105,8 +122,8 @@ class SamplingRule(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
         description="The stratum's name, as it appears in results."
     )
-    when: LabelConditions = Field(
-        min_length=1, description="Labels the event must have: name to value or values."
+    when: Annotated[LabelConditions, Field(min_length=1), BeforeValidator(_rule_labels)] = Field(
+        description="Labels the event must have: name to value or values; may stand under `labels`, as those of metrics.",
     )
     rate: Rate = Field(description="Share of these events that is judged.")
 
@@ -150,10 +167,32 @@ class SamplingSettings(Section):
 class MetricConditions(Section):
     """Which events a metric judges; all conditions must hold."""
 
-    has: tuple[EventField, ...] = Field(default=(), description="Fields that must not be blank.")
-    labels: LabelConditions = Field(
-        default_factory=dict, description="Labels the event must have: name to value or values."
+    has: Annotated[tuple[EventField, ...], BeforeValidator(_one_or_several)] = Field(
+        default=(), description="Fields that must not be blank."
     )
+    labels: LabelConditions = Field(
+        default_factory=dict,
+        description="Labels the event must have: name to value or values; may stand in `when` itself, as those of sampling.rules.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: object) -> object:
+        """Take other names than has and labels as labels; one that is nearly theirs stays a misspelt name."""
+        if not isinstance(value, Mapping):
+            return value
+        labels = value.get("labels", {})
+        if not isinstance(labels, Mapping):
+            return value
+        flat = [
+            name
+            for name in value
+            if name not in {*cls.model_fields, *labels} and not get_close_matches(str(name), cls.model_fields)
+        ]
+        if not flat:
+            return value
+        rest = {name: of for name, of in value.items() if name not in flat}
+        return {**rest, "labels": {**{name: value[name] for name in flat}, **labels}}
 
 
 class MetricSettings(Section):

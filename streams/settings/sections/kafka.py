@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, model_validator
 
 from streams.settings.base import Section, refuse
 from streams.settings.sections.security import SecuritySettings
@@ -26,12 +27,27 @@ TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$
 
 def _servers(text: str) -> str:
     for server in text.split(","):
+        if "://" in server:
+            raise ValueError("must be host:port without http:// or the like; Kafka has a protocol of its own")
         host, colon, port = server.strip().rpartition(":")
         if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
             raise ValueError(
                 'must be host:port, or several separated by commas; write for example "kafka:9092"'
             )
     return ",".join(server.strip() for server in text.split(","))
+
+
+def _start(value: object) -> object:
+    if isinstance(value, str) and value not in {"latest", "earliest"}:
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise ValueError(
+                "must be latest, earliest or a time with its zone; write for example 2026-11-01T00:00:00Z"
+            )
+    return value
 
 
 class KafkaSettings(Section):
@@ -54,7 +70,7 @@ class KafkaSettings(Section):
         description="Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica.",
     )
     security: SecuritySettings = Field(default_factory=SecuritySettings)
-    start: Literal["latest", "earliest"] | AwareDatetime = Field(
+    start: Annotated[Literal["latest", "earliest"] | AwareDatetime, BeforeValidator(_start)] = Field(
         default="latest",
         description="Where a group without commits begins on the events topic: at new events, at the oldest one (which judges "
         "the whole backlog), or at a time such as 2026-11-01T00:00:00Z.",

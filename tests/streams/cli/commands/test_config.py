@@ -23,6 +23,8 @@ judge:
 BAD = """
 kafka: {bootstrap_servers: nonsense}
 samplin: {}
+metrics: {coverage: {}}
+judge: {endpoints: [{name: a, base_url: "http://127.0.0.1:1/v1", model: m}]}
 """
 
 

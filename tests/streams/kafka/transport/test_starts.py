@@ -1,0 +1,36 @@
+"""Where a new group begins, said in the log."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import structlog
+from aiokafka import TopicPartition
+
+from streams.kafka.transport.starts import tell_starts
+from streams.settings import TelemetrySettings
+from streams.telemetry.logs import set_up_logs
+
+
+def test_a_workers_log_says_where_a_new_group_begins() -> None:
+    """At the log's usual level, one line a topic with the setting and the offsets; nothing of other topics."""
+    root, said = logging.getLogger(), io.StringIO()
+    handlers, level = root.handlers[:], root.level
+    set_up_logs(TelemetrySettings(), said)
+    try:
+        offsets = {
+            TopicPartition("qa.events", 0): 7,
+            TopicPartition("qa.events", 1): 9,
+            TopicPartition("x", 0): 0,
+        }
+        tell_starts(offsets, offsets, {"qa.events": "latest"})
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
+    (line,) = said.getvalue().splitlines()
+    told = json.loads(line)
+    assert told["event"] == "the group has no offsets on this topic and begins as kafka.start says"
+    assert (told["topic"], told["start"], told["offsets"]) == ("qa.events", "latest", {"0": 7, "1": 9})
