@@ -92,6 +92,11 @@ class App(faust.App):
         self.crash_reason = reason
         self._crashed.set()
 
+    def _crash(self, reason: BaseException) -> None:
+        """Keep the first reason: what fails while everything stops follows from it."""
+        if not self._crashed.is_set():
+            super()._crash(reason)
+
     async def stop(self) -> None:
         """Stop, and wait for the consumer's thread: after a crash it ends later, and would report to a closed loop."""
         await super().stop()

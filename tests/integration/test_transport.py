@@ -302,13 +302,27 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
     assert client._coordinator.generation == -1, "the group was not left"
 
 
-async def test_of_two_workers_with_one_instance_id_the_first_ends_with_the_cause(bench: Bench) -> None:
-    """The second takes the place and reads on; the first does not take it back."""
-    bench.kafka = bench.kafka.model_copy(update={"group_instance_id": "pod-0"})
+@pytest.mark.parametrize("session_seconds", [6, 60])
+async def test_of_two_workers_with_one_instance_id_the_first_ends_with_the_cause(
+    bench: Bench, session_seconds: int
+) -> None:
+    """The second takes the place and reads on; the first does not take it back.
+
+    The first learns it from a heartbeat, which is due every 2 s of a session of 6 s; or, in a session of 60 s
+    with a heartbeat every 20 s, from the commit of the record that it finishes.
+    """
+    changes = {
+        "group_instance_id": "pod-0",
+        "session_timeout_seconds": session_seconds,
+        "heartbeat_interval_seconds": session_seconds / 3,
+    }
+    bench.kafka = bench.kafka.model_copy(update=changes)
     await bench.produce(3)
     async with bench.app() as (first, hands):
         await until(lambda: len(hands.taken) == 3, "three records")
         async with bench.app() as (second, others):
+            if session_seconds == 60:
+                await hands.ack(0, 0)
             await until(lambda: first.crash_reason is not None, "the end of the first", deadline_seconds=30)
             assert isinstance(first.crash_reason, FencedError)
             assert "kafka.group_instance_id (pod-0)" in str(first.crash_reason)

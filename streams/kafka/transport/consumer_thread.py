@@ -22,7 +22,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c
-from streams.kafka.transport.membership import Membership
+from streams.kafka.transport.membership import Membership, PlaceTakenError
 from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
 from streams.kafka.transport.starts import first_offsets, tell_starts
 from streams.kafka.transport.unpacking import Suspects, unpack
@@ -287,6 +287,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             # The partition is somebody else's, or about to be: they start from the last commit that arrived.
             self.log.info("Commit refused, the group is rebalancing: %r", error)
             return False
+        except PlaceTakenError:
+            return False  # the worker is about to end and says why
         except KafkaError as error:
             if not error.retriable:
                 raise

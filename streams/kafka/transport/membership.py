@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetCommitRequest_v3, OffsetCommitResponse_v3
 from aiokafka.protocol.group import HeartbeatRequest, HeartbeatRequest_v1
-from aiokafka.protocol.types import Int16, Int32, Schema, String
+from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 
 from streams.errors import FencedError
 
 FENCED_INSTANCE_ID: Final = 82
+UNKNOWN_EPOCH: Final = -1
+
+
+class PlaceTakenError(KafkaError):
+    """Another member has our place in the group, so nothing more is sent to its coordinator."""
 
 
 class Membership:
@@ -21,9 +27,9 @@ class Membership:
 
     Built and used in the consumer's thread.
 
-    aiokafka's heartbeats do not name the static member, so that a broker cannot tell it that another one has
-    its place. It then joins anew, takes the place from the other, and so on for ever, with every record read
-    by both.
+    aiokafka's heartbeats and commits do not name the static member, so a broker cannot say that another member
+    has its place: it calls the member unknown. aiokafka then joins again and takes the place back, the other
+    one does the same, and both read every record.
 
     Args:
         coordinator: aiokafka's `GroupCoordinator`, started.
@@ -49,21 +55,37 @@ class Membership:
 
     async def _send_noting(self, request: Any) -> Any:
         if self._fenced is not None:
-            raise KafkaError(str(self._fenced))
-        if self._instance_id is not None and type(request) is HeartbeatRequest:
-            known = self._coordinator
-            request = StaticHeartbeat(known.group_id, known.generation, known.member_id, self._instance_id)
+            raise PlaceTakenError(str(self._fenced))
+        if self._instance_id is not None:
+            request = self._named(request, self._instance_id)
         response = await self._send(request)
         self.last_answer = self._now()
-        if getattr(response, "error_code", 0) == FENCED_INSTANCE_ID:
+        if self._fenced is None and FENCED_INSTANCE_ID in _error_codes(response):
             self._fenced = FencedError(
                 f"another worker has joined group {self._coordinator.group_id} with the same kafka.group_instance_id "
                 f"({self._instance_id}) and taken this one's place; give each worker an id of its own (in Kubernetes "
                 "the name of its pod)"
             )
             self._on_fenced(self._fenced)
-            raise KafkaError(str(self._fenced))
+        if self._fenced is not None:
+            raise PlaceTakenError(str(self._fenced))
         return response
+
+    def _named(self, request: Any, instance_id: str) -> Any:
+        known = self._coordinator
+        who = known.group_id, known.generation, known.member_id, instance_id
+        if type(request) is HeartbeatRequest:
+            return StaticHeartbeat(*who)
+        if type(request) is OffsetCommitRequest:
+            return StaticCommit(*who, request._topics)  # noqa: SLF001 - aiokafka tells nobody what it asks
+        return request
+
+
+def _error_codes(response: Any) -> set[int]:
+    """Every error code in the answer to a request of a member; a commit has one for each partition."""
+    if isinstance(response, OffsetCommitResponse_v3):
+        return {code for _, partitions in response.topics for _, code in partitions}
+    return {getattr(response, "error_code", 0)}
 
 
 class HeartbeatResponse_v3(Response):  # noqa: N801 - as aiokafka names them
@@ -109,3 +131,75 @@ class StaticHeartbeat(Request[HeartbeatRequest_v1 | HeartbeatRequest_v3]):
         if request_struct_class is HeartbeatRequest_v3:
             return request_struct_class(*self._fields, self._instance_id)
         return request_struct_class(*self._fields)
+
+
+class OffsetCommitResponse_v7(OffsetCommitResponse_v3):  # noqa: N801 - as aiokafka names them
+    """The answer to `OffsetCommitRequest_v7`."""
+
+    API_VERSION = 7
+
+
+class OffsetCommitRequest_v7(RequestStruct):  # noqa: N801 - as aiokafka names them
+    """A commit that says which static member it comes from (KIP-345)."""
+
+    API_KEY = 8
+    API_VERSION = 7
+    RESPONSE_TYPE = OffsetCommitResponse_v7
+    SCHEMA = Schema(
+        ("group", String("utf-8")),
+        ("generation_id", Int32),
+        ("member_id", String("utf-8")),
+        ("group_instance_id", String("utf-8")),
+        (
+            "topics",
+            Array(
+                ("topic", String("utf-8")),
+                (
+                    "partitions",
+                    Array(
+                        ("partition", Int32),
+                        ("offset", Int64),
+                        ("leader_epoch", Int32),
+                        ("metadata", String("utf-8")),
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+class StaticCommit(Request[OffsetCommitRequest_v3 | OffsetCommitRequest_v7]):
+    """A commit of a static member, in the newest form that the broker knows.
+
+    Args:
+        group: The group.
+        generation: Of the assignment.
+        member_id: What the coordinator calls us.
+        instance_id: What we call ourselves.
+        topics: For each topic its partitions: number, offset, metadata.
+    """
+
+    API_KEY = 8
+
+    def __init__(
+        self,
+        group: str,
+        generation: int,
+        member_id: str,
+        instance_id: str,
+        topics: Sequence[tuple[str, Sequence[tuple[int, int, str]]]],
+    ) -> None:
+        self._fields = (group, generation, member_id)
+        self._instance_id = instance_id
+        self._topics = topics
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Make the request of one version."""
+        if request_struct_class is not OffsetCommitRequest_v7:
+            kept = OffsetCommitRequest.DEFAULT_RETENTION_TIME
+            return request_struct_class(*self._fields, kept, self._topics)
+        topics = [
+            (topic, [(number, offset, UNKNOWN_EPOCH, metadata) for number, offset, metadata in partitions])
+            for topic, partitions in self._topics
+        ]
+        return request_struct_class(*self._fields, self._instance_id, topics)

@@ -56,6 +56,7 @@ NEEDED = {
     },
     "aiokafka.consumer.group_coordinator.GroupCoordinator": {"_group_instance_id", "_send_req", "member_id"},
     "aiokafka.consumer.subscription_state.Assignment": {"_tp_state"},
+    "aiokafka.protocol.commit.OffsetCommitRequest": {"_topics"},
     "aiokafka.record.default_records": {"DefaultRecordBatch", "gzip_decode", "zstd_decode"},
     "aiokafka.record._crecords.default_records": {
         "gzip_decode",
@@ -63,7 +64,7 @@ NEEDED = {
         "snappy_decode",
         "zstd_decode",
     },
-    "faust.App": {"_consumer", "_crashed", "_create_directories", "crash"},
+    "faust.App": {"_consumer", "_crash", "_crashed", "_create_directories", "crash"},
     "faust.streams": {"_CStreamIterator"},
     "faust.transport.drivers.aiokafka.AIOKafkaConsumerThread": {
         "_consumer",

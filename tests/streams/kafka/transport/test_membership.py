@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.protocol.group import HeartbeatRequest
 
 from streams.errors import FencedError
@@ -13,6 +13,10 @@ from streams.kafka.transport.membership import (
     FENCED_INSTANCE_ID,
     HeartbeatRequest_v3,
     Membership,
+    OffsetCommitRequest_v7,
+    OffsetCommitResponse_v7,
+    PlaceTakenError,
+    StaticCommit,
     StaticHeartbeat,
 )
 
@@ -29,11 +33,11 @@ class _Coordinator:
 
     def __init__(self, instance_id: str | None) -> None:
         self._group_instance_id = instance_id
-        self.answer = _Answer(0)
+        self.answer: Any = _Answer(0)
         self.sent: list[Any] = []
         self._send_req = self._send
 
-    async def _send(self, request: Any) -> _Answer:
+    async def _send(self, request: Any) -> Any:
         self.sent.append(request)
         return self.answer
 
@@ -60,11 +64,33 @@ async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
     Membership(coordinator, fenced.append)
     coordinator.answer = _Answer(FENCED_INSTANCE_ID)
     for _ in range(2):
-        with pytest.raises(KafkaError, match="pod-0"):
+        with pytest.raises(PlaceTakenError, match="pod-0"):
             await coordinator._send_req(_heartbeat())
     assert len(coordinator.sent) == 1
     assert isinstance(coordinator.sent[0], StaticHeartbeat)
     assert "give each worker an id of its own" in str(*fenced)
+
+
+async def test_a_commit_says_so_as_well() -> None:
+    """It names the static member, too; the answer has a code for each partition, and one of them is enough."""
+    fenced: list[FencedError] = []
+    coordinator = _Coordinator("pod-0")
+    Membership(coordinator, fenced.append)
+    coordinator.answer = OffsetCommitResponse_v7(0, [("t", [(0, 0), (1, FENCED_INSTANCE_ID)])])
+    with pytest.raises(PlaceTakenError, match="pod-0"):
+        await coordinator._send_req(OffsetCommitRequest("g", 4, "m-1", -1, [("t", [(0, 7, ""), (1, 8, "")])]))
+    assert isinstance(coordinator.sent[0], StaticCommit)
+    assert len(fenced) == 1
+
+
+@pytest.mark.parametrize(("newest", "named"), [(9, True), (7, True), (6, False), (3, False)])
+def test_the_newest_form_of_a_commit_that_the_broker_knows(newest: int, named: bool) -> None:
+    """From version 7 on a commit says which static member it comes from; both forms have the same offsets."""
+    request = StaticCommit("g", 4, "m-1", "pod-0", [("t", [(1, 8, "")])]).prepare({8: (2, newest)})
+    assert (type(request) is OffsetCommitRequest_v7) == named
+    assert (b"pod-0" in request.encode()) == named
+    partition, *places, metadata = request.topics[0][1][0]
+    assert (partition, places[0], metadata) == (1, 8, "")
 
 
 @pytest.mark.parametrize(("newest", "named"), [(4, True), (3, True), (1, False)])
