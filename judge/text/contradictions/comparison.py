@@ -67,6 +67,7 @@ class _Sentence:
     def __init__(self, row: Sequence[Token]) -> None:
         numbers = sum(token.kind in {"number", "date"} for token in row)
         self.quantities = quantities(row) if numbers <= MAX_QUANTITIES else []
+        self._row = row
         taken = {place for one in self.quantities for place in range(one.place, one.end)}
         self.words = [
             (place, token.text)
@@ -77,6 +78,10 @@ class _Sentence:
             and len(token.text) > 1
         ]
         self.vocabulary = Vocabulary(word for _, word in self.words)
+
+    def before(self, quantity: Quantity) -> str:
+        """The word or sign before a quantity, which says what it is there for: "in 1900"."""
+        return self._row[quantity.place - 1].text if quantity.place else ""
 
     def is_like(self, source: _Sentence) -> bool:
         """Whether it has enough of a source's words, and the source of its."""
@@ -101,7 +106,7 @@ def number_that_differs(stated: str, source: str) -> tuple[Kind, Quantity] | Non
     if not min(counts) > 0:
         return None
     if counts[0] == counts[1] and [word for _, word in mine.words] == [word for _, word in its.words]:
-        return _in_same_words(list(zip(mine.quantities, its.quantities, strict=True)))
+        return _in_same_words(mine, its)
     return _in_like_words(mine, its) if mine.is_like(its) else _slip_of_unit(mine, its)
 
 
@@ -110,13 +115,17 @@ def has_number(sentence: str, number: Quantity) -> bool:
     return _has(_sentence(sentence).quantities, number)
 
 
-def _in_same_words(pairs: Sequence[tuple[Quantity, Quantity]]) -> tuple[Kind, Quantity] | None:
+def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
     """Numbers in the same words: one that differs, or the same ones in other places.
 
-    More are another statement.
+    More are another statement, and those that took the words before them along are the same one in another
+    order.
     """
+    pairs = list(zip(mine.quantities, its.quantities, strict=True))
     differing = [pair for pair in pairs if _found(*pair) is not None]
-    moved = all(_has([other for _, other in pairs], one) for one, _ in pairs)
+    moved = all(
+        _has(its.quantities, one) and mine.before(one) == its.before(other) for one, other in differing
+    )
     return _found(*differing[0]) if len(differing) == 1 or (differing and moved) else None
 
 

@@ -87,12 +87,10 @@ def answers_differ(one: str, other: str) -> bool:
 
 def _answer(text: str) -> bool | None:
     """What a text answers: true for yes, false for no, None where it begins with neither."""
-    row = tokens(text[:MAX_OPENING_CHARS])
-    while row and row[0].kind == "sign":
-        row = row[1:]
+    row = _from_first_word(tokens(text[:MAX_OPENING_CHARS]))
     if not row or row[0].kind != "word":
         return None
-    alone = len(row) == 1 or (row[1].kind == "sign" and row[1].text in _AFTER_ANSWER)
+    alone = _stands_alone(row)
     word = row[0].text
     if not alone and not (word in _YES and word not in _folded("si ja да 是")):
         return None
@@ -101,6 +99,17 @@ def _answer(text: str) -> bool | None:
     if word in _NO or (word in _FALSE and alone):
         return False
     return None
+
+
+def _from_first_word(row: Sequence[Token]) -> Sequence[Token]:
+    while row and row[0].kind == "sign":
+        row = row[1:]
+    return row
+
+
+def _stands_alone(row: Sequence[Token]) -> bool:
+    """Whether a sign follows the first word, or nothing does."""
+    return len(row) == 1 or (row[1].kind == "sign" and row[1].text in _AFTER_ANSWER)
 
 
 def polarity_differs(one: str, other: str) -> bool:
@@ -140,9 +149,12 @@ def _said(text: str) -> _Said:
 
 
 class _Said:
-    """What a sentence says, without its negations."""
+    """What a sentence says, without its negations and without a yes or no before it."""
 
     def __init__(self, row: Sequence[Token]) -> None:
+        row = _from_first_word(row)
+        if len(row) > 1 and row[0].text in _YES | _NO and _stands_alone(row):
+            row = row[1:]
         self.words: list[str] = []
         self.negations = 0
         self.unclear = len(row) > MAX_WORDS
@@ -185,6 +197,8 @@ def _without_forms(left: list[str], right: list[str], *, turkish: bool) -> tuple
 
 def _are_forms(one: str, other: str, *, turkish: bool) -> bool:
     short, long = sorted((one, other), key=len)
+    if len(short) >= 4 and short.endswith("y") and long == f"{short[:-1]}ies":
+        return True
     if not long.startswith(short):
         return False
     rest = long[len(short) :]

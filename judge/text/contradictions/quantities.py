@@ -147,10 +147,7 @@ def _at(row: Sequence[Token], place: int) -> Quantity | None:
 def _number_at(row: Sequence[Token], place: int) -> Quantity | None:
     token = row[place]
     values = written_values(token.text)
-    negative = (
-        place > 0 and row[place - 1].text == "-" and token.glued and (place == 1 or not row[place - 1].glued)
-    )
-    if negative:
+    if _is_negative(row, place):
         values = [(-value, step) for value, step in values]
     end = place + 1
     follower = row[end] if end < len(row) else None
@@ -174,6 +171,16 @@ def _number_at(row: Sequence[Token], place: int) -> Quantity | None:
             _hedge(row, place, end),
         )
     return _completed(row, place, end, values)
+
+
+def _is_negative(row: Sequence[Token], place: int) -> bool:
+    """Whether a sign that is no hyphen and no difference stands before a number."""
+    if not place:
+        return False
+    sign = row[place - 1]
+    if sign.text == "minus":
+        return place == 1 or row[place - 2].kind != "number"
+    return sign.text == "-" and row[place].glued and (place == 1 or not sign.glued)
 
 
 def _follows_ordinal(row: Sequence[Token], place: int) -> bool:
@@ -244,6 +251,8 @@ _OF_WORDS = {
     ("por", "ciento"): "percent",
     ("por", "cien"): "percent",
     ("pour", "cent"): "percent",
+    ("percentage", "point"): "pp",
+    ("percentage", "points"): "pp",
     ("degrees", "celsius"): "celsius",
     ("degrees", "fahrenheit"): "fahrenheit",
     ("°", "c"): "°c",

@@ -64,6 +64,7 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
         "1": "% ٪ percent pct prozent yüzde percentage",
         "1/10": "‰ permille promille",
     },
+    "difference of shares": {"1": "pp prozentpunkt prozentpunkte prozentpunkten"},
     "information": {
         "1": "byte bytes", "1000": "kb kilobyte kilobytes", "1000000": "mb megabyte megabytes",
         "1000000000": "gb gigabyte gigabytes", "1000000000000": "tb terabyte terabytes",
