@@ -13,7 +13,7 @@ from judge.text.printable import printable
 from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
 from streams.judging.from_settings import budget_limits
-from streams.judging.metrics import build_metric
+from streams.judging.metrics import build_metric, pack_warnings
 from streams.judging.prices import check_prices, price_of
 from streams.judging.stack import judge_endpoints
 from streams.kafka.access.access import client_options
@@ -93,7 +93,7 @@ def examine_packs(settings: Settings) -> list[Finding]:
     found = []
     for name, metric in settings.metrics.items():
         try:
-            build_metric(name, metric)
+            built = build_metric(name, metric)
             pack = None if metric.prompt_pack is None else load_pack(metric.prompt_pack)
         except SettingsError as error:
             found += [bad_settings("packs", name, one) for one in error.problems]
@@ -101,10 +101,11 @@ def examine_packs(settings: Settings) -> list[Finding]:
         except (JudgeConfigurationError, PromptPackError) as error:
             found.append(bad_settings("packs", name, str(error)))
             continue
+        warnings = pack_warnings(built, pack)
         if pack is None:
             found.append(ok("packs", name, "built in"))
-        elif pack.warnings:
-            said = "; ".join(printable(one, 200) for one in pack.warnings)
+        elif warnings:
+            said = "; ".join(printable(one, 400) for one in warnings)
             found.append(warning("packs", name, f"{metric.prompt_pack}: {said}", "mend the file"))
         else:
             found.append(ok("packs", name, f"{metric.prompt_pack} loads"))

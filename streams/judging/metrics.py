@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from judge.errors import JudgeConfigurationError, PromptPackError
@@ -10,6 +12,7 @@ from judge.metrics import registry
 from judge.metrics.packs.pack import PromptPack, load_pack
 from judge.text.redaction import Redactor
 from judge.verdict import names
+from judge.verdict.examples import example_warnings
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from streams.errors import SettingsError
 from streams.settings import JudgeSettings, MetricSettings, Settings
@@ -28,6 +31,18 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
         SettingsError: Its prompt pack or its pattern cannot be used, or nothing says its range.
     """
     pack = _pack(name, settings)
+    metric = _metric(name, settings, pack)
+    for warning in pack_warnings(metric, pack):
+        _log.warning("prompt pack", metric=name, file=str(settings.prompt_pack), warning=warning)
+    return metric
+
+
+def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
+    """What is odd about a metric's pack: its text, and examples that would not come out as it says."""
+    return () if pack is None else (*pack.warnings, *example_warnings(metric, pack))
+
+
+def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Metric:
     if name in registry.BUILT_IN:
         try:
             return registry.build_metric(
@@ -64,12 +79,9 @@ def _pack(name: str, settings: MetricSettings) -> PromptPack | None:
     if settings.prompt_pack is None:
         return None
     try:
-        pack = load_pack(settings.prompt_pack)
+        return load_pack(settings.prompt_pack)
     except PromptPackError as error:
         raise SettingsError([f"metrics.{name}.prompt_pack: {error}"]) from error
-    for warning in pack.warnings:
-        _log.warning("prompt pack", metric=name, file=str(settings.prompt_pack), warning=warning)
-    return pack
 
 
 def build_metrics(settings: Settings) -> dict[str, Metric]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -93,15 +94,23 @@ def test_secrets_that_are_too_short_are_a_warning() -> None:
 
 
 def test_packs(tmp_path: Path) -> None:
-    """Built in, loading, with a warning, and not at all."""
-    good, odd, bad = (tmp_path / name for name in ("good.md", "odd.md", "bad.md"))
+    """Built in, loading, with a warning of its text or of an example that is not judged as it says, and not at all."""
+    good, odd, bad, untrue = (tmp_path / name for name in ("good.md", "odd.md", "bad.md", "untrue.json"))
     good.write_text("## System\nScore.\n\n## User\n{{ item.input }} {{ item.output_text }}\n")
     odd.write_text(
         "## System\nScore it: donâ€™t guess.\n\n## User\n{{ item.input }} {{ item.output_text }}\n"
     )
     bad.write_text("nothing of a pack")
+    example = {
+        "answer": "Paris.",
+        "context": {"Page-1": "Paris."},
+        "reply": {"score": 5, "justification": "So."},
+    }
+    message = {"role": "user", "content": "{answer} {context}"}
+    untrue.write_text(json.dumps({"messages": [message], "examples": [example]}))
     metrics = {
         "coverage": {},
+        "relevance": {"prompt_pack": untrue},
         "good": {"prompt_pack": good, "score_range": [1, 5]},
         "odd": {"prompt_pack": odd, "score_range": [1, 5]},
         "bad": {"prompt_pack": bad, "score_range": [1, 5]},
@@ -110,6 +119,7 @@ def test_packs(tmp_path: Path) -> None:
     found = examine_packs(settings(metrics=metrics))
     assert {one.subject: one.outcome for one in found} == {
         "coverage": "ok",
+        "relevance": "warning",  # it cites nothing, so that it is a 1
         "good": "ok",
         "odd": "warning",
         "bad": "failed",

@@ -1,0 +1,81 @@
+"""Whether a pack's own worked examples come out as the pack says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from judge.errors import InvalidVerdictError
+from judge.metric import Metric, ScoredOutcome
+from judge.metrics.packs.examples import Example
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.reply import extract_verdict
+from judge.task import build_task
+from judge.text.printable import printable
+from schemas import QAEvent, Sampling, Source
+
+_DETAIL_CHARS: Final = 160
+_NEVER: Final = datetime.fromtimestamp(0, UTC)
+
+
+def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
+    """Judge each example of a pack as if the judge gave the reply that the pack says.
+
+    Args:
+        metric: The metric that uses the pack.
+        pack: The pack.
+
+    Yields:
+        For each example whose published score would be another: which one, both scores, and why. A judge
+        that follows such an example is corrected, or asked to repair its reply, time and again.
+    """
+    for number, example in enumerate(pack.examples, 1):
+        trouble = _trouble(metric, example)
+        if trouble is not None:
+            yield f"example {number} {trouble}; mend its texts or its reply"
+
+
+def _trouble(metric: Metric, example: Example) -> str | None:
+    inputs = example.inputs
+    event = QAEvent(
+        event_id="judgestream-example",
+        question=inputs.question,
+        answer=inputs.answer,
+        reference=inputs.reference,
+        context=None if inputs.context is None else dict(inputs.context),
+    )
+    task = build_task(
+        event,
+        metric,
+        source=Source(topic="judgestream-example", partition=0, offset=0),
+        sampling=Sampling(probability=1.0, stratum="default", policy="example"),
+        recorded_at=_NEVER,
+        sampled_at=_NEVER,
+    )
+    try:
+        outcome = metric.interpret(task, example.reply)
+    except InvalidVerdictError as error:
+        return f"has a reply that the judge would have to repair: {printable(error.detail, _DETAIL_CHARS)}"
+    if not isinstance(outcome, ScoredOutcome):
+        return None
+    if outcome.objection is not None:
+        return (
+            f"has a reply that the judge would have to repair: {printable(outcome.objection, _DETAIL_CHARS)}"
+        )
+    said: Any = extract_verdict(example.reply)["score"]
+    published = outcome.score if outcome.value is None else outcome.value
+    if _is(said, published):
+        return None
+    reasons = "; ".join(printable(one.detail, _DETAIL_CHARS) for one in outcome.corrections)
+    return f"says {said!r} and would be published as {published!r}: {reasons}"
+
+
+def _is(said: Any, published: bool | int | str) -> bool:
+    """Whether a score as the reply spells it (5.0, "5") is the published one."""
+    if said == published:
+        return True
+    try:
+        return float(said) == published
+    except (TypeError, ValueError):
+        return False
