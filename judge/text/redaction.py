@@ -1,7 +1,8 @@
 """Replacing secrets and common personal data in a text, before anything leaves the process.
 
-A text is normalised first: characters that nobody sees are dropped, and digits, letters, signs and blanks of
-other widths count as their plain ones, so that what a reader reads as an address is one. What is promised is
+A text is normalised first: characters that nobody sees are dropped, marks over characters do not count, and
+digits, letters, signs and blanks of other widths and look-alikes of other alphabets count as their plain
+ones, so that what a reader reads as an address is one. What is promised is
 little: what has the form of such data is replaced. Street addresses and national ids are not found, and names
 only by an engine that understands language.
 
@@ -11,13 +12,12 @@ stands without a gap, a second look may find what the first replaced the neighbo
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Literal, get_args
 
 from judge.text.index import neutralize
 from judge.text.sensitive import accounts, addresses, credentials, phones
+from judge.text.sensitive.seen import Seen
 
 Kind = Literal["secrets", "emails", "ibans", "cards", "ip", "phones", "names"]
 KINDS: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind != "names")
@@ -36,7 +36,6 @@ _STEPS: Mapping[Kind, tuple[str, Find]] = {
     "ip": ("[ip]", addresses.find_ip),
 }
 _LOOKS = 3
-_DASHES = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe58\ufe63\uff0d", "-")
 
 
 class Redactor:
@@ -70,40 +69,11 @@ class Redactor:
         for _ in range(_LOOKS):
             before = text
             for word, find in self._steps:
-                text = _replaced(text, find(plain(text)), word)
+                seen = Seen(text)
+                text = _replaced(text, (seen.place(*found) for found in find(seen.text)), word)
             if text == before:
                 break
         return text
-
-
-def plain(text: str) -> str:
-    """The text in plain characters, every one at its place: full-width and other digits, letters, signs, blanks and dashes."""
-    return text if text.isascii() else text.translate(_PLAIN)
-
-
-class _Plain(dict[int, str]):
-    """What stands for a character; worked out when it is first seen."""
-
-    def __missing__(self, code: int) -> str:
-        char = _plain_char(chr(code))
-        if len(self) < 10_000:
-            self[code] = char
-        return char
-
-
-_PLAIN = _Plain()
-
-
-@lru_cache(maxsize=1024)
-def _plain_char(char: str) -> str:
-    if char in _DASHES:
-        return _DASHES[char]
-    if char.isspace():
-        return " "
-    if char.isdecimal():
-        return str(unicodedata.decimal(char))
-    folded = unicodedata.normalize("NFKC", char)
-    return folded if len(folded) == 1 and folded.isascii() else char
 
 
 def _replaced(text: str, places: Iterable[tuple[int, int]], word: str) -> str:

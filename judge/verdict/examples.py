@@ -71,7 +71,7 @@ def _trouble(metric: Metric, example: Example) -> str | None:
     return f"says {said!r} and would be published as {published!r}: {reasons}"
 
 
-def _is(said: Any, published: bool | int | str) -> bool:
+def _is(said: Any, published: float | str) -> bool:
     """Whether a score as the reply spells it (5.0, "5") is the published one."""
     if said == published:
         return True

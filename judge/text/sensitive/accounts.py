@@ -9,7 +9,9 @@ from typing import Final
 _CARD = re.compile(
     r"(?<![\w-])(?<!\d\.)(?:[2-6]\d{3}(?:[ .-]{0,2}\d{4}){3}(?:[ -]\d{3})?|3[47]\d{2}[ -]\d{6}[ -]\d{5}|[2-6]\d{11,18})(?![\w-]|\.\d)"
 )
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[ -]?\d{2}(?=[ -]?[A-Za-z0-9])")
+_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[ -]?\d{2}(?=\s{0,2}[.-]?[A-Za-z0-9])")
+_BETWEEN: Final = frozenset(" \t\n.-")
+_GAP: Final = 2
 # ISO 13616: characters of an account number, country and check digits included.
 _IBAN_CHARS: Final = {
     name: size
@@ -44,14 +46,14 @@ def find_ibans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _stop(text: str, start: int, size: int) -> int | None:
-    """Where so many letters and digits end, with a blank or hyphen between them at most.
+    """Where so many letters and digits end, with two blanks or signs between them at most.
 
     None where they do not.
     """
     place, left = start, size
     while left:
-        if text[place : place + 1] in {" ", "-"} and left < size:
-            place += 1
+        for _ in range(_GAP if left < size else 0):
+            place += text[place : place + 1] in _BETWEEN
         char = text[place : place + 1]
         if not (char.isascii() and char.isalnum()):
             return None
@@ -61,7 +63,7 @@ def _stop(text: str, start: int, size: int) -> int | None:
 
 
 def _passes_mod_97(account: str) -> bool:
-    chars = account.replace(" ", "").replace("-", "").upper()
+    chars = "".join(char for char in account.upper() if char not in _BETWEEN)
     return int("".join(str(int(char, 36)) for char in chars[4:] + chars[:4])) % 97 == 1
 
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 
 _AT = r"(?:@|%40|&#64;|&commat;)"
+_DOT = r"(?:\.|%2[Ee]|&#46;|&period;)"
 # A local part begins where its run of characters begins, so that each run is read once.
 _EMAIL = re.compile(
-    rf"(?<![\w.+%'-])[\w.+%'-]++(?<!%40){_AT}(?P<domain>[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,8}})"
+    rf"(?<![\w.+%'-])[\w.+%'-]++(?<!%40){_AT}(?P<domain>[\w-]{{1,63}}(?:{_DOT}[\w-]{{1,63}}){{1,8}})"
 )
 _ENCODED = re.compile(r"(?<![\w.+-])[\w.+-]++%40(?P<domain>[\w-]{1,63}(?:\.[\w-]{1,63}){1,8})")
 _SPELLED = re.compile(

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from judge.text.index import neutralize
-from judge.text.redaction import KINDS, Kind, Redactor, plain
+from judge.text.redaction import KINDS, Kind, Redactor
+from judge.text.sensitive.seen import Seen
 from tests.judge.text.redaction_corpus import NEGATIVES, POSITIVES
 
 REDACTOR = Redactor(KINDS)
@@ -14,7 +15,7 @@ MOST_MISSED, MOST_MISTAKEN = 3, 3
 
 
 def _core(text: str) -> str:
-    return "".join(char for char in plain(neutralize(text)) if char.isalnum()).lower()
+    return "".join(char for char in Seen(neutralize(text)).text if char.isalnum()).lower()
 
 
 def _leaks(data: str, redacted: str) -> bool:
@@ -57,6 +58,20 @@ def test_what_only_looks_like_data_stays() -> None:
         ("secrets", "redis://:pw@cache", "redis://[secret]@cache"),
         ("secrets", "redis://:p@ss@cache", "redis://[secret]@cache"),
         ("ibans", "GB82\u00a0WEST 1234 5698 7654 32", "[iban]"),
+        ("ibans", "GB82.WEST.1234  5698\n7654.32", "[iban]"),
+        ("phones", "+44  20 7946  0958", "[phone]"),
+        ("emails", "john@example\uff61com", "[email]"),
+        ("emails", "john@example&#46;com", "[email]"),
+        # Marks over characters, and letters of other alphabets.
+        ("emails", "<j\u0336o\u0336hn@\u0336example.\u0336c\u0336om\u0336>", "<[email]>"),
+        ("cards", "(4\u0301111\u0336 1111 1111 1111\u20dd)", "([card])"),
+        ("phones", "e\u0301+44 20\u0301 7946 0958", "e\u0301+44 20\u0301 7946 0958"),  # part of a word
+        ("phones", "e\u0301 +44 20\u0301 7946 0958 e\u0301", "e\u0301 [phone] e\u0301"),
+        ("ip", "192.\u0301168.0.1", "[ip]"),
+        ("secrets", "s\u200dk\u0483-proj-abcdefghijklmnopqrstuvwx", "[secret]"),
+        ("secrets", "\u0455k-\u0440roj-abcd\u0435fghijklmn\u043epqrstuvwx", "[secret]"),
+        ("secrets", "p\u00e1ssw\u043erd: hunter2", "p\u00e1ssw\u043erd: [secret]"),
+        ("ibans", "G\u0412\u0301 82 W\u0415ST 1234 5698 7654 32", "[iban]"),
     ],
 )
 def test_a_text_is_normalised_before_it_is_redacted(kind: Kind, text: str, redacted: str) -> None:
