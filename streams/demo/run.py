@@ -30,6 +30,7 @@ from streams.demo.summary import summary
 from streams.demo.view import Flow, Heading
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
+from streams.judging.prices import may_cost
 from streams.kafka.topics.flow import AGENTS
 from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import EndpointSettings, Settings
@@ -294,7 +295,7 @@ class _Demo:
             judge=self._judge_name(),
             judge_note="(rules, no language model)"
             if self._plan.endpoint is None
-            else f"(calls cost money; at most {self._rate():g} events/s)",
+            else f"({'calls cost money; ' if may_cost(self._endpoint) else ''}at most {self._rate():g} events/s)",
             page="starting the worker ..."
             if running is None
             else f"page {running.url}/  metrics {running.url}/metrics",

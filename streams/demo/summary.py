@@ -78,6 +78,13 @@ def summary(
             metric: {side: _estimate(sums, ranges[metric]) for side, sums in pair.items()}
             for metric, pair in sides.items()
         },
+        "course": {
+            metric: {
+                "at_first": _estimate(one.baseline or WeightedSums(), ranges[metric]),
+                "at_the_end": _estimate(one.now, ranges[metric]),
+            }
+            for metric, one in board.series(seconds).items()
+        },
         "first_verdict_seconds": _rounded(board.first_verdict_seconds),
         "judge": judge,
     }
@@ -98,19 +105,6 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
     for name, count in values["results"].items():
         flow.add_row(f"results {name}", str(count))
     flow.add_row("dead letters", str(values["dead_letters"]))
-    means = Table(box=None, padding=(0, 2, 0, 0))
-    means.add_column("metric")
-    for side in ("before", "after"):
-        means.add_column(side, justify="right")
-        means.add_column("95% interval", justify="right", style="dim")
-    for metric, sides in values["estimates"].items():
-        cells: list[str] = []
-        for side in ("before", "after"):
-            one = sides[side]
-            cells += (
-                ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
-            )
-        means.add_row(metric, *cells)
     cost = "no price known" if values["cost_usd"] is None else f"${values['cost_usd']:.4f}"
     if values["identity_holds"]:
         verdict = Text("accounted for: every event and every task ended as exactly one thing", style="green")
@@ -118,16 +112,23 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         verdict = Text(f"stopped with {values['tasks']['in_flight']} tasks in flight")
     else:
         verdict = Text("NOT accounted for: see the numbers above", style="bold red")
-    halves: list[RenderableType] = [
-        Text("means of the first and the second half, weighted by 1 / probability"),
-        means,
-        Text(),
-    ]
+    means = (
+        (
+            Text("means of the first and the second half, weighted by 1 / probability"),
+            _means(values["estimates"], ("before", "after")),
+        )
+        if complete
+        else (
+            Text("means of the first and of the latest verdicts, weighted by 1 / probability"),
+            _means(values["course"], ("at_first", "at_the_end")),
+        )
+    )
     return Group(
         Text("what became of the events"),
         flow,
         Text(),
-        *(halves if complete else []),
+        *means,
+        Text(),
         *(
             Text(f"incident {one['incident_id']}: {one['headline']} ({one['alerts']} alerts)")
             for one in values["incidents"]
@@ -138,6 +139,23 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
         ),
         verdict,
     )
+
+
+def _means(estimates: Mapping[str, Mapping[str, Any]], sides: tuple[str, str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("metric")
+    for side in sides:
+        table.add_column(side.replace("_", " "), justify="right")
+        table.add_column("95% interval", justify="right", style="dim")
+    for metric, of in estimates.items():
+        cells: list[str] = []
+        for side in sides:
+            one = of[side]
+            cells += (
+                ["-", ""] if one is None else [f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}"]
+            )
+        table.add_row(metric, *cells)
+    return table
 
 
 def _estimate(sums: WeightedSums, scale: tuple[float, float]) -> dict[str, float | int] | None:

@@ -92,7 +92,7 @@ class LiveView:
                 (printable(heading.judge), "bold"),
                 (f" {heading.judge_note}", "dim"),
             ),
-            Text(f"{heading.broker}  Ctrl-C ends", style="dim"),
+            Text(f"Ctrl-C ends  {heading.broker}", style="dim"),
             Text(heading.page, style="dim"),
             Text.assemble(
                 (f"{flow.seconds:.0f} s", "dim"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
 from judge.chat import OFFLINE_MODEL
-from judge.endpoint.hosts import is_loopback
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metrics.packs.pack import load_pack
 from judge.text.printable import printable
@@ -14,10 +12,10 @@ from streams.doctor.finding import Finding, bad_settings, ok, warning
 from streams.errors import SettingsError
 from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metric, pack_warnings
-from streams.judging.prices import check_prices, price_of
+from streams.judging.prices import check_prices, may_cost, price_of
 from streams.judging.stack import judge_endpoints
 from streams.kafka.access.access import client_options
-from streams.settings import EndpointSettings, Settings, resolve_api_key
+from streams.settings import Settings, resolve_api_key
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.telemetry.masking import SHORT_SECRET, short_secrets
 from streams.web.access import open_access
@@ -132,7 +130,7 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     limits = budget_limits(settings.judge)
     if limits.any:
         return [*found, ok("budget", "limit", _limits(settings))]
-    if _costs(endpoints):
+    if any(may_cost(one) for one in endpoints):
         found.append(
             warning(
                 "budget",
@@ -155,17 +153,3 @@ def _limits(settings: Settings) -> str:
     return (
         ", ".join(f"{value:,g} {what}" for what, value in named.items() if value is not None) + ", a worker"
     )
-
-
-def _costs(endpoints: Sequence[EndpointSettings]) -> bool:
-    """Whether a call may cost money: somebody else's machine, without a price of 0."""
-    for endpoint in endpoints:
-        prices = endpoint.usd_per_million_tokens
-        is_free = prices is not None and not (prices.input or prices.output or prices.cached)
-        if not (
-            is_free
-            or endpoint.model == OFFLINE_MODEL
-            or is_loopback(urlsplit(endpoint.base_url).hostname or "")
-        ):
-            return True
-    return False

@@ -59,6 +59,14 @@ def is_paid(endpoint: EndpointSettings) -> bool:
     )
 
 
+def may_cost(endpoint: EndpointSettings) -> bool:
+    """Say whether a call may cost money: on another machine, without a price of 0."""
+    usd = endpoint.usd_per_million_tokens
+    is_free = usd is not None and not (usd.input or usd.output or usd.cached)
+    near = is_loopback(urlsplit(endpoint.base_url).hostname or "")
+    return not (is_free or near or endpoint.model == OFFLINE_MODEL)
+
+
 def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
     """See to it that what judging may cost is said, and that a budget in dollars can be kept.
 

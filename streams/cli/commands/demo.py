@@ -147,7 +147,7 @@ def _display(*, as_json: bool) -> LiveDisplay | PlainDisplay:
     set_up_logs(TelemetrySettings(log_level="error" if is_live else "warning"))
     # Alerts are shown by the display; late timers are no news where a broker and a judge share the event
     # loop.
-    for name in ("streams.monitoring.agent", "mode.timers"):
+    for name in ("streams.monitoring.keeper", "mode.timers"):
         logging.getLogger(name).setLevel(logging.ERROR)
     if is_live:
         return LiveDisplay(console)

@@ -60,6 +60,7 @@ def status_of(
         if monitor is None
         else [_verdict(one) for one in monitor.last_verdicts[:SHOWN_VERDICTS]],
         "alerts": [] if monitor is None else [_alert(one) for one in _foremost(monitor.last_alerts)],
+        "alerts_left_out": 0 if monitor is None else max(len(monitor.last_alerts) - SHOWN_ALERTS, 0),
         "ranges": {name: list(ends) for name, ends in ranges.items()},
         "history": history.as_values(),
         **totals,
