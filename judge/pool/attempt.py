@@ -23,6 +23,8 @@ class Attempt:
     """Of the time budget."""
     calls_before: int = 0
     """Calls before the current round."""
+    part_of_begun: bool = False
+    """Whether these are accounts of a part, for a verdict of which a call was sent before."""
     used: list[tuple[str, Usage]] = field(default_factory=list)
     """Tokens of its calls, with the endpoint of each, as far as endpoints told them."""
     failed_mark: tuple[int, int] = (0, 0)
@@ -47,9 +49,15 @@ class Attempt:
     avoided: set[str] = field(default_factory=set)
     """Endpoints to be asked only where no other can be."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether a call of the current round was sent, which giving up would waste."""
+        return self.part_of_begun or self.calls > self.calls_before
+
     def beside(self, seconds: float) -> Attempt:
         """Begin accounts for a call beside the first one, so much later; `join` adds them."""
-        return Attempt(spent_seconds=self.spent_seconds + seconds, timed_out=self.timed_out)
+        spent = self.spent_seconds + seconds
+        return Attempt(spent_seconds=spent, timed_out=self.timed_out, part_of_begun=self.begun)
 
     def join(self, beside: Attempt) -> None:
         """Add what a call beside the first one took; its time ran beside the first one's."""

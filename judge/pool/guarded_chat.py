@@ -99,7 +99,8 @@ class GuardedChat:
 
     def is_free(self, request: ChatRequest) -> bool:
         """Whether a call would be sent at once, and none waits."""
-        if self.admission.waiting or not self.may_be_asked():
+        waiting = self.admission.waiting
+        if waiting or waiting.closed or not self.may_be_asked():
             return False
         return self.admission.wait_seconds(self.admission.estimate(request)) <= 0
 
@@ -121,7 +122,7 @@ class GuardedChat:
             EventError: The endpoint refuses this request, or its reply is cut or refused.
         """
         late, tokens = attempt.timed_out, self.admission.estimate(request)
-        marks = await self.admission.enter(tokens, late=late, begun=attempt.calls > attempt.calls_before)
+        marks = await self.admission.enter(tokens, late=late, begun=attempt.begun)
         attempt.calls += 1
         if on_sent is not None:
             on_sent()

@@ -105,6 +105,7 @@ class EndpointPool:
         self._asked: list[tuple[GuardedChat, ...]] = []
         """Which endpoints metrics are judged at."""
         self._drains = 0
+        self._closed = False
         self._change = asyncio.Event()
         for chat in self.chats:
             chat.on_change = self._changed
@@ -223,15 +224,20 @@ class EndpointPool:
         except TimeoutError:
             return
 
-    def drain(self) -> None:
-        """Give up all that waits, in favour of what was already paid for; what comes later waits as ever.
+    def drain(self, *, close: bool = False) -> None:
+        """Give up all that waits, in favour of what was already paid for.
 
         For the end of a worker, or of its partitions: a call that is sent now would be paid for and thrown
         away.
+
+        Args:
+            close: Whether no verdict may begin after this, as at the end of a worker; otherwise what comes
+                later waits as ever.
         """
         self._drains += 1
+        self._closed = self._closed or close
         for chat in self.chats:
-            chat.admission.waiting.drain()
+            chat.admission.waiting.drain(close=close)
         self._changed()
 
     def stop(self) -> None:
@@ -240,8 +246,9 @@ class EndpointPool:
             chat.stop()
 
     async def _next_change(self, drains: int) -> None:
-        await self._change.wait()
-        if self._drains != drains:
+        if not self._closed:
+            await self._change.wait()
+        if self._closed or self._drains != drains:
             raise DrainingError("given up while it waited for an endpoint")
 
     def _changed(self) -> None:

@@ -200,8 +200,7 @@ class _Worker:
             consumer.stop_flow()
             self._wiring.app.flow_control.suspend()
             self._wiring.app.flow_control.clear()
-        for pipeline in self._wiring.pipelines:
-            pipeline.close()
+        self._wiring.begin_nothing()
         await self._wiring.finish(stop_seconds(self._settings))
         starting.cancel()
         try:

@@ -61,10 +61,7 @@ KEEP_SECONDS: Final = 5.0
 """Time to keep the monitor's state when partitions are given away."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
-"""Tasks in flight, a topic: room for those that timed out beside those that go on.
-
-What waits has cost nothing yet.
-"""
+"""Tasks in flight, a topic: room for those that timed out beside those that go on; to wait costs nothing."""
 INTAKE_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 MONITOR_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
@@ -196,6 +193,13 @@ class Wiring:
                 "sink": self._add_sinks,
             }[name]()
         self.metrics.watch_partitions(self.partitions, time.time)
+
+    def begin_nothing(self) -> None:
+        """Take no record any more, and send no call for a verdict that has not begun."""
+        for pipeline in self.pipelines:
+            pipeline.close()
+        if self._judging:
+            self._judging.pool.drain(close=True)
 
     async def finish(self, timeout_seconds: float) -> None:
         """Let what is in hand end, for so long at most."""

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 
 from judge.chat import ChatReply, ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.pool.pool import EndpointPool
 from schemas import Usage
 from streams.embedded.threaded import ThreadedBroker
 from streams.errors import TopicsError
@@ -241,15 +242,22 @@ async def test_a_judge_that_can_never_answer_stops_the_worker(
     assert await stage.dead_letters() == []
 
 
-async def test_a_stop_sends_nothing_more(stage: Stage) -> None:
+async def test_a_stop_sends_nothing_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten tasks with two slots, two calls are under way: they end and are published, eight are left to the next worker unpaid."""
     stage.changes = {"judge.max_in_flight": 2}
     chat = Chat()
     chat.gate.clear()
+    drain = EndpointPool.drain
+
+    def drain_and_answer(pool: EndpointPool, *, close: bool = False) -> None:
+        drain(pool, close=close)
+        if close:
+            chat.gate.set()
+
+    monkeypatch.setattr(EndpointPool, "drain", drain_and_answer)
     async with stage.worker(chat):
         await stage.produce([event(number) for number in range(10)])
         await until(lambda: chat.at_once == 2, "two calls")
-        asyncio.get_running_loop().call_later(0.5, chat.gate.set)
     assert chat.asked == 2
     assert len(await stage.results()) == 2
     async with stage.worker(chat):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from judge.chat import ChatReply, ChatRequest, RateLimits
-from judge.errors import EndpointDownError, JudgeUnavailableError
+from judge.errors import DrainingError, EndpointDownError, JudgeUnavailableError
 from judge.pool.breaker import Breaker
 from judge.pool.limits.concurrency import AdaptiveLimit, GentleStart
 from judge.pool.limits.learned_quota import LearnedQuota
@@ -117,13 +117,14 @@ class Admission:
         Args:
             tokens: What it is estimated to use.
             late: Whether its task timed out before.
-            begun: Whether an earlier call for the same verdict was answered, so that giving it up would waste
-                that one.
+            begun: Whether giving it up would waste an earlier call for the same verdict.
 
         Raises:
             EndpointDownError: The endpoint is down; nothing is sent there now.
-            DrainingError: Calls that wait were given up.
+            DrainingError: Calls that wait were given up, or no verdict may begin any more.
         """
+        if self.waiting.closed and not begun:
+            raise DrainingError("not begun, for the pool is closed")
         if self.waiting.lane(late=late) or self.wait_seconds(tokens, late=late) > 0:
             return await self._turn(tokens, late=late, begun=begun)
         return self._enter_now(tokens, late=late)

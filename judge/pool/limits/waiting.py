@@ -26,6 +26,8 @@ class Waiting:
     def __init__(self, admit: Callable[[], None]) -> None:
         self.fresh: deque[Turn] = deque()
         self.late: deque[Turn] = deque()
+        self.closed = False
+        """Whether no verdict may begin any more; those that have begun still get their turns."""
         self._admit = admit
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -51,8 +53,13 @@ class Waiting:
                 if not turn.done():
                     turn.set_exception(EndpointDownError(reason))
 
-    def drain(self) -> None:
-        """Give up all but those for a verdict that has begun."""
+    def drain(self, *, close: bool) -> None:
+        """Give up all but those for a verdict that has begun.
+
+        Args:
+            close: Whether those that come later are given up, too.
+        """
+        self.closed = self.closed or close
         for lane in (self.fresh, self.late):
             for turn, _, begun in lane:
                 if not (begun or turn.done()):

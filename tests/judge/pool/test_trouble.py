@@ -349,6 +349,37 @@ def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
     run_virtually(scenario())
 
 
+def test_a_closed_pool_begins_nothing() -> None:
+    """Two calls are under way when it is closed, and slots are free: a task that comes after that is given up unsent."""
+
+    async def scenario() -> None:
+        async with judging(lambda *_: 5.0, max_in_flight=4) as (judge, pool, server):
+            under_way = [asyncio.create_task(judge.judge(task(str(number)))) for number in range(2)]
+            await asyncio.sleep(1)
+            pool.drain(close=True)
+            with pytest.raises(DrainingError):
+                await judge.judge(task("later"))
+            assert {kind_of(one) for one in await asyncio.gather(*under_way)} == {"scored"}
+            assert len(server.calls) == 2
+
+    run_virtually(scenario())
+
+
+def test_a_closed_pool_gives_up_what_comes_while_an_endpoint_is_away() -> None:
+    """It does not wait for the endpoint to come back."""
+
+    async def scenario() -> None:
+        async with judging(lambda *_: JudgeUnavailableError("gone")) as (judge, pool, _):
+            first = asyncio.create_task(judge.judge(task("first")))
+            await asyncio.sleep(30)
+            pool.drain(close=True)
+            for one in (first, asyncio.create_task(judge.judge(task("later")))):
+                with pytest.raises(DrainingError):
+                    await one
+
+    run_virtually(scenario())
+
+
 def test_a_drained_pool_gives_up_what_waits_for_an_endpoint() -> None:
     """While it is down, and in the rest after a failure."""
 
