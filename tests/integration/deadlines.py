@@ -15,7 +15,7 @@ _LOOK_AGAIN_SECONDS = 0.02
 
 
 async def until(
-    condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = 20.0
+    condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = 60.0
 ) -> None:
     """Wait until a condition holds.
 
@@ -35,7 +35,7 @@ async def until(
 
 
 async def take(
-    consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = 20.0
+    consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = 60.0
 ) -> list[ConsumerRecord]:
     """The next records of a consumer, at least so many.
 

@@ -309,7 +309,7 @@ def _write_binding(body: Writer, binding: _Binding) -> None:
 
 
 def _await_bindings(
-    client: WireClient, bindings: Sequence[_Binding], *, there: bool, deadline_seconds: float = 15.0
+    client: WireClient, bindings: Sequence[_Binding], *, there: bool, deadline_seconds: float = 60.0
 ) -> None:
     """Wait until the node's authoriser knows: it learns of a change after whoever made it."""
     deadline = time.monotonic() + deadline_seconds

@@ -21,7 +21,7 @@ from streams.settings import Settings
 from streams.worker.run import Running, run_worker
 from tests.integration.deadlines import until
 
-DEADLINE_SECONDS = 45.0
+DEADLINE_SECONDS = 60.0
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
 REPLY = '{"score": 3, "justification": "plain"}'
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.integration.conftest import RunningBroker
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def _send(bootstrap_servers: str, topic: str, values: list[bytes], **options: object) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap_servers, **options) as producer:
@@ -157,7 +155,7 @@ async def test_a_waiting_reader_is_woken_by_a_record(
         for number in range(6):  # by the second record at the latest, the reader is waiting
             waiting = asyncio.create_task(consumer.getone())
             await producer.send_and_wait(topic, b"%d" % number, partition=0)
-            record = await asyncio.wait_for(waiting, 10)
+            record = await asyncio.wait_for(waiting, 45)
             assert record.value == b"%d" % number
 
 
@@ -207,7 +205,7 @@ async def test_an_offset_out_of_range(broker: RunningBroker, topic_name: Callabl
         consumer.assign([partition])
         consumer.seek(partition, 1000)
         with pytest.raises(OffsetOutOfRangeError):
-            await asyncio.wait_for(consumer.getone(), 10)
+            await asyncio.wait_for(consumer.getone(), 60)
 
 
 async def test_topics_are_created_extended_configured_and_deleted(
@@ -325,7 +323,7 @@ async def test_lag_can_be_computed(broker: RunningBroker, topic_name: Callable[[
     ) as consumer:
         consumer.assign([partition])
         for _ in range(3):
-            await asyncio.wait_for(consumer.getone(), 10)
+            await asyncio.wait_for(consumer.getone(), 60)
         # 10 written, 3 read.
         assert consumer.highwater(partition) - await consumer.position(partition) == 7
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from streams.embedded.protocol.wire import Reader
     from tests.integration.conftest import RunningBroker
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def _member(
     broker: RunningBroker, topic: str, group: str, *, instance_id: str | None = None, **options: Any

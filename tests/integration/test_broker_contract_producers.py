@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.produce import ProduceRequest
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.integration.conftest import RunningBroker
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def batch(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:

@@ -197,14 +197,14 @@ def staged(kafka: SecureKafka, tmp_path: Path, endpoint: Endpoint) -> Staged:
 
 async def ended(process: asyncio.subprocess.Process, log: Log) -> tuple[int, str]:
     """Wait for the end; give the exit code and what was said last."""
-    code = await asyncio.wait_for(process.wait(), 45)
+    code = await asyncio.wait_for(process.wait(), 60)
     return code, log.whole().strip().splitlines()[-1]
 
 
 async def stopped(process: asyncio.subprocess.Process, log: Log) -> str:
     """Ask for the end, which must be in order; give the log."""
     process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 45) == 0, log.text[-6000:]
+    assert await asyncio.wait_for(process.wait(), 60) == 0, log.text[-6000:]
     return log.whole()
 
 
@@ -255,7 +255,7 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
             await held.enter_async_context(kept_fresh(kafka, file))
         process, log = await held.enter_async_context(stage.process(stage.write_settings()))
         await stage.produce([event(number) for number in range(20)])
-        await until(lambda: stage.judged(20), f"20 results\n{log.text}", deadline_seconds=45)
+        await until(lambda: stage.judged(20), f"20 results\n{log.text}", deadline_seconds=60)
         text = await stopped(process, log)
     assert "not checked" not in text
     assert "uthorization" not in text
@@ -284,7 +284,7 @@ async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, stage
         async def all_watched() -> bool:
             return sum(offset or 0 for offset in await stage.committed("scores", group)) == 20
 
-        await until(all_watched, "20 results seen by the monitor", deadline_seconds=45)
+        await until(all_watched, "20 results seen by the monitor", deadline_seconds=60)
         for process, log in workers:
             text = await stopped(process, log)
             assert "does not show all its settings" in text
@@ -416,19 +416,19 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
     with stage.allowed(stage.grants()):
         async with stage.process(stage.write_settings("first")) as (process, log):
             await stage.produce([event(number) for number in range(10)])
-            await until(lambda: stage.judged(10), "10 results", deadline_seconds=45)
+            await until(lambda: stage.judged(10), "10 results", deadline_seconds=60)
             kafka.forbid(stage.principal, [Grant("topic", scores, ("Write",))])
             await stage.produce([event(number) for number in range(10, 20)])
 
             def complains() -> bool:
                 return f"TopicAuthorizationFailedError('{scores}')" in log.text
 
-            await until(complains, "a complaint", deadline_seconds=30)
+            await until(complains, "a complaint", deadline_seconds=60)
             assert not log.ready()[0]
             assert f"writing to {scores} has failed for " in log.ready()[1]
             assert f"User:{USER} may not do what is needed with the topic {scores}; grant " in log.ready()[1]
             kafka.allow(stage.principal, [Grant("topic", scores, ("Write",))])
-            await until(lambda: stage.judged(20), "20 results", deadline_seconds=45)
+            await until(lambda: stage.judged(20), "20 results", deadline_seconds=60)
             await until(lambda: log.ready()[0], "a ready worker")
             kafka.forbid(stage.principal, [Grant("topic", events, ("Read",))])
             code, last = await ended(process, log)
@@ -438,7 +438,7 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
         await stage.produce([event(number) for number in range(20, 30)])
         group = [Grant("group", stage.settings.kafka.group_id, ("Read",))]
         async with stage.process(stage.write_settings("second")) as (process, log):
-            await until(lambda: stage.judged(30), "30 results", deadline_seconds=45)
+            await until(lambda: stage.judged(30), "30 results", deadline_seconds=60)
             kafka.forbid(stage.principal, group)
             await stage.produce([event(30)])
             code, last = await ended(process, log)
@@ -450,7 +450,7 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
             async def all_committed() -> bool:
                 return sum(offset or 0 for offset in await stage.committed("tasks.tone")) >= 31
 
-            await until(all_committed, "31 tasks done", deadline_seconds=45)
+            await until(all_committed, "31 tasks done", deadline_seconds=60)
             assert await stage.judged(31)
             await stopped(process, log)
     assert await stage.dead_letters() == []
@@ -517,7 +517,7 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
                     return tokens.given >= 4
 
                 await until(enough, "four tokens", deadline_seconds=60)
-                await until(lambda: stage.judged(sent), f"{sent} results", deadline_seconds=45)
+                await until(lambda: stage.judged(sent), f"{sent} results", deadline_seconds=60)
                 await stopped(process, log)
     finally:
         await tokens.stop()
@@ -538,20 +538,20 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
         async with stage.process(stage.write_settings()) as (process, log):
             async with kept_fresh(kafka, file):
                 await stage.produce([event(1)])
-                await until(lambda: stage.judged(1), "a result", deadline_seconds=45)
+                await until(lambda: stage.judged(1), "a result", deadline_seconds=60)
                 await until(lambda: log.ready()[0], "a ready worker")
             file.write_text(kafka.issuer.token(USER, life_seconds=60.0, audience="others"))
 
             def is_shut_out() -> bool:
                 return "the broker refuses new connections: " in log.ready()[1]
 
-            await until(is_shut_out, "a reason", deadline_seconds=30)
+            await until(is_shut_out, "a reason", deadline_seconds=60)
             assert "refuses the token" in log.ready()[1]
             assert not log.ready()[0]
             async with kept_fresh(kafka, file):
-                await until(lambda: log.ready()[0], "a ready worker", deadline_seconds=30)
+                await until(lambda: log.ready()[0], "a ready worker", deadline_seconds=60)
                 await stage.produce([event(2)])
-                await until(lambda: stage.judged(2), "two results", deadline_seconds=45)
+                await until(lambda: stage.judged(2), "two results", deadline_seconds=60)
                 await stopped(process, log)
 
 

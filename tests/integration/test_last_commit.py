@@ -34,10 +34,10 @@ async def test_a_commit_under_way_does_not_stand_for_the_last_one(
         await bench.produce(2)
         await until(lambda: len(hands.taken) == 2, "two records")
         await hands.ack(0, 0)
-        await asyncio.wait_for(under_way.wait(), 20)
+        await asyncio.wait_for(under_way.wait(), 60)
         await hands.ack(0, 1)
         stopping = asyncio.create_task(app.stop())
         await until(lambda: app.consumer.should_stop, "the stop")
         go_on.set()
-        await asyncio.wait_for(stopping, 30)
+        await asyncio.wait_for(stopping, 60)
     assert await bench.committed() == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from streams.errors import SettingsError
 from tests.integration.deadlines import until
@@ -190,9 +191,10 @@ async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None
     """The worker ends; one setting of the Collector, or unit span, mends it."""
 
     async def run() -> None:
-        async with stage.worker(Chat()) as (_, registry):
-            await stage.produce([parts("f" * 32)[2]], key=None)
-            await until(lambda: bool(registry.get_sample_value("x")), "the end", deadline_seconds=10)
+        async with stage.worker(Chat()):
+            with capture_logs() as lines:
+                await stage.produce([parts("f" * 32)[2]], key=None)
+                await until(lambda: any(one["log_level"] == "critical" for one in lines), "the end")
 
     with pytest.raises(SettingsError, match="partition_traces_by_id: true"):
         await run()

@@ -59,11 +59,11 @@ class Bench:
         hands = Hands()
         app = build_app(self.kafka, group_id=self.kafka.group_id, plan=plan or Plan(finish_seconds=0.1))
         add_agent(app, self.topic, "hands", hands.run)
-        await asyncio.wait_for(app.start(), 30)
+        await asyncio.wait_for(app.start(), 60)
         try:
             yield app, hands
         finally:
-            await asyncio.wait_for(app.stop(), 30)
+            await asyncio.wait_for(app.stop(), 60)
 
     async def produce(self, count: int, *, partition: int = 0, value: bytes = b"v") -> None:
         producer = AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap_servers)
@@ -241,8 +241,11 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
         await bench.commits(6)
 
 
-async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(bench: Bench) -> None:
+async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last commit is refused, the thread takes no more calls, and only then the group asks for the partitions."""
+    monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 1, "the record")
@@ -261,7 +264,7 @@ async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(bench: Ben
 
         client.commit, client.stop = refuse, be_asked_and_stop
         await hands.ack(0, 0)
-        await asyncio.wait_for(app.stop(), 10)
+        await asyncio.wait_for(app.stop(), 60)
         assert revoked.is_set()
     assert client._coordinator.generation == -1, "the group was not left"
 
@@ -278,13 +281,14 @@ async def test_a_group_that_does_not_let_go_is_left_all_the_same(
             await asyncio.Event().wait()
 
         client._coordinator.close = never
-        await asyncio.wait_for(app.stop(), 10)
+        await asyncio.wait_for(app.stop(), 60)
     assert not any(connection.connected() for connection in client._client._conns.values())
 
 
 async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker does not answer it: the application ends, its thread with it, and it has left its group."""
     monkeypatch.setattr(consumer, "LAST_COMMIT_SECONDS", 0.2)
+    monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 1, "the record")
@@ -298,7 +302,7 @@ async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch
         client.commit = never
         await hands.ack(0, 0)
         await until(asked.is_set, "a commit")
-        await asyncio.wait_for(app.stop(), 10)
+        await asyncio.wait_for(app.stop(), 60)
     assert client._coordinator.generation == -1, "the group was not left"
 
 
@@ -323,7 +327,7 @@ async def test_of_two_workers_with_one_instance_id_the_first_ends_with_the_cause
         async with bench.app() as (second, others):
             if session_seconds == 60:
                 await hands.ack(0, 0)
-            await until(lambda: first.crash_reason is not None, "the end of the first", deadline_seconds=30)
+            await until(lambda: first.crash_reason is not None, "the end of the first", deadline_seconds=60)
             assert isinstance(first.crash_reason, FencedError)
             assert "kafka.group_instance_id (pod-0)" in str(first.crash_reason)
             await until(lambda: len(others.taken) == 3, "the records again")

@@ -498,6 +498,6 @@ async def test_results_count_once_whoever_writes_them(stage: Stage) -> None:
             count = registry.get_sample_value("judgestream_results_repeated_total", {"metric": "tone"})
             return count == 12.0
 
-        await until(repeated, "twelve results again", deadline_seconds=45)
+        await until(repeated, "twelve results again", deadline_seconds=60)
         assert registry.get_sample_value("judgestream_results_total", labels) is None
     assert len(await stage.results()) == 24

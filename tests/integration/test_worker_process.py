@@ -113,7 +113,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
         async with process(stage) as worker:
             if stop_at == 60:
                 await stage.produce([event(number) for number in range(count)])
-            await until(partial(endpoint.has_answered, stop_at), "some verdicts", deadline_seconds=45)
+            await until(partial(endpoint.has_answered, stop_at), "some verdicts", deadline_seconds=60)
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
     async with process(stage):
@@ -132,9 +132,9 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
     endpoint.latency_seconds = 0.3
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(200)])
-        await until(lambda: endpoint.answered >= 30, "some verdicts", deadline_seconds=45)
+        await until(lambda: endpoint.answered >= 30, "some verdicts", deadline_seconds=60)
         worker.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(worker.wait(), 40) == 0
+        assert await asyncio.wait_for(worker.wait(), 60) == 0
     results = await stage.results()
     assert 30 <= len(results) < 200
     assert len(results) == len({result.result_id for result in results})
@@ -161,7 +161,7 @@ async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: End
         async def routed() -> bool:
             return len(await stage.tasks("tone")) == 30
 
-        await until(routed, "all tasks", deadline_seconds=30)
+        await until(routed, "all tasks", deadline_seconds=60)
         assert await stage.results() == []
         await endpoint.start()
 

@@ -112,7 +112,7 @@ def create_topic(
     *,
     configs: Mapping[str, str] | None = None,
     copies: int = 1,
-    deadline_seconds: float = 15.0,
+    deadline_seconds: float = 60.0,
 ) -> None:
     """Create a topic and wait until each partition has a leader.
 
@@ -153,7 +153,7 @@ def create_topic(
             time.sleep(0.02)  # between two looks
 
 
-def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float = 20.0) -> None:
+def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float = 60.0) -> None:
     """Wait until the broker serves a group: one that just started first makes room for offsets.
 
     Raises:

@@ -218,7 +218,7 @@ async def test_else_it_waits_until_the_topic_takes_it(monkeypatch: pytest.Monkey
         output.trouble.error
     )
     sender.limit = 10**6
-    await asyncio.wait_for(waiting, 20)
+    await asyncio.wait_for(waiting, 60)
     assert len(sender.sent) == 1
     assert output.trouble is None
 

@@ -64,7 +64,7 @@ async def _worth_looking_at(one: Installation) -> None:
         await until(dropped, "a drop of both metrics", deadline_seconds=60)
         for number in range(5):
             await one.send(_hostile(number))
-        await until(hostile_judged, "a verdict on a hostile event", deadline_seconds=30)
+        await until(hostile_judged, "a verdict on a hostile event", deadline_seconds=60)
 
 
 async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
