@@ -17,7 +17,7 @@ from judge.metrics.packs.quotes import QuotedText, read_quotes
 MAX_SCORES = 101
 """Possible scores a range may have: each is a time series of its own."""
 MAX_SCORE = 1000
-"""Largest score, and with a minus the smallest."""
+"""Largest score. The smallest is 0, for Prometheus counts upward: sums of scores must not fall."""
 MAX_NUMBER = 1e9
 """The same where scores may lie between the whole numbers: they are shown in ten steps, whatever the scale."""
 
@@ -101,9 +101,9 @@ def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, flo
     if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) is int for end in ends)):
         raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
     low, high = int(ends[0]), int(ends[1])
-    if not -MAX_SCORE <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
+    if not 0 <= low < high <= MAX_SCORE or high - low >= MAX_SCORES:
         raise PromptPackError(
-            f"score_range must go from a lower to a higher number within -{MAX_SCORE}..{MAX_SCORE} "
+            f"score_range must go from a lower to a higher number within 0..{MAX_SCORE} "
             f"and hold at most {MAX_SCORES} scores, got {list(ends)}"
         )
     return low, high
@@ -113,9 +113,9 @@ def _number_range(ends: Any) -> tuple[float, float]:
     numbers = (
         isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) in {int, float} for end in ends)
     )
-    if not numbers or not -MAX_NUMBER <= ends[0] < ends[1] <= MAX_NUMBER:
+    if not numbers or not 0 <= ends[0] < ends[1] <= MAX_NUMBER:
         raise PromptPackError(
-            f"score_range must go from a lower to a higher number within -{MAX_NUMBER:g}..{MAX_NUMBER:g}, got {ends!r:.80}"
+            f"score_range must go from a lower to a higher number within 0..{MAX_NUMBER:g}, got {ends!r:.80}"
         )
     return float(ends[0]), float(ends[1])
 

@@ -150,9 +150,9 @@ def test_the_six_sums_of_a_weighted_score() -> None:
 @pytest.mark.parametrize(
     ("result", "shown"),
     [
-        ({"kind": "number", "value": 0.73, "score": 1}, "0.4"),  # tenths of -2 to 2 are 0.4 wide
-        ({"kind": "number", "value": -2.0, "score": -2}, "-2"),
-        ({"kind": "number", "value": 2.0, "score": 2}, "1.6"),
+        ({"kind": "number", "value": 1.73, "score": 2}, "1.4"),  # tenths of 1 to 5 are 0.4 wide
+        ({"kind": "number", "value": 1.0, "score": 1}, "1"),
+        ({"kind": "number", "value": 5.0, "score": 5}, "4.6"),
         ({"kind": "boolean", "value": True, "score": 0}, "true"),
         ({"kind": "label", "value": "refused", "score": 0}, "refused"),
     ],
@@ -160,7 +160,7 @@ def test_the_six_sums_of_a_weighted_score() -> None:
 def test_the_distribution_is_by_label_and_by_tenths_of_a_scale(result: dict[str, object], shown: str) -> None:
     """Labels and booleans have a series each; numbers one for each tenth of their scale, named by its lower end."""
     metrics = Metrics(CollectorRegistry())
-    metrics.set_range("relevance", -2.0, 2.0)
+    metrics.set_range("relevance", 1.0, 5.0)
     scored = _scored(0).model_copy(update=result)
     metrics.observe_result(scored)
     assert _value(metrics, "judgestream_scores_total", metric="relevance", score=shown) == 1

@@ -91,8 +91,10 @@ def test_what_is_no_choice_is_refused(said: object) -> None:
     ("options", "told"),
     [
         ({"result": "numbers"}, "result must be number, boolean"),
+        ({"result": "number", "score_range": [-1, 1]}, "within 0.."),
+        ({"score_range": [-1, 1]}, "within 0.."),
         ({"result": "number", "score_range": [1, 1]}, "from a lower to a higher"),
-        ({"result": "number", "score_range": [0, 1e10]}, "within -1e"),
+        ({"result": "number", "score_range": [0, 1e10]}, "within 0..1e"),
         ({"result": "number", "score_range": [False, True]}, "from a lower to a higher"),
         ({"result": "number", "score_range": [0, 1], "good": True}, "good"),
         ({"result": ["one"]}, "2 to 20"),
