@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from judge.chat import ChatRequest
-from schemas import Correction, JudgeTask, QAEvent, ResultKind, Suspicion, UnscoredReason
+from schemas import (
+    ChatMessage,
+    Correction,
+    JudgeTask,
+    QAEvent,
+    ResultKind,
+    Suspicion,
+    ToolCall,
+    UnscoredReason,
+)
 
 Mode = Literal["evidence", "verbatim"]
 """evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as
@@ -28,6 +37,76 @@ class Inputs:
     answer: str
     reference: str | None = None
     context: Mapping[str, str] | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    other_answer: str | None = None
+    fields: Mapping[str, str] | None = None
+    """Named texts, and labels as `labels.<name>`; empty where the event has none of the name."""
+
+    @classmethod
+    def of(cls, task: JudgeTask) -> Inputs:
+        """What travelled with a task."""
+        return cls(
+            question=task.question,
+            answer=task.answer,
+            reference=task.reference,
+            context=task.context,
+            messages=task.messages,
+            tool_calls=task.tool_calls,
+            other_answer=task.other_answer,
+            fields=task.fields,
+        )
+
+    def of_task(self) -> dict[str, Any]:
+        """The fields of a task that carries these."""
+        return {
+            "question": self.question,
+            "answer": self.answer,
+            "reference": self.reference,
+            "context": None if self.context is None else dict(self.context),
+            "messages": self.messages,
+            "tool_calls": self.tool_calls,
+            "other_answer": self.other_answer,
+            "fields": None if self.fields is None else dict(self.fields),
+        }
+
+    def changed(self, change: Callable[[str], str]) -> Inputs:
+        """The same with every text changed, names of pages included; no page may hide another."""
+        context: dict[str, str] | None = None
+        if self.context is not None:
+            context = {}
+            for given, text in self.context.items():
+                name = change(given)
+                context[name if name not in context else f"{name} ({len(context) + 1})"] = change(text)
+        return Inputs(
+            question=change(self.question),
+            answer=change(self.answer),
+            reference=None if self.reference is None else change(self.reference),
+            context=context,
+            messages=None if self.messages is None else tuple(_changed(one, change) for one in self.messages),
+            tool_calls=None
+            if self.tool_calls is None
+            else tuple(_changed(one, change) for one in self.tool_calls),
+            other_answer=None if self.other_answer is None else change(self.other_answer),
+            fields=None
+            if self.fields is None
+            else {name: change(text) for name, text in self.fields.items()},
+        )
+
+
+_Turn = TypeVar("_Turn", ChatMessage, ToolCall)
+
+
+def _changed(one: _Turn, change: Callable[[str], str]) -> _Turn:
+    return one.model_copy(update={name: change(text) for name, text in one})
+
+
+def further_texts(texts: QAEvent | JudgeTask | Inputs) -> Iterator[str]:
+    """The texts beside question, answer, reference and pages."""
+    for one in (*(texts.messages or ()), *(texts.tool_calls or ())):
+        yield from (text for _, text in one)
+    yield texts.other_answer or ""
+    yield from (texts.fields or {}).values()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from judge.metric import Metric
+from judge.metric import Metric, further_texts
 from judge.text.index import compared_chars
 from schemas import JudgeTask, QAEvent, Sampling, Source, result_id
 
@@ -46,14 +46,18 @@ def build_task(
         trace_id=event.trace_id,
         span_id=event.span_id,
         labels=event.labels,
-        question=inputs.question,
-        answer=inputs.answer,
-        reference=inputs.reference,
-        context=None if inputs.context is None else dict(inputs.context),
+        **inputs.of_task(),
         sampling=sampling,
         occurred_at=event.occurred_at or recorded_at,
         sampled_at=sampled_at,
     )
+
+
+def with_named_texts(task: JudgeTask, text: str) -> JudgeTask:
+    """The task of a made-up event with a text under each name that the metric uses: only the metric knows the names."""
+    if task.fields is None:
+        return task
+    return task.model_copy(update={"fields": {name: given or text for name, given in task.fields.items()}})
 
 
 def reading_size(texts: QAEvent | JudgeTask) -> int:
@@ -61,7 +65,14 @@ def reading_size(texts: QAEvent | JudgeTask) -> int:
     pages = texts.context or {}
     return sum(
         size_of(text)
-        for text in (texts.question, texts.answer, texts.reference or "", *pages, *pages.values())
+        for text in (
+            texts.question,
+            texts.answer,
+            texts.reference or "",
+            *pages,
+            *pages.values(),
+            *further_texts(texts),
+        )
     )
 
 

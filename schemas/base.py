@@ -20,7 +20,9 @@ LabelName = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_
 LabelValue = Annotated[str, StringConstraints(max_length=MAX_LABEL_VALUE_CHARS)]
 MetricName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """A metric's name is also the end of its task topic's name, hence the narrow alphabet."""
-EventField = Literal["question", "answer", "reference", "context"]
+FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
+"""Name of a text in an event's `fields`."""
+EventField = Literal["question", "answer", "reference", "context", "messages", "tool_calls", "other_answer"]
 """Fields of an event that a condition may ask for."""
 SamplingKey = Literal["auto", "record_key"]
 """Where the randomness of sampling comes from: trace context, else event id; or the record's key."""

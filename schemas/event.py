@@ -14,12 +14,14 @@ from pydantic import (
     WrapValidator,
 )
 
-from schemas.base import EventId, Labels, Timestamp
+from schemas.base import EventId, FieldName, Labels, Timestamp
 
 MAX_MESSAGES = 200
 """Messages of a conversation that an event may carry."""
 MAX_TOOL_CALLS = 100
 """Calls of tools that an event may carry."""
+MAX_FIELDS = 32
+"""Named texts that an event may carry."""
 
 
 class ChatMessage(BaseModel):
@@ -56,6 +58,7 @@ _Passed = WrapValidator(_if_it_fits)
 _Messages = Annotated[tuple[ChatMessage, ...], Field(max_length=MAX_MESSAGES)]
 _Page = dict[str, Any]
 _ToolCalls = Annotated[tuple[ToolCall, ...], Field(max_length=MAX_TOOL_CALLS)]
+_Fields = Annotated[dict[FieldName, str], Field(max_length=MAX_FIELDS)]
 _ConversationId = Annotated[str, Field(min_length=1, max_length=200)]
 _Probability = Annotated[float, Field(gt=0, le=1, strict=True)]
 
@@ -120,6 +123,13 @@ class QAEvent(BaseModel):
     )
     tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
         default=None, description="The tools that were called, in order; passed over as `messages` are."
+    )
+    other_answer: Annotated[str | None, _Passed] = Field(
+        default=None, description="Another answer to the same question, of a shadow model say (for pairs)."
+    )
+    fields: Annotated[_Fields | None, _Passed] = Field(
+        default=None,
+        description="Further texts by name, for prompt packs that use them; ingest.mapping fills them as `fields.<name>`.",
     )
     conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
         default=None, description="The conversation that the answer belongs to."

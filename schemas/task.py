@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from schemas.base import EventId, Labels, Message, MetricName, Source, Timestamp
+from schemas.event import ChatMessage, ToolCall
 
 
 class Sampling(Message):
@@ -37,6 +38,14 @@ class JudgeTask(Message):
     answer: str
     reference: str | None = None
     context: dict[str, str] | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    other_answer: str | None = None
+    fields: dict[str, str] | None = Field(
+        default=None,
+        description="The named texts and, as `labels.<name>`, the labels that the metric shows its judge; empty where the event "
+        "has none of the name.",
+    )
     sampling: Sampling
     occurred_at: Timestamp
     sampled_at: Timestamp

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from judge.metric import further_texts
 from schemas import JudgeCall, JudgeTask, Scored, Unscored
 
 _KEPT = {
@@ -86,7 +87,10 @@ def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) 
     """
     # Pages in their order: it is that of the prompt.
     pages = None if task.context is None else list(task.context.items())
-    parts = [fingerprint, context_tokens, task.question, task.answer, task.reference, pages]
+    parts: list[Any] = [fingerprint, context_tokens, task.question, task.answer, task.reference, pages]
+    if any(further_texts(task)):
+        parts += [[list(one) for one in turns or ()] for turns in (task.messages, task.tool_calls)]
+        parts += [task.other_answer, sorted((task.fields or {}).items())]
     try:
         written = orjson.dumps(parts)
     except TypeError:  # lone surrogates, which orjson does not write

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
-from judge.metric import Inputs, Metric, Mode, Outcome
+from judge.metric import Inputs, Metric, Mode, Outcome, further_texts
 from judge.text.index import compared_chars
 from judge.text.redaction import Redactor
 from schemas import JudgeTask, QAEvent
@@ -24,7 +24,7 @@ class TextLimits:
     question: int = 50_000
     answer: int = 200_000
     context: int = 1_000_000
-    """Of the reference and the cited pages together."""
+    """Of everything else together: the reference, the cited pages, conversation, calls of tools, other texts."""
 
 
 class GuardedMetric:
@@ -91,19 +91,14 @@ class GuardedMetric:
             for name, text, limit in (
                 ("question", event.question, limits.question),
                 ("answer", event.answer, limits.answer),
+                ("other_answer", event.other_answer or "", limits.answer),
             )
             if len(text) > limit
         }
         inputs = self._metric.select(event.model_copy(update=cut) if cut else event)
         if not self._redactor.kinds:
             return inputs
-        redact = self._redactor.redact
-        return Inputs(
-            question=redact(inputs.question),
-            answer=redact(inputs.answer),
-            reference=None if inputs.reference is None else redact(inputs.reference),
-            context=self._redacted(inputs.context),
-        )
+        return inputs.changed(self._redactor.redact)
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
         """Parts with redacted texts, for a split could part what is to be redacted."""
@@ -122,8 +117,10 @@ class GuardedMetric:
         limits = self._limits
         _check("question", [task.question], limits.question)
         _check("answer", [task.answer], limits.answer)
+        _check("answer", [task.other_answer or ""], limits.answer)
         pages = task.context or {}
-        _check("context", [task.reference or "", *pages, *pages.values()], limits.context)
+        texts = [task.reference or "", *pages, *pages.values(), *further_texts(task)]
+        _check("context", texts, limits.context)
         return self._metric.prepare(self._fit_to_leave(task))
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
@@ -139,25 +136,11 @@ class GuardedMetric:
             return task
         redact = self._redactor.redact
         return task.model_copy(
-            update={
-                "question": redact(task.question),
-                "answer": redact(task.answer),
-                "reference": None if task.reference is None else redact(task.reference),
-                "context": self._redacted(task.context),
+            update=Inputs.of(task).changed(redact).of_task()
+            | {
                 "labels": {name: redact(value) for name, value in task.labels.items()},
             }
         )
-
-    def _redacted(self, context: Mapping[str, str] | None) -> dict[str, str] | None:
-        if context is None:
-            return None
-        redact = self._redactor.redact
-        redacted: dict[str, str] = {}
-        for given, text in context.items():
-            name = redact(given)
-            # Two names may become one, and no page may hide another.
-            redacted[name if name not in redacted else f"{name} ({len(redacted) + 1})"] = redact(text)
-        return redacted
 
 
 def _check(name: str, texts: Sequence[str], limit: int) -> None:

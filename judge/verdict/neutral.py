@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from judge.metric import Metric
-from judge.task import build_task
-from schemas import JudgeTask, QAEvent, Sampling, Source
+from judge.task import build_task, with_named_texts
+from schemas import ChatMessage, JudgeTask, QAEvent, Sampling, Source, ToolCall
 
 NEUTRAL_EVENT: Final = QAEvent(
     event_id="judgestream-neutral",
@@ -18,13 +18,19 @@ NEUTRAL_EVENT: Final = QAEvent(
         "Page-1": "The Eiffel Tower stands on the Champ de Mars in Paris.",
         "Page-2": "The Eiffel Tower was completed in March 1889.",
     },
+    messages=(
+        ChatMessage(role="user", content="Where is the Eiffel Tower, and since when?"),
+        ChatMessage(role="assistant", content="The Eiffel Tower stands in Paris. It was completed in 1889."),
+    ),
+    tool_calls=(ToolCall(name="search", arguments='{"query": "Eiffel Tower"}', result="Paris, 1889"),),
+    other_answer="The Eiffel Tower has stood in Paris since 1889.",
 )
 """Short, harmless, and with every text that a metric may use."""
 
 
 def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
     """Make a metric's task of the neutral event; its result is published nowhere."""
-    return build_task(
+    task = build_task(
         NEUTRAL_EVENT,
         metric,
         source=Source(topic="judgestream-neutral", partition=0, offset=0),
@@ -32,3 +38,4 @@ def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
         recorded_at=now.astimezone(UTC),
         sampled_at=now.astimezone(UTC),
     )
+    return with_named_texts(task, "The Eiffel Tower is in Paris.")

@@ -9,26 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
-from judge.task import build_task
 from judge.text.printable import printable
 from judge.verdict.fitting import estimated_tokens, request_tokens
-from schemas import QAEvent, Sampling, Source
+from judge.verdict.neutral import neutral_task
 from streams.judging.metrics import build_metrics
 
 if TYPE_CHECKING:
     from streams.settings import Settings
 
-SAMPLE = QAEvent(
-    event_id="sample",
-    question="Where is the Eiffel Tower, and since when?",
-    answer="The Eiffel Tower stands in Paris. Evidence: [Page 1]\nIt was completed in 1889. Evidence: [Page 2]",
-    reference="The Eiffel Tower is in Paris. It was completed in 1889.",
-    context={
-        "Page-1": "The tower stands on the Champ de Mars in Paris.",
-        "Page-2": "Work was completed in March 1889.",
-    },
-)
-"""Has every text that a metric may use."""
 _AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -75,14 +63,7 @@ def sample_prompts(settings: Settings) -> list[SamplePrompt]:
     """
     found: list[SamplePrompt] = []
     for name, metric in build_metrics(settings).items():
-        task = build_task(
-            SAMPLE,
-            metric,
-            source=Source(topic="sample", partition=0, offset=0),
-            sampling=Sampling(probability=1.0, stratum="default", policy="sample"),
-            recorded_at=_AT,
-            sampled_at=_AT,
-        )
+        task = neutral_task(metric, now=_AT)
         try:
             request = metric.prepare(task)
         except EventError:

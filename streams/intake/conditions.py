@@ -54,5 +54,7 @@ class EventCondition:
 def _has(event: QAEvent, name: EventField) -> bool:
     if name == "context":
         return any(page and not page.isspace() for page in (event.context or {}).values())
+    if name in {"messages", "tool_calls"}:
+        return bool(getattr(event, name))
     text: str | None = getattr(event, name)
     return text is not None and bool(text) and not text.isspace()

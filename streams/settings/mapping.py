@@ -7,22 +7,26 @@ from typing import Final
 
 import jmespath
 from jmespath.exceptions import JMESPathError
+from pydantic import TypeAdapter, ValidationError
 
 from schemas import QAEvent
-from schemas.base import MAX_LABEL_NAME_CHARS
+from schemas.base import MAX_LABEL_NAME_CHARS, FieldName
 from streams.settings.problems import suggest
 
 MAX_EXPRESSION_CHARS: Final = 200
 """How much of an expression a message shows."""
 LABEL: Final = "labels."
 """Begin of a target that is one label."""
+FIELD: Final = "fields."
+"""Begin of a target that is one of an event's named texts."""
+_FIELD_NAME: Final = TypeAdapter(FieldName)
 
 
 def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
     """Find what is wrong with a mapping: pairs of a target and what to say about it.
 
     Args:
-        expressions: Event field, or `labels.<name>`, to JMESPath expression.
+        expressions: Event field, `labels.<name>` or `fields.<name>`, to JMESPath expression.
     """
     problems = []
     for target, expression in expressions.items():
@@ -46,4 +50,10 @@ def _target_problem(target: str) -> str | None:
         if 1 <= length <= MAX_LABEL_NAME_CHARS:
             return None
         return f"a label's name must have 1 to {MAX_LABEL_NAME_CHARS} characters (got {length}); rename it"
-    return f"is not a field of an event; {suggest(target, [*QAEvent.model_fields, 'labels.<name>'])}"
+    if target.startswith(FIELD):
+        try:
+            _FIELD_NAME.validate_python(target.removeprefix(FIELD))
+        except ValidationError:
+            return "a name in fields must be a letter, then letters, digits, _ and -, at most 64; rename it"
+        return None
+    return f"is not a field of an event; {suggest(target, [*QAEvent.model_fields, 'labels.<name>', 'fields.<name>'])}"

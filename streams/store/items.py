@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -148,6 +148,10 @@ class _Task(msgspec.Struct):
     sampled_at: _Moment
     reference: str | None = None
     context: dict[str, str] | None = None
+    messages: list[dict[str, str]] | None = None
+    tool_calls: list[dict[str, str]] | None = None
+    other_answer: str | None = None
+    fields: dict[str, str] | None = None
 
 
 _RESULT = msgspec.json.Decoder(_Result)
@@ -215,6 +219,9 @@ def text_item(raw: bytes, kept: TextsKept) -> TextItem:
         if task.context is None
         else {name: text[:cut] for name, text in task.context.items()},
     }
+    further = {name: text[:cut] for name, text in _further(task)}
+    if further:
+        texts["further"] = further
     if cut is not None:
         texts["excerpt"] = True
     return TextItem(
@@ -223,6 +230,16 @@ def text_item(raw: bytes, kept: TextsKept) -> TextItem:
         words=searched(texts),
         body=pack(dumped(texts)),
     )
+
+
+def _further(task: _Task) -> Iterator[tuple[str, str]]:
+    """What a prompt pack has shown beside the four texts, each as one text under its name."""
+    if task.other_answer is not None:
+        yield "other answer", task.other_answer
+    for name, turns in (("messages", task.messages), ("tool calls", task.tool_calls)):
+        if turns is not None:
+            yield name, "\n".join("  ".join(turn.values()) for turn in turns)
+    yield from (task.fields or {}).items()
 
 
 def searched(texts: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from judge.metric import Metric
 from judge.task import build_task
@@ -20,16 +21,21 @@ def task_for(
     answer: str = "An answer.",
     reference: str | None = None,
     context: Mapping[str, str] | None = None,
+    event_id: str = "e-1",
+    **further: Any,
 ) -> JudgeTask:
     """The task that a metric gets for an event with these texts."""
-    event = QAEvent(
-        event_id="e-1",
-        occurred_at=OCCURRED,
-        question=question,
-        answer=answer,
-        reference=reference,
-        context=None if context is None else dict(context),
-        labels={"app": "guide"},
+    event = QAEvent.model_validate(
+        {
+            "event_id": event_id,
+            "occurred_at": OCCURRED,
+            "question": question,
+            "answer": answer,
+            "reference": reference,
+            "context": None if context is None else dict(context),
+            "labels": {"app": "guide"},
+        }
+        | further
     )
     return build_task(
         event,

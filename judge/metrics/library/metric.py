@@ -10,7 +10,7 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.findings import Findings
 from judge.metrics.library.prompts import Counted, LibraryPrompt, library_prompt
-from judge.metrics.packs.pack import render_context
+from judge.metrics.packs.inputs import render_context
 from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
 from judge.metrics.prompting import fence, schema_hash, short_hash
 from judge.metrics.reply import extract_object, extract_verdict
@@ -109,7 +109,7 @@ class LibraryMetric:
         Raises:
             InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
         """
-        inputs = Inputs(task.question, task.answer, task.reference, task.context)
+        inputs = Inputs.of(task)
         if self._prompt.counted is not None:
             return _counted(self._prompt, self._prompt.counted, inputs, reply)
         return _decided(self._prompt, inputs, reply)

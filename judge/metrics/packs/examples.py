@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from judge.errors import InvalidVerdictError, PromptPackError
 from judge.metric import Inputs
+from judge.metrics.packs.inputs import NAMED, TEXTS
 from judge.metrics.packs.templates import InputName
+from schemas import ChatMessage, ToolCall
 
 MAX_EXAMPLES = 50
 """Every example is sent with every call."""
@@ -17,11 +21,11 @@ MAX_EXAMPLES = 50
 _NAMES: Mapping[str, InputName] = {
     "question": "question",
     "input": "question",
-    "answer": "answer",
     "output_text": "answer",
-    "reference": "reference",
-    "context": "context",
+    **{name: name for name in TEXTS},
 }
+_MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
+_CALLS = TypeAdapter(tuple[ToolCall, ...])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +64,47 @@ def _example(number: int, given: Any, uses: frozenset[InputName], check: Callabl
     if not isinstance(given, Mapping):
         raise PromptPackError(f"{where} must be a mapping with {_listed(uses)} and reply")
     texts: dict[InputName, Any] = {}
-    for key, value in given.items():
+    for key, value in _spread(where, given).items():
         if key == "reply":
             continue
-        name = _NAMES.get(key)
+        name = key if NAMED.fullmatch(key) else _NAMES.get(key)
         if name is None or name in texts or name not in uses:
             reason = "is given twice" if name in texts else "is not among what the templates use"
             raise PromptPackError(f"{where}: {key!r} {reason}; it takes {_listed(uses)} and reply")
-        texts[name] = _context(where, value) if name == "context" else _text(where, key, value)
+        texts[name] = _value(where, key, name, value)
     missing = uses - texts.keys()
     if missing:
         raise PromptPackError(f"{where} lacks {_listed(missing)}, which the templates use")
+    named = {name.removeprefix("fields."): texts.pop(name) for name in [*texts] if NAMED.fullmatch(name)}
     return Example(
-        Inputs(
-            question=texts.get("question", ""),
-            answer=texts.get("answer", ""),
-            reference=texts.get("reference"),
-            context=texts.get("context"),
-        ),
+        Inputs(**({"question": "", "answer": ""} | texts), fields=named or None),
         _reply(where, given.get("reply"), check),
     )
+
+
+def _spread(where: str, given: Mapping[Any, Any]) -> dict[str, Any]:
+    """The example with its fields and labels under the names that templates have for them."""
+    spread: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in {"fields", "labels"}:
+            spread[str(key)] = value
+        elif isinstance(value, Mapping):
+            spread |= {f"{key}.{name}": text for name, text in value.items()}
+        else:
+            raise PromptPackError(f"{where}: {key} must be a mapping of a name to its text")
+    return spread
+
+
+def _value(where: str, key: str, name: InputName, value: Any) -> Any:
+    if name == "context":
+        return _context(where, value)
+    if name not in {"messages", "tool_calls"}:
+        return _text(where, key, value)
+    try:
+        return (_MESSAGES if name == "messages" else _CALLS).validate_python(value)
+    except ValidationError:
+        form = "role and content" if name == "messages" else "name, arguments and result"
+        raise PromptPackError(f"{where}: {key} must be a list of mappings with {form}") from None
 
 
 def _text(where: str, key: str, value: Any) -> str:
@@ -109,4 +134,6 @@ def _reply(where: str, value: Any, check: Callable[[str], object]) -> str:
 
 
 def _listed(names: frozenset[InputName] | set[InputName]) -> str:
-    return ", ".join(name for name in ("question", "answer", "reference", "context") if name in names)
+    return ", ".join(
+        sorted(names, key=lambda name: (TEXTS.index(name) if name in TEXTS else len(TEXTS), name))
+    )

@@ -11,13 +11,14 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.packs.inputs import is_given, select
 from judge.metrics.packs.pack import PromptPack
+from judge.metrics.packs.pairs import as_meant, as_shown, is_swapped
 from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
 from judge.metrics.prompting import schema_hash
 from judge.metrics.reply import extract_verdict
 from judge.metrics.scoring import is_forced
 from judge.metrics.structured import read_score
-from judge.text.index import is_blank
 from schemas import JudgeTask, QAEvent
 
 MAX_VERDICT_BYTES = 64 * 1024
@@ -71,19 +72,15 @@ class PackMetric:
     @property
     def scoring_version(self) -> str:
         """Version of how the score is read."""
+        if self._pack.is_pair:
+            return "pack-2, pairwise"
         if self._choice is not None:
             return f"pack-2, {json.dumps(dict(self._choice.numbers))}"
         return "pack-2, number" if self._pack.is_number else "pack-2"
 
     def select(self, event: QAEvent) -> Inputs:
         """Take the texts that the templates use; the others stay behind."""
-        uses = self._pack.uses
-        return Inputs(
-            question=event.question if "question" in uses else "",
-            answer=event.answer,
-            reference=event.reference if "reference" in uses else None,
-            context=event.context if "context" in uses else None,
-        )
+        return select(event, self._pack.uses)
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
         """The task as it is."""
@@ -95,15 +92,9 @@ class PackMetric:
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Fill in the templates; where a text they use is missing or blank there is nothing to judge."""
-        given: Mapping[str, bool] = {
-            "question": not is_blank(task.question),
-            "answer": not is_blank(task.answer),
-            "reference": not is_blank(task.reference),
-            "context": any(not is_blank(text) for text in (task.context or {}).values()),
-        }
-        if not all(given[name] for name in self._pack.uses):
+        inputs = self._shown(task)
+        if not all(is_given(inputs, name) for name in self._pack.uses):
             return UnscoredOutcome(reason="missing_input")
-        inputs = Inputs(task.question, task.answer, task.reference, task.context)
         return ChatRequest(messages=self._pack.render(inputs), response_schema=self._pack.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
@@ -114,6 +105,8 @@ class PackMetric:
                 too large.
         """
         verdict = extract_verdict(reply) if self._choice else self._numbered(reply)
+        if self._pack.is_pair:
+            verdict = as_meant(verdict, swapped=is_swapped(task.event_id))
         score = self._choice.number(verdict["score"]) if self._choice else verdict["score"]
         self._pack.check(reply)
         if is_forced(score, verdict.get("rationale")):
@@ -130,6 +123,11 @@ class PackMetric:
             return ScoredOutcome(verdict=verdict, score=score)
         return ScoredOutcome(verdict=verdict, score=score, kind=self._choice.kind, value=verdict["score"])
 
+    def _shown(self, task: JudgeTask) -> Inputs:
+        """The texts as the judge sees them: of a pair in the order that the event draws."""
+        inputs = Inputs.of(task)
+        return as_shown(inputs, swapped=is_swapped(task.event_id)) if self._pack.is_pair else inputs
+
     def _numbered(self, reply: str) -> dict[str, Any]:
         return read_score(reply, self._score_range, is_number=self._pack.is_number)
 
@@ -141,9 +139,7 @@ class PackMetric:
         """
         if not self._pack.quotes:
             return
-        found = QuoteCheck(
-            self._pack.quotes, Inputs(task.question, task.answer, task.reference, task.context)
-        )
+        found = QuoteCheck(self._pack.quotes, self._shown(task))
         missing = found.not_found(verdict)
         if missing:
             more = f"; and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""

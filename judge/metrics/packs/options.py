@@ -12,6 +12,7 @@ from typing import Any
 from judge.chat import ResponseSchema
 from judge.errors import PromptPackError
 from judge.metrics.packs.kinds import Choice, read_choice
+from judge.metrics.packs.pairs import PAIR
 from judge.metrics.packs.quotes import QuotedText, read_quotes
 
 MAX_SCORES = 101
@@ -36,6 +37,8 @@ class PackOptions:
     """What the judge chooses from; None: it gives a number."""
     is_number: bool = False
     """Whether that number may lie between the whole ones."""
+    is_pair: bool = False
+    """Whether it compares the answer with another one."""
     quotes: Mapping[str, QuotedText] = field(default_factory=dict)
     """Keys of the verdict whose values are copied from a text, and which."""
     examples: Any = ()
@@ -57,21 +60,23 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
     if name is not None and not (isinstance(name, str) and name.strip()):
         raise PromptPackError(f"name must be a text, got {name!r}")
     is_number = given.get("result") == "number"
+    if given.get("good") is not None and given.get("result") in (None, "number", "pairwise"):
+        raise PromptPackError("good needs `result: boolean`")
     score_range = (
         None
         if given.get("score_range") is None
         else read_score_range(given["score_range"], is_number=is_number)
     )
     choice = None
+    is_pair = False
     if given.get("result") is not None and not is_number:
-        choice = read_choice(given["result"], good=given.get("good"))
+        is_pair = given["result"] == "pairwise"
+        choice = PAIR if is_pair else read_choice(given["result"], good=given.get("good"))
         if score_range is not None:
             raise PromptPackError(
                 "score_range and result exclude each other: the range follows from the result"
             )
         score_range = choice.score_range
-    elif given.get("good") is not None:
-        raise PromptPackError("good needs `result: boolean`")
     schema = given.get("response_schema")
     return PackOptions(
         name=name,
@@ -79,6 +84,7 @@ def read_options(given: Mapping[str, Any], warnings: list[str]) -> PackOptions:
         response_schema=None if schema is None else _response_schema(schema, warnings),
         choice=choice,
         is_number=is_number,
+        is_pair=is_pair,
         quotes=read_quotes(given.get("quotes")),
         examples=[] if given.get("examples") is None else given["examples"],
     )

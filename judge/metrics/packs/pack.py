@@ -5,10 +5,12 @@ Two dialects are read.
 **Markdown**: optional front matter between two `---` lines, then a system and a user part, each under a line
 that says so (`## System`, `# User prompt`, `**System**`, `User:`; not within a code fence). A file without
 such a line is all user part. Placeholders: `{{ item.input }}` (the question), `{{ item.output_text }}` (the
-answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ item.context }}`.
+answer; `{{ sample.output_text }}` is the same), `{{ item.reference }}`, `{{ item.context }}`,
+`{{ item.messages }}`, `{{ item.tool_calls }}`, `{{ item.other_answer }}`, `{{ item.fields.NAME }}`,
+`{{ item.labels.NAME }}`.
 
 **YAML**: a `messages:` list of `role` and `content`. Placeholders: `{question}`, `{answer}`, `{reference}`,
-    `{context}`.
+`{context}`, `{messages}`, `{tool_calls}`, `{other_answer}`, `{fields.NAME}`, `{labels.NAME}`.
 
 The front matter, or the keys beside `messages`, may hold `name`, `score_range` (`[1, 5]`), `response_schema`
 (a JSON Schema of the reply) and `examples` (a list of the texts that the templates use, each with the `reply`
@@ -33,8 +35,10 @@ from judge.metric import Inputs
 from judge.metrics.packs.conformity import Conformity
 from judge.metrics.packs.encoding import decode
 from judge.metrics.packs.examples import Example, read_examples
+from judge.metrics.packs.inputs import written
 from judge.metrics.packs.kinds import Choice
 from judge.metrics.packs.options import PackOptions, read_options
+from judge.metrics.packs.pairs import as_meant
 from judge.metrics.packs.quotes import QuotedText
 from judge.metrics.packs.templates import (
     MARKDOWN,
@@ -49,7 +53,6 @@ from judge.metrics.packs.templates import (
 from judge.metrics.prompting import short_hash
 from judge.metrics.reply import extract_verdict
 from judge.metrics.structured import read_score
-from judge.text.index import neutralize
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 
 MAX_PACK_BYTES = 1024 * 1024
@@ -84,6 +87,8 @@ class PromptPack:
     """What the judge chooses from; None: it gives a number."""
     is_number: bool = False
     """Whether that number may lie between the whole ones."""
+    is_pair: bool = False
+    """Whether it compares the answer with another one; `choice` is then what is published of it."""
     quotes: Mapping[str, QuotedText] = field(default_factory=dict)
     """Keys of the verdict whose values must stand in a text."""
     conformity: Conformity | None = None
@@ -128,19 +133,9 @@ class PromptPack:
             yield ChatMessage("assistant", example.reply)
 
     def _filled(self, template: Template, inputs: Inputs) -> str:
-        texts: dict[str, str] = {
-            "question": neutralize(inputs.question),
-            "answer": neutralize(inputs.answer),
-            "reference": neutralize(inputs.reference or ""),
-            "context": render_context(inputs.context or {}) if "context" in self.uses else "",
-        }
-        return "".join(texts[piece.text] if piece.is_input else piece.text for piece in template)
-
-
-def render_context(context: Mapping[str, str]) -> str:
-    """Pages as a pack's prompt shows them: a JSON object of texts by name, so that no text can pass for another page."""
-    pages = {neutralize(name): neutralize(text) for name, text in context.items()}
-    return json.dumps(pages, ensure_ascii=False, indent=1)
+        # Each once, however often a template shows it, and none in the place of another.
+        texts = {piece.name: written(inputs, piece.name) for piece in template if piece.name is not None}
+        return "".join(piece.text if piece.name is None else texts[piece.name] for piece in template)
 
 
 def load_pack(path: Path) -> PromptPack:
@@ -204,6 +199,10 @@ def _pack(
         raise PromptPackError(
             f"it never shows the answer to judge; put {dialect.spelling('answer')} where the answer belongs"
         )
+    if options.is_pair and "other_answer" not in uses:
+        raise PromptPackError(
+            f"result: pairwise compares two answers; put {dialect.spelling('other_answer')} where the second belongs"
+        )
     if not any(role == "user" for role, _ in messages):
         raise PromptPackError("it has no user part; the answer to judge belongs into one")
     conformity = None if options.response_schema is None else Conformity(options.response_schema)
@@ -214,6 +213,7 @@ def _pack(
         score_range=options.score_range,
         choice=options.choice,
         is_number=options.is_number,
+        is_pair=options.is_pair,
         quotes=options.quotes,
         response_schema=options.response_schema,
         examples=read_examples(options.examples, uses=uses, check=partial(_check, options, conformity)),
@@ -224,7 +224,9 @@ def _pack(
 
 def _check(options: PackOptions, conformity: Conformity | None, reply: str) -> None:
     """Raise InvalidVerdictError for a reply that the metric would not take."""
-    if options.choice is not None:
+    if options.is_pair:
+        as_meant(extract_verdict(reply), swapped=False)
+    elif options.choice is not None:
         options.choice.number(extract_verdict(reply)["score"])
     elif options.score_range is not None:
         read_score(reply, options.score_range, is_number=options.is_number)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 from judge.errors import PromptPackError
 from judge.metric import Inputs
+from judge.metrics.packs.inputs import NAMED, TEXTS, texts_of
 from judge.text.characters import quoted
 from judge.text.quotations.quotable import Quotable
 
-QuotedText = Literal["question", "answer", "reference", "context"]
+QuotedText = str
+"""One of `judge.metrics.packs.inputs.TEXTS`, `fields.<name>` or `labels.<name>`."""
 
 MAX_QUOTATIONS = 300
 """Of a verdict, so many are looked up; further ones count as not found."""
@@ -26,12 +28,12 @@ def read_quotes(given: Any) -> Mapping[str, QuotedText]:
     """
     if given is None:
         return {}
-    known = get_args(QuotedText)
     if not isinstance(given, Mapping) or not all(
-        isinstance(key, str) and text in known for key, text in given.items()
+        isinstance(key, str) and isinstance(text, str) and (text in TEXTS or NAMED.fullmatch(text))
+        for key, text in given.items()
     ):
         raise PromptPackError(
-            f"quotes must map keys of the reply to the text that they quote ({', '.join(known)}), got {given!r:.80}"
+            f"quotes must map keys of the reply to the text that they quote ({', '.join(TEXTS)}, fields.NAME), got {given!r:.80}"
         )
     return dict(given)
 
@@ -71,13 +73,7 @@ class QuoteCheck:
 
     def _quotable(self, text: QuotedText) -> list[Quotable]:
         if text not in self._texts:
-            given = {
-                "question": [self._inputs.question],
-                "answer": [self._inputs.answer],
-                "reference": [self._inputs.reference or ""],
-                "context": [*(self._inputs.context or {}).values()],
-            }[text]
-            self._texts[text] = [Quotable(one) for one in given]
+            self._texts[text] = [Quotable(one) for one in texts_of(self._inputs, text)]
         return self._texts[text]
 
 

@@ -6,12 +6,13 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from judge.chat import Role
 from judge.errors import PromptPackError
+from judge.metrics.packs.inputs import NAMED, TEXTS
 
-InputName = Literal["question", "answer", "reference", "context"]
+InputName = str
+"""One of `judge.metrics.packs.inputs.TEXTS`, `fields.<name>` or `labels.<name>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,24 @@ class Dialect:
     pattern: re.Pattern[str]
     names: Mapping[str, InputName]
     form: str
+    prefix: str = ""
+    """What stands before the name of a field or a label."""
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """How fields and labels are written."""
+        return f"{self.prefix}fields.NAME", f"{self.prefix}labels.NAME"
 
     def spelling(self, name: InputName) -> str:
         """The placeholder for a text."""
+        if NAMED.fullmatch(name):
+            return self.form % f"{self.prefix}{name}"
         return self.form % next(written for written, meant in self.names.items() if meant == name)
 
     @property
     def listed(self) -> str:
         """All placeholders, for messages."""
-        return ", ".join(self.form % written for written in self.names)
+        return ", ".join(self.form % written for written in (*self.names, *self.further))
 
     def hint(self, parts: Iterable[tuple[Role, str]]) -> str:
         """What to do about a file without placeholders."""
@@ -64,9 +74,13 @@ class Dialect:
         name = self.names.get(written)
         if name is not None:
             return name
+        own = written.removeprefix(self.prefix)
+        if written.startswith(self.prefix) and NAMED.fullmatch(own):
+            return own
         other = YAML if self is MARKDOWN else MARKDOWN
-        if written in other.names:
-            hint = f", but the other dialect's: write {self.spelling(other.names[written])} here"
+        meant = other.names.get(written) or written.removeprefix(other.prefix)
+        if written in other.names or NAMED.fullmatch(meant):
+            hint = f", but the other dialect's: write {self.spelling(meant)} here"
         else:
             close = difflib.get_close_matches(written, self.names, n=1)
             hint = f" (did you mean {self.form % close[0]}?)" if close else ""
@@ -84,19 +98,23 @@ MARKDOWN = Dialect(
         "item.output_text": "answer",
         "item.reference": "reference",
         "item.context": "context",
+        "item.messages": "messages",
+        "item.tool_calls": "tool_calls",
+        "item.other_answer": "other_answer",
         "sample.output_text": "answer",
     },
     form="{{ %s }}",
+    prefix="item.",
 )
 YAML = Dialect(
     # Doubled braces shield a name. An unknown one that a word or a sign of LaTeX touches is no placeholder.
     pattern=re.compile(
         r"\{\{[ \t]*(?P<shielded>[A-Za-z_]\w*)[ \t]*\}\}"
         r"|\{\{[ \t]*((?:item|sample)\.[\w.]+)[ \t]*\}\}"
-        r"|\{[ \t]*(question|answer|reference|context)[ \t]*\}"
+        r"|\{[ \t]*(question|answer|reference|context|messages|tool_calls|other_answer|(?:fields|labels)\.[\w.-]{1,64})[ \t]*\}"
         r"|(?<![\w\\^}])\{([A-Za-z_]\w*)\}"
     ),
-    names={"question": "question", "answer": "answer", "reference": "reference", "context": "context"},
+    names={name: name for name in TEXTS},
     form="{%s}",
 )
 

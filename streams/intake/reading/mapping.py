@@ -9,7 +9,7 @@ import jmespath
 import orjson
 
 from streams.errors import DecodeError, SettingsError
-from streams.settings.mapping import LABEL, MAX_EXPRESSION_CHARS, mapping_problems
+from streams.settings.mapping import FIELD, LABEL, MAX_EXPRESSION_CHARS, mapping_problems
 
 _TEXTS = frozenset({"event_id"})
 """Fields whose numbers become text: ids are numbers in many a database."""
@@ -21,10 +21,10 @@ class Mapper:
     """The expressions of `ingest.mapping`.
 
     A field that no expression names is taken from the document under its own name. Expressions for
-    `labels.<name>` add to those of `labels`, or to the document's own.
+    `labels.<name>` and `fields.<name>` add to those of `labels` and `fields`, or to the document's own.
 
     Args:
-        expressions: Event field, or `labels.<name>`, to JMESPath expression.
+        expressions: Event field, `labels.<name>` or `fields.<name>`, to JMESPath expression.
 
     Raises:
         SettingsError: A target is no event field or an expression is not JMESPath; all of them at once.
@@ -36,17 +36,24 @@ class Mapper:
             raise SettingsError([f"ingest.mapping.{target}: {what}" for target, what in problems])
         self._fields: dict[str, _Compiled] = {}
         self._labels: dict[str, _Compiled] = {}
+        self._texts: dict[str, _Compiled] = {}
         for target, expression in expressions.items():
             compiled = (expression, jmespath.compile(expression).search)
             if target.startswith(LABEL):
                 self._labels[target.removeprefix(LABEL)] = compiled
+            elif target.startswith(FIELD):
+                self._texts[target.removeprefix(FIELD)] = compiled
             else:
                 self._fields[target] = compiled
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The event's fields that an expression names."""
-        return (*self._fields, *(("labels",) if self._labels else ()))
+        return (
+            *self._fields,
+            *(("labels",) if self._labels else ()),
+            *(("fields",) if self._texts else ()),
+        )
 
     def apply(
         self, document: dict[str, Any], fields: Collection[str], labels: Collection[str] | None = None
@@ -76,6 +83,14 @@ class Mapper:
                 if labels is None or name in labels:
                     merged[name] = _search(f"{LABEL}{name}", expression, search, document)
             found["labels"] = merged
+        if "fields" in fields and self._texts:
+            base = found.get("fields")
+            texts = dict(base) if isinstance(base, dict) else {}
+            for name, (expression, search) in self._texts.items():
+                text = _written(_search(f"{FIELD}{name}", expression, search, document))
+                if text is not None:
+                    texts[name] = text
+            found["fields"] = texts
         return found
 
 
@@ -91,6 +106,13 @@ def _search(target: str, expression: str, search: Callable[[Any], Any], document
             f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, {why}; mend either",
         ) from None
     return found
+
+
+def _written(value: Any) -> str | None:
+    """A value as a text: JSON where it is none; None where there is nothing."""
+    if value is None or isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()
 
 
 def _text_of(name: str, value: Any) -> Any:

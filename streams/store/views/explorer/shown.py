@@ -56,13 +56,16 @@ def _shown(item: Item) -> dict[str, Any]:
 
 
 def _texts(texts: Mapping[str, Any], context: Mapping[str, str], items: list[Item]) -> dict[str, Any]:
-    reference = texts.get("reference")
+    reference, further = texts.get("reference"), texts.get("further") or {}
     order = sorted(context, key=lambda name: (page_number(name) is None, page_number(name) or 0, name))
     return {
         "question": texts["question"],
         "answer": pieces(texts["answer"], "answer", items),
         "reference": None if reference is None else pieces(reference, "reference", items),
-        "pages": [{"name": name, "pieces": pieces(context[name], name, items)} for name in order],
+        "pages": [
+            *({"name": name, "pieces": pieces(context[name], name, items)} for name in order),
+            *({"name": name, "pieces": pieces(text, name, [])} for name, text in further.items()),
+        ],
         "excerpt": bool(texts.get("excerpt")),
     }
 

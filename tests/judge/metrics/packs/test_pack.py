@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from judge.chat import ChatMessage
 from judge.errors import PromptPackError
 from judge.metric import Inputs
-from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack, render_context
+from judge.metrics.packs.inputs import render_context
+from judge.metrics.packs.pack import MAX_PACK_BYTES, PromptPack, load_pack, parse_pack
 
 MARKDOWN = """---
 name: tone

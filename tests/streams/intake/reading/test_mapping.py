@@ -37,6 +37,27 @@ def test_a_foreign_shape_becomes_an_event() -> None:
     assert event.labels == {"app": "chat", "tier": "2", "beta": "true"}
 
 
+def test_named_texts_are_filled() -> None:
+    """A text stays a text, anything else becomes JSON, and what is not there is left out."""
+    mapping = MAPPING | {
+        "fields.app": "meta.app",
+        "fields.meta": "meta",
+        "fields.none": "meta.none",
+        "fields.tier": "meta.tier",
+    }
+    event = Ingest(max_event_bytes=10_000, mapping=mapping).decode(
+        orjson.dumps(DOCUMENT | {"fields": {"own": "kept"}})
+    )
+    assert event.fields == {
+        "own": "kept",
+        "app": "chat",
+        "meta": '{"app":"chat","tier":2,"beta":true,"none":null}',
+        "tier": "2",
+    }
+    with pytest.raises(SettingsError, match=r"fields\.1st: a name in fields must be a letter"):
+        Mapper({"fields.1st": "x"})
+
+
 def test_fields_without_an_expression_are_taken_by_name() -> None:
     """A producer that differs in one field needs one expression; labels add to those of the document."""
     ingest = Ingest(max_event_bytes=10_000, mapping={"answer": "reply", "labels.extra": "x"})

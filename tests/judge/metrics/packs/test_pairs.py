@@ -1,0 +1,124 @@
+"""Packs that compare the answer with another one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.endpoint.scripted import ScriptedChat
+from judge.errors import PromptPackError
+from judge.metrics.packs.pack import PromptPack, parse_pack
+from judge.metrics.packs.pairs import is_swapped
+from judge.metrics.registry import build_metric
+from judge.verdict.evaluator import Judge
+from schemas import Failed, Scored, Unscored
+from tests.judge.built_tasks import task_for
+from tests.places import ROOT
+
+STRAIGHT, SWAPPED = "e-2", "e-1"
+"""Ids whose SHA-256 begins with an even and with an odd byte."""
+
+
+def pack(content: str = "First: {answer}\nSecond: {other_answer}", **options: Any) -> PromptPack:
+    given = {"result": "pairwise", "messages": [{"role": "user", "content": content}]} | options
+    return parse_pack(yaml.safe_dump(given).encode(), dialect="yaml", origin="p")
+
+
+def judged(event_id: str, say: Any, *, other: str = "Lyon.", **options: Any) -> Scored | Unscored | Failed:
+    metric = build_metric("better", pack=pack(**options))
+    task = task_for(metric, event_id=event_id, answer="Paris.", other_answer=other)
+    chat = ScriptedChat(lambda request: json.dumps(say(request.messages[-1].content)))
+    return asyncio.run(Judge(metric, chat).judge(task))
+
+
+def likes_paris(prompt: str) -> dict[str, Any]:
+    return {"score": "first" if prompt.startswith("First: Paris.") else "second", "why": "It is in Paris."}
+
+
+@pytest.mark.parametrize(("event_id", "first"), [(STRAIGHT, "answer"), (SWAPPED, "other")])
+def test_the_better_answer_is_named_wherever_it_stood(event_id: str, first: str) -> None:
+    """The judge says first or second; published is which answer that was, and which one it saw first."""
+    result = judged(event_id, likes_paris)
+    assert isinstance(result, Scored), result
+    assert (result.kind, result.value, result.score) == ("label", "answer", 2)
+    assert result.verdict == {"score": "answer", "why": "It is in Paris.", "first": first}
+    other = judged(event_id, lambda prompt: {"score": "second" if "First: P" in prompt else "first"})
+    assert isinstance(other, Scored)
+    assert (other.value, other.score) == ("other", 0)
+    tie = judged(event_id, lambda _: {"score": "tie"})
+    assert isinstance(tie, Scored)
+    assert (tie.value, tie.score) == ("tie", 1)
+
+
+def test_a_judge_that_likes_a_place_prefers_no_answer() -> None:
+    """Of 400 events one that always says first gives about half to each: 200, within 5 standard errors of 10."""
+    metric = build_metric("better", pack=pack())
+    values = []
+    for number in range(400):
+        outcome = metric.interpret(
+            task_for(metric, event_id=f"e-{number}", other_answer="o"), '{"score": "first"}'
+        )
+        values.append(getattr(outcome, "value", None))
+    assert abs(values.count("answer") - 200) <= 50
+    assert values.count("answer") + values.count("other") == 400
+
+
+def test_the_documented_pack_can_be_used() -> None:
+    """The pack of docs/prompt-packs.md compares two answers."""
+    text = (ROOT / "docs" / "prompt-packs.md").read_text(encoding="utf-8")
+    found = text.partition("<!-- example: pairs -->\n```markdown\n")[2].partition("```\n")[0]
+    documented = parse_pack(found.encode(), dialect="markdown", origin="docs")
+    assert documented.is_pair
+    assert documented.uses == {"question", "answer", "other_answer"}
+
+
+@given(st.text(max_size=200))
+def test_the_place_is_the_event_s_alone(event_id: str) -> None:
+    """A redelivered event is shown in the same order."""
+    assert is_swapped(event_id) is is_swapped(event_id)
+
+
+@pytest.mark.parametrize("said", ["answer", "First", 1, True, None])
+def test_what_names_no_place_is_refused(said: object) -> None:
+    """The error says what the judge may say."""
+    result = judged(STRAIGHT, lambda _: {"score": said})
+    assert isinstance(result, Failed)
+    assert 'one of "first", "tie", "second"' in result.detail
+
+
+def test_without_another_answer_there_is_nothing_to_compare() -> None:
+    result = judged(STRAIGHT, likes_paris, other=" ")
+    assert isinstance(result, Unscored)
+    assert result.reason == "missing_input"
+
+
+@pytest.mark.parametrize("event_id", [STRAIGHT, SWAPPED])
+def test_quotations_are_looked_up_where_the_judge_saw_them(event_id: str) -> None:
+    """`answer` is what stood in the answer's place."""
+
+    def quoting(prompt: str) -> dict[str, Any]:
+        return {"score": "first", "span": prompt.splitlines()[0].removeprefix("First: ")}
+
+    assert isinstance(judged(event_id, quoting, quotes={"span": "answer"}), Scored)
+    assert isinstance(judged(event_id, quoting, quotes={"span": "other_answer"}), Failed)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"content": "{answer}"}, r"put \{other_answer\} where the second belongs"),
+        ({"score_range": [0, 2]}, "exclude each other"),
+        ({"good": True}, "good is for|good needs"),
+        ({"examples": [{"answer": "a", "other_answer": "b", "reply": {"score": "answer"}}]}, '"first"'),
+    ],
+)
+def test_a_pack_that_compares_nothing_is_an_error(options: dict[str, Any], told: str) -> None:
+    """The error says what is missing."""
+    with pytest.raises(PromptPackError, match=told):
+        pack(**options)
