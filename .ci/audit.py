@@ -45,7 +45,8 @@ def audit(pip_audit: str, file: str) -> int:
     if unanswered or not packages:
         names = ", ".join(package["name"] for package in unanswered[:5])
         print(
-            f"{file}: not audited: the vulnerability service said nothing about {len(unanswered)} of {len(packages)} "
+            f"{file}: not audited: the vulnerability service said nothing about {len(unanswered)} of "
+            f"{len(packages)} "
             f"packages ({names}, ...); is its address reachable from here?",
             file=sys.stderr,
         )

@@ -150,7 +150,8 @@ def _support(events: Sequence[dict[str, Any]], labels: Sequence[dict[str, Any]])
                 found.append(labelled)
     for name, claims in (("claims that cite", [one for one in found if one.cites]), ("all claims", found)):
         counted = (
-            f"offline judge; {sum(one.complete for one in claims)} complete of {len(claims)}; {not_found} labels without "
+            f"offline judge; {sum(one.complete for one in claims)} complete of {len(claims)}; {not_found} "
+            "labels without "
             "a like claim left out; baseline: word overlap with the cited pages"
         )
         for kind, values, overlap in (

@@ -22,8 +22,10 @@ from benchmarks.report import Line
 
 ROUNDS = 3
 _TEXT = (
-    "The river\u2019s level rises in spring, when snow melts on the slopes above the old town \u2013 \u201cevery year\u201d, they say \u2013 and "
-    'the "lower streets" are flooded for days, so that shops close early and the ferries stop. Evidence: [Page 2]\n'
+    "The river\u2019s level rises in spring, when snow melts on the slopes above the old town \u2013 "
+    "\u201cevery year\u201d, they say \u2013 and "
+    'the "lower streets" are flooded for days, so that shops close early and the ferries stop. Evidence: '
+    "[Page 2]\n"
 )
 """About as many quotes, line ends and characters beyond ASCII as answers of a language model have."""
 

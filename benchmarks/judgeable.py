@@ -14,8 +14,10 @@ from schemas import QAEvent
 _LETTERS = str.maketrans("0123456789", "abcdefghij")
 _PAGES = (2, 3, 7)
 _PAGE = (
-    "The gauge at the old bridge was read {number} times a day. In spring the level stood {number} metres above its mean, "
-    "and the lower streets were flooded. The council had the walls raised afterwards, at a cost that nobody had foreseen. "
+    "The gauge at the old bridge was read {number} times a day. In spring the level stood {number} metres "
+    "above its mean, "
+    "and the lower streets were flooded. The council had the walls raised afterwards, at a cost that "
+    "nobody had foreseen. "
     "Snow on the northern slopes melts in April, so that the river carries most of its water in May. "
 )
 _CLAIM = (

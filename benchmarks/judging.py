@@ -93,7 +93,8 @@ def _slow(broker: Broker) -> Line:
         baseline=most,
         aim="at least 0.97 times the baseline",
         met=rate >= 0.97 * most,
-        note=f"{broker.name}; 256 in flight; baseline: 256 / latency; over {STEADY_CYCLES} calls a slot after the first "
+        note=f"{broker.name}; 256 in flight; baseline: 256 / latency; over {STEADY_CYCLES} calls a slot "
+        "after the first "
         f"{_SETTLING_CYCLES}",
     )
 

@@ -99,7 +99,10 @@ _EMPTY = {
     "an opening": "Let's think about this step by step.",
     "a lone key": "Solution:",
     "stop words": "It is what it is, and so it was.",
-    "waffle": "This is a fascinating question that deserves a thorough and nuanced reply, and there are many perspectives on it.",
+    "waffle": (
+        "This is a fascinating question that deserves a thorough and nuanced reply, and there are many "
+        "perspectives on it."
+    ),
     "the question": "{question}",
     "the question restated": "You would like to learn the following: {question}",
     "an answer to another question": "{answer}",
@@ -198,7 +201,10 @@ def table() -> str:
         [
             _table("answers (how many): the highest score", cells),
             "",
-            "The same judge on empty answers to questions of ExpertQA and NQ, every ninth and every 150th event: the highest score, and how",
+            (
+                "The same judge on empty answers to questions of ExpertQA and NQ, every ninth and "
+                "every 150th event: the highest score, and how"
+            ),
             "many are above 1.",
             "",
             _real_table(),

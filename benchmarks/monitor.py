@@ -116,7 +116,10 @@ def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
                 known.append(count)
                 break
     yield Line(
-        "monitor: judged answers until a drop of 0.44 of 5 is called by a test that knows what is normal, median",
+        (
+            "monitor: judged answers until a drop of 0.44 of 5 is called by a test that knows what is "
+            "normal, median"
+        ),
         median(known),
         "judged answers",
     ).as_json()
@@ -270,7 +273,10 @@ def _seasons(seed: int, months: int) -> Iterator[dict[str, object]]:
         )
         allowed = 30 * a_day / THRESHOLD
         yield Line(
-            f"monitor: drops called in a calm month, {a_day} answers a day, daily swing of ±{swing}, weekends {weekend}",
+            (
+                f"monitor: drops called in a calm month, {a_day} answers a day, daily swing of "
+                f"±{swing}, weekends {weekend}"
+            ),
             round(drops / months, 3),
             "drops",
             baseline=9 if (swing, a_day) == (0.2, 1000) else None,
@@ -306,7 +312,10 @@ def _intervals(seed: int, runs: int) -> Iterator[dict[str, object]]:
     low = sum(held < 0.93 for held, _, _ in cells) / len(cells)
     worst = min((held, name) for held, enough, name in cells if enough)
     yield Line(
-        f"monitor: 95% intervals, {len(cells)} cells of {runs} runs: share that hold the mean in less than 93%",
+        (
+            f"monitor: 95% intervals, {len(cells)} cells of {runs} runs: share that hold the mean in "
+            "less than 93%"
+        ),
         round(low, 4),
         "of the cells",
         aim="at most 5%",

@@ -68,7 +68,10 @@ def run() -> Iterator[dict[str, object]]:
 
 
 def _lines(broker: str, one: Emptied, many: Emptied) -> Iterator[Line]:
-    note = f"{broker}, {PARTITIONS} partitions; judge of {LATENCY_SECONDS:g} s, {IN_FLIGHT} calls at a time a worker"
+    note = (
+        f"{broker}, {PARTITIONS} partitions; judge of {LATENCY_SECONDS:g} s, {IN_FLIGHT} calls at a "
+        "time a worker"
+    )
     yield Line(
         f"scaling: {MANY} judge workers empty a backlog of {TASKS} tasks",
         round(many.seconds, 1),
@@ -93,7 +96,10 @@ def _lines(broker: str, one: Emptied, many: Emptied) -> Iterator[Line]:
         "tasks",
         aim="0",
         met=one.distinct == many.distinct == TASKS,
-        note=f"{note}; results written more often than once: {one.written + many.written - one.distinct - many.distinct}",
+        note=(
+            f"{note}; results written more often than once: "
+            f"{one.written + many.written - one.distinct - many.distinct}"
+        ),
     )
 
 

@@ -168,7 +168,10 @@ def _sqlite(records: Records, folder: Path) -> Iterator[dict[str, object]]:
         "verdicts/s",
         aim=f"at least {INGEST_AIM}",
         met=rate >= INGEST_AIM,
-        note=f"file {size / 2**20:.0f} MiB, {size / VERDICTS:.0f} bytes a verdict; {1e6 * cpu / VERDICTS:.0f} us of CPU a verdict",
+        note=(
+            f"file {size / 2**20:.0f} MiB, {size / VERDICTS:.0f} bytes a verdict; "
+            f"{1e6 * cpu / VERDICTS:.0f} us of CPU a verdict"
+        ),
     ).as_json()
     reader = Reader(path, longest_seconds=60)
     for name, ask in _questions():
@@ -239,10 +242,13 @@ def _duckdb(records: Records, folder: Path) -> Iterator[dict[str, object]]:
     db = duckdb.connect(str(path))
     db.execute("SET preserve_insertion_order = false")
     db.execute(
-        "CREATE TABLE verdicts (result_id VARCHAR PRIMARY KEY, event_id VARCHAR, metric VARCHAR, evaluator VARCHAR, "
-        "labels MAP(VARCHAR, VARCHAR), status VARCHAR, score TINYINT, moment TIMESTAMP, probability DOUBLE, cost DOUBLE, "
+        "CREATE TABLE verdicts (result_id VARCHAR PRIMARY KEY, event_id VARCHAR, metric VARCHAR, evaluator "
+        "VARCHAR, "
+        "labels MAP(VARCHAR, VARCHAR), status VARCHAR, score TINYINT, moment TIMESTAMP, probability "
+        "DOUBLE, cost DOUBLE, "
         "corrected INTEGER, body VARCHAR); "
-        "CREATE TABLE texts (result_id VARCHAR PRIMARY KEY, question VARCHAR, answer VARCHAR, reference VARCHAR, context VARCHAR)"
+        "CREATE TABLE texts (result_id VARCHAR PRIMARY KEY, question VARCHAR, answer VARCHAR, reference "
+        "VARCHAR, context VARCHAR)"
     )
     spent = 0.0
     for some in records.batches():
@@ -286,7 +292,8 @@ def _duckdb_batch(db: Any, some: Sequence[Record]) -> None:
     db.execute("BEGIN")
     db.execute(
         "INSERT INTO verdicts SELECT unnest(?), unnest(?), unnest(?), unnest(?), "
-        "unnest(?::VARCHAR[])::JSON::MAP(VARCHAR, VARCHAR), unnest(?), unnest(?), unnest(?::VARCHAR[])::TIMESTAMP, unnest(?), "
+        "unnest(?::VARCHAR[])::JSON::MAP(VARCHAR, VARCHAR), unnest(?), unnest(?), "
+        "unnest(?::VARCHAR[])::TIMESTAMP, unnest(?), "
         "unnest(?), unnest(?), unnest(?) ON CONFLICT DO NOTHING",
         [list(column) for column in columns],
     )
@@ -306,7 +313,10 @@ def _duckdb_batch(db: Any, some: Sequence[Record]) -> None:
         )
     )
     db.execute(
-        "INSERT INTO texts SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?) ON CONFLICT DO NOTHING",
+        (
+            "INSERT INTO texts SELECT unnest(?), unnest(?), unnest(?), unnest(?), unnest(?) ON "
+            "CONFLICT DO NOTHING"
+        ),
         [list(column) for column in texts],
     )
     db.execute("COMMIT")
@@ -317,11 +327,20 @@ _SIX: Final = (
 )
 _DUCKDB_QUESTIONS: Final = (
     ("list, worst of all", "SELECT * FROM verdicts WHERE status = 'scored' ORDER BY score, moment DESC LIMIT 50"),
-    ("list, worst with a label", "SELECT * FROM verdicts WHERE status = 'scored' AND metric = 'relevance' AND labels['prompt_version'] = 'v7' ORDER BY score, moment DESC LIMIT 50"),
-    ("list, words that few texts have", "SELECT * FROM verdicts JOIN texts USING (result_id) WHERE answer ILIKE '%dustwren%' AND answer ILIKE '%filter%' ORDER BY score, moment DESC LIMIT 50"),
+    ("list, worst with a label", (
+            "SELECT * FROM verdicts WHERE status = 'scored' AND metric = 'relevance' AND "
+            "labels['prompt_version'] = 'v7' ORDER BY score, moment DESC LIMIT 50"
+        )),
+    ("list, words that few texts have", (
+            "SELECT * FROM verdicts JOIN texts USING (result_id) WHERE answer ILIKE '%dustwren%' AND "
+            "answer ILIKE '%filter%' ORDER BY score, moment DESC LIMIT 50"
+        )),
     ("chart of 30 days", f"SELECT date_trunc('day', moment) d, metric, evaluator, {_SIX} FROM verdicts GROUP BY ALL"),
     ("means by label, all", f"SELECT metric, labels, {_SIX} FROM verdicts GROUP BY ALL"),
-    ("one verdict with its texts", "SELECT * FROM verdicts JOIN texts USING (result_id) WHERE result_id = (SELECT result_id FROM verdicts LIMIT 1)"),
+    ("one verdict with its texts", (
+            "SELECT * FROM verdicts JOIN texts USING (result_id) WHERE result_id = (SELECT result_id FROM "
+            "verdicts LIMIT 1)"
+        )),
 )  # fmt: skip
 
 

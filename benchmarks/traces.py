@@ -66,7 +66,10 @@ def run() -> Iterator[dict[str, object]]:
         baseline,
         f"<= {AIM_US:g} us a span",
         cost <= AIM_US,
-        f"{len(records)} records, {spans} spans; baseline: opentelemetry-proto parses everything and looks at nothing",
+        (
+            f"{len(records)} records, {spans} spans; baseline: opentelemetry-proto parses everything "
+            "and looks at nothing"
+        ),
     ).as_json()
     yield Line(
         "traces: ids and tracestate alone", round(heads / spans * 1e6, 2), "us a span", baseline

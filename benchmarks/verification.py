@@ -30,7 +30,10 @@ from tests.judge.tasks import make_task
 AIM_MILLISECONDS: Final = 50
 _LINES: Final = json.dumps({"score": 5, "justification": "Fine.", "rationale": [
     "Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 1 of 1", "Organization: matched", "Score: 5"]})  # fmt: skip
-_PROSE: Final = "The council of Springfield approved the new bridge in 1987 after a long debate; it cost 4 million euros. "
+_PROSE: Final = (
+    "The council of Springfield approved the new bridge in 1987 after a long debate; it cost 4 million "
+    "euros. "
+)
 TEXTS: Final[Mapping[str, str]] = {
     "prose": _PROSE, "one word": "a", "short words": "ab ", "numbers": "1 ", "dates": "1/1/", "times": "1:1 ", "clocks": "3:10pm ",
     "dots": ".", "dots and blanks": "... ", "brackets": "[", "links": "](", "footnotes": "[1]", "cited words": "[1] a. ", "tags": "<a ",

@@ -22,7 +22,10 @@ def table(values: Iterable[Value]) -> str:
     parts = []
     for section, members in groupby(values, key=lambda value: value.section):
         rows = "\n".join(
-            f"| `{one.path}` | {'' if one.default is None else f'`{_cell(one.default)}`'} | {_cell(one.description)} |"
+            (
+                f"| `{one.path}` | {'' if one.default is None else f'`{_cell(one.default)}`'} | "
+                f"{_cell(one.description)} |"
+            )
             for one in members
         )
         parts.append(f"### {section}\n\n| value | default | what it is |\n|---|---|---|\n{rows}\n")

@@ -12,14 +12,18 @@ from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
 from streams.telemetry.labels import MAX_COMBINATIONS, OTHER
 
 LABEL_MEANINGS: Final[Mapping[str, str]] = {
-    "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a sink: `delivered`, `skipped`, `refused`; of a call: `scored`, `unscored`, "
+    "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a sink: `delivered`, "
+    "`skipped`, `refused`; of a call: `scored`, `unscored`, "
     "`unavailable`, or the type of a failed result",
     "reason": "why; empty where nothing needs a reason",
     "metric": "what is judged: `coverage`, `relevance`, or the name of a prompt pack's metric",
     "status": "`scored`, `unscored` (nothing to judge) or `failed` (judging went wrong)",
     "score": "the score, a whole number of the metric's scale",
     "endpoint": "name of the judge's endpoint in the settings",
-    "model": "the judge's model that was asked for (on results and scores `model` is the event label, where the settings name it)",
+    "model": (
+        "the judge's model that was asked for (on results and scores `model` is the event label, where "
+        "the settings name it)"
+    ),
     "kind": "of tokens: `input`, `cached` (a part of input), `output`; of a correction: what was corrected",
     "period": "of a budget: `hour` or `day`, of UTC",
     "why": "`retention` removed what was to be read next; `shorter`: a log has become shorter",
@@ -28,7 +32,10 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "sink": "name of a sink in the settings",
     "instrumentation": "family of instrumentations, as docs/traces.md lists them",
     "slice": "part of the traffic: `all`, or one label's value such as `app=support`",
-    "measure": "what is watched: `mean`, `mix` (the plain mean, which the mix of labels moves), or a share such as `share_at_most_2`",
+    "measure": (
+        "what is watched: `mean`, `mix` (the plain mean, which the mix of labels moves), or a share "
+        "such as `share_at_most_2`"
+    ),
     "end": "`lowest` or `highest`",
     "fingerprint": "hash of everything that makes a number: prompts, response schema, scoring, model, parameters",
 }
@@ -46,8 +53,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "Standard error of the mean": (
         (
-            "`sqrt(sum(w²(x - mean)²) · n / (n - 1)) / sum(w)`, with n the effective sample size and the square written out: "
-            "`sum(w²x²) - 2 · mean · sum(w²x) + mean² · sum(w²)`. Mean ± 1.96 of it is a 95% interval once n is 30 or more."
+            "`sqrt(sum(w²(x - mean)²) · n / (n - 1)) / sum(w)`, with n the effective sample size and the "
+            "square written out: "
+            "`sum(w²x²) - 2 · mean · sum(w²x) + mean² · sum(w²)`. Mean ± 1.96 of it is a 95% interval once "
+            "n is 30 or more."
         ),
         """sqrt(
   clamp_min(

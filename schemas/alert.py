@@ -36,7 +36,8 @@ class Alert(Message):
     labels: Labels = Field(default_factory=dict, description="The part of the traffic; empty for all of it.")
     measure: str = Field(
         default="mean",
-        description='What fell: "mean", "mix" (the plain mean, moved by a change of the mix of labels), or a share '
+        description='What fell: "mean", "mix" (the plain mean, moved by a change of the mix of labels), or a '
+        "share "
         'such as "share_at_most_2", which rose.',
     )
     further: bool = Field(default=False, description="A further fall of what had dropped already.")

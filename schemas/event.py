@@ -111,7 +111,8 @@ class QAEvent(BaseModel):
         BeforeValidator(_by_name, json_schema_input_type=dict[str, str | _Page] | list[str | _Page] | None),
     ] = Field(
         default=None,
-        description='The pages the answer may cite (for relevance): {"Page-1": text, ...}, under any names, or a list of texts or of '
+        description='The pages the answer may cite (for relevance): {"Page-1": text, ...}, under any names, or '
+        "a list of texts or of "
         "objects with a text and a name.",
     )
     trace_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$", description="W3C trace id.")
@@ -136,7 +137,9 @@ class QAEvent(BaseModel):
     )
     sampling_probability: Annotated[_Probability | None, _Passed] = Field(
         default=None,
-        description="With which probability the producer kept this event, where it sent a sample (sampling.upstream).",
+        description=(
+            "With which probability the producer kept this event, where it sent a sample (sampling.upstream)."
+        ),
     )
     labels: Labels = Field(
         default_factory=dict, description="Short strings to group by: app, tenant, model, prompt_version, ..."

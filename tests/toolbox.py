@@ -34,7 +34,8 @@ def python_with(module: str) -> str:
     tried = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
     if tried.returncode:
         pytest.fail(
-            f"{python} cannot import {module}: install it somewhere and let {PYTHON_VARIABLE} name that Python"
+            f"{python} cannot import {module}: install it somewhere and let {PYTHON_VARIABLE} name "
+            "that Python"
         )
     return python
 
@@ -56,7 +57,8 @@ def kubernetes_schemas() -> Path:
     folder = os.environ.get(SCHEMAS_VARIABLE)
     if folder is None or not any(Path(folder).glob("v*-standalone-strict")):
         pytest.fail(
-            f"Kubernetes' schemas are not there: let `.ci/tools FOLDER` make them and {SCHEMAS_VARIABLE} name FOLDER/schemas"
+            "Kubernetes' schemas are not there: let `.ci/tools FOLDER` make them and "
+            f"{SCHEMAS_VARIABLE} name FOLDER/schemas"
         )
     return Path(folder)
 
@@ -75,7 +77,8 @@ def custom_resource_definitions() -> list[Path]:
     found = sorted(Path(os.environ.get(CRDS_VARIABLE, "/nowhere")).glob("*.yaml"))
     if not found:
         pytest.fail(
-            f"custom resource definitions are not there: let `.ci/tools FOLDER` fetch them and {CRDS_VARIABLE} name FOLDER/crds"
+            "custom resource definitions are not there: let `.ci/tools FOLDER` fetch them and "
+            f"{CRDS_VARIABLE} name FOLDER/crds"
         )
     return found
 
@@ -85,7 +88,8 @@ def image_base() -> Path:
     archive = os.environ.get(BASE_VARIABLE)
     if archive is None or not Path(archive).is_file():
         pytest.fail(
-            f"the base image's files are not there: let `.ci/tools FOLDER` make them and {BASE_VARIABLE} name FOLDER/base/base.tar"
+            "the base image's files are not there: let `.ci/tools FOLDER` make them and "
+            f"{BASE_VARIABLE} name FOLDER/base/base.tar"
         )
     return Path(archive)
 

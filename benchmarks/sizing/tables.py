@@ -91,7 +91,10 @@ def _calculator(work: Workload, result: Size) -> str:
             ["judge calls C, calls a verdict r", "V r", "1/s", number(result.requests_per_minute / 60)],
             ["calls in flight L, seconds a verdict W", "V W (Little's law)", "-", f"{number(result.in_flight)} (W = {work.judge_seconds:g} s)"],
             ["requests a minute", "60 C", "1/min", number(result.requests_per_minute)],
-            ["tokens a minute, tokens in i and out o", "60 C (i + o)", "1/min", f"{number(result.tokens_per_minute)} (i = {work.input_tokens:,}, o = {work.output_tokens:,})"],
+            ["tokens a minute, tokens in i and out o", "60 C (i + o)", "1/min", (
+                    f"{number(result.tokens_per_minute)} (i = {work.input_tokens:,}, o = "
+                    f"{work.output_tokens:,})"
+                )],
             ["a call's price, USD a million tokens a and b", "(i a + o b) / 10^6", "USD", f"{price:.4f} (a = {work.input_usd:.2f}, b = {work.output_usd:.2f})"],
             ["cost", "86,400 C price", "USD/day", number(result.usd_per_day)],
             ["intake workers, CPU an event s and k", "max(1, ceil((E (1-p) s + E p k) / 0.6))", "-", str(result.intake_workers)],

@@ -199,7 +199,10 @@ class OpenAIChat:
         formats = list(ResponseFormat)
         if formats.index(response_format) > formats.index(self._response_format):
             _log.warning(
-                "judge endpoint %s refuses response_format %s; from now on it is asked by: %s, with the schema in the prompt",
+                (
+                    "judge endpoint %s refuses response_format %s; from now on it is asked by: %s, "
+                    "with the schema in the prompt"
+                ),
                 self._endpoint,
                 self._response_format.value,
                 response_format.value,
@@ -228,7 +231,10 @@ class OpenAIChat:
             _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, error)
             kind = quoted(reply.headers.get("content-type", "no content type"))
             raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no chat completion ({kind})",
+                (
+                    f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no "
+                    f"chat completion ({kind})"
+                ),
                 reply=paid,
             ) from error
         if request.response_schema is not None:
@@ -255,7 +261,10 @@ class OpenAIChat:
         if completion.finish_reason == "length":
             raise EventError(
                 "reply_cut",
-                f"the reply of {self._model} ended at its length limit ({request.max_output_tokens} tokens asked for)",
+                (
+                    f"the reply of {self._model} ended at its length limit "
+                    f"({request.max_output_tokens} tokens asked for)"
+                ),
                 reply=_paid(answer),
             )
         return answer

@@ -111,7 +111,8 @@ def build_metric(
 def _to_the_letter(metric: Metric, score_range: tuple[float, float] | None) -> Metric:
     if score_range is not None and tuple(score_range) != metric.score_range:
         raise JudgeConfigurationError(
-            f"metric {metric.name}: score_range is {list(metric.score_range)} by definition, got {list(score_range)}; remove it"
+            f"metric {metric.name}: score_range is {list(metric.score_range)} by definition, got "
+            f"{list(score_range)}; remove it"
         )
     return metric
 

@@ -75,7 +75,8 @@ def extract_object(text: str, *, key: str) -> dict[str, Any]:
         raise InvalidVerdictError(f'the reply holds no JSON object with "{key}"; it says: {_quoted(text)}')
     if len(found) > 1:
         raise InvalidVerdictError(
-            f'the reply holds {len(found)} JSON objects with "{key}" that differ; give one, and nothing around it'
+            f'the reply holds {len(found)} JSON objects with "{key}" that differ; give one, and '
+            "nothing around it"
         )
     cleaned: dict[str, Any] = _cleaned(found[0], MAX_DEPTH)
     return cleaned

@@ -69,7 +69,9 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
         "conclusions": conclusions,
         "terms": [_named(term, searched) for term in _terms(reference)],
         "organization": {
-            "justification": f"{len(order)} matched items, {'mostly' if similar else 'not'} in the reference's order.",
+            "justification": (
+                f"{len(order)} matched items, {'mostly' if similar else 'not'} in the reference's order."
+            ),
             "similar": similar,
         },
     }

@@ -110,7 +110,8 @@ def relevance_evidence(
     return {
         "claims": [_listed(one, pages) for one in judged],
         "justification": (
-            f"{upheld} of {len(judged)} claims share enough words with a page they cite and with the question. "
+            f"{upheld} of {len(judged)} claims share enough words with a page they cite and with the "
+            "question. "
             "Compared by rules, not by a language model."
             if judged
             else "The answer makes no claim."

@@ -42,7 +42,8 @@ class OfflineJudge:
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> None:
         if not _is_loopback(host):
             raise JudgeConfigurationError(
-                f"the offline judge serves this machine only: host must be a loopback address such as 127.0.0.1, got {host}"
+                "the offline judge serves this machine only: host must be a loopback address such "
+                f"as 127.0.0.1, got {host}"
             )
         if latency_seconds < 0:
             raise JudgeConfigurationError(f"latency_seconds must be 0 or more, got {latency_seconds}")

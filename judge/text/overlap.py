@@ -259,7 +259,10 @@ def shortfall(
     if len(sentence) >= LONG_STATEMENT and not any(_is_strong(word, text, told) for word in shared):
         common = sum(word in said for word in sentence)
         if common < 2:
-            return f"the one word in common, {shared[0].text}, says too little of a sentence with {len(sentence)}"
+            return (
+                f"the one word in common, {shared[0].text}, says too little of a sentence with "
+                f"{len(sentence)}"
+            )
     return None
 
 

@@ -180,7 +180,10 @@ def _error(kind: str, *says: Any) -> Exception:
             held = MAX_MEMORY_BYTES // (1024 * 1024)
             return EventError(
                 "verification_timeout",
-                f"its texts need more than the {held} MiB in which they may be read; shorten them or lower judge.max_context_chars",
+                (
+                    f"its texts need more than the {held} MiB in which they may be read; shorten them "
+                    "or lower judge.max_context_chars"
+                ),
             )
         case "invalid":
             return InvalidVerdictError(*says)
@@ -193,7 +196,10 @@ def _error(kind: str, *says: Any) -> Exception:
 def _too_long(seconds: float) -> EventError:
     return EventError(
         "verification_timeout",
-        f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten them or raise the bound",
+        (
+            f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten "
+            "them or raise the bound"
+        ),
     )
 
 

@@ -54,7 +54,8 @@ class FileCache:
             self._database = _open(path)
         except sqlite3.OperationalError as error:
             raise JudgeConfigurationError(
-                f"judge.cache.file {path} cannot be opened: {error}; check that its folder exists and can be written"
+                f"judge.cache.file {path} cannot be opened: {error}; check that its folder exists "
+                "and can be written"
             ) from error
         except sqlite3.DatabaseError as error:
             self._start_anew(error)
@@ -105,7 +106,10 @@ class FileCache:
         database = database or self._database
         assert database is not None  # noqa: S101 - callers have looked
         database.execute(
-            "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT -1 OFFSET ?)",
+            (
+                "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT "
+                "-1 OFFSET ?)"
+            ),
             (self._max_entries,),
         )
 

@@ -126,7 +126,8 @@ def fit(task: JudgeTask, request: ChatRequest, prepare: Prepare, *, limit_tokens
     fixed = needed - sum(estimated_tokens(text) for text in texts.values())
     raise EventError(
         "context_too_long",
-        f"instructions, question and answer take about {fixed} of {limit_tokens} tokens, which leaves no room for the "
+        f"instructions, question and answer take about {fixed} of {limit_tokens} tokens, which leaves no "
+        "room for the "
         "rest; raise context_tokens or use a model with a larger window",
     )
 
@@ -176,7 +177,8 @@ def _cut(
         if not kept:
             raise EventError(
                 "context_too_long",
-                f"{name or 'the reference'} takes about {sizes[name]} tokens, its share of the {limit_tokens} that fit is {given[name]}, and no "
+                f"{name or 'the reference'} takes about {sizes[name]} tokens, its share of the "
+                f"{limit_tokens} that fit is {given[name]}, and no "
                 "whole sentence of it is so short; raise context_tokens or use a model with a larger window",
             )
         shorter[name] = text[: kept[-1][1]] if name is None else _joined(text, places, kept)
@@ -259,7 +261,8 @@ def _told(name: str | None, text: str, places: Sequence[Place], kept: Sequence[P
     more = f" and {len(left_out) - MAX_RANGES} more" if len(left_out) > MAX_RANGES else ""
     return Correction(
         kind=CUT_KIND,
-        detail=f"{name or 'reference'}: {len(kept)} of {len(places)} sentences ({chars} of {len(text)} characters) were sent, {rule}; left out "
+        detail=f"{name or 'reference'}: {len(kept)} of {len(places)} sentences ({chars} of {len(text)} "
+        f"characters) were sent, {rule}; left out "
         f"are the characters {ranges}{more}",
     )
 

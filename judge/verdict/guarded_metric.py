@@ -155,5 +155,8 @@ def _check(name: str, texts: Sequence[str], limit: int) -> None:
     if chars > limit:
         raise EventError(
             "context_too_long",
-            f"{name} must be at most {limit} characters (judge.max_{name}_chars), got {chars} or more; shorten it or raise the limit",
+            (
+                f"{name} must be at most {limit} characters (judge.max_{name}_chars), got {chars} or "
+                "more; shorten it or raise the limit"
+            ),
         )

@@ -54,6 +54,7 @@ def _engine() -> Any:
         return AnalyzerEngine()
     except (ImportError, OSError, SystemExit) as error:
         raise JudgeConfigurationError(
-            f"judge.redact: names needs the extra presidio and a language model of spaCy's ({error}); install "
+            f"judge.redact: names needs the extra presidio and a language model of spaCy's ({error}); "
+            "install "
             "judgestream[presidio] and en_core_web_lg, or remove names"
         ) from error

@@ -12,7 +12,9 @@ from schemas import ChatMessage, JudgeTask, QAEvent, Sampling, Source, ToolCall
 NEUTRAL_EVENT: Final = QAEvent(
     event_id="judgestream-neutral",
     question="Where is the Eiffel Tower, and since when?",
-    answer="The Eiffel Tower stands in Paris. Evidence: [Page 1]\nIt was completed in 1889. Evidence: [Page 2]",
+    answer=(
+        "The Eiffel Tower stands in Paris. Evidence: [Page 1]\nIt was completed in 1889. Evidence: [Page 2]"
+    ),
     reference="The Eiffel Tower is in Paris. It was completed in 1889.",
     context={
         "Page-1": "The Eiffel Tower stands on the Champ de Mars in Paris.",

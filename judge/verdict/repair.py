@@ -26,7 +26,8 @@ REPAIR_BEGINNING: Final = "Your reply cannot be used as it is."
 """How a repair turn begins."""
 _ASK = (
     f"{REPAIR_BEGINNING} What is wrong with it:\n\n{{problem}}\n\n"
-    "Judge the same data once more by the same instructions and give the whole reply again, with this repaired, and with "
+    "Judge the same data once more by the same instructions and give the whole reply again, with this "
+    "repaired, and with "
     "nothing around it."
 )
 

@@ -182,7 +182,10 @@ class FileRun:
                     if name not in self._warned:
                         self._warned.add(name)
                         typer.echo(
-                            f"warning: line {line.number}: {printable(name)!r} is not a field; did you mean {meant}?",
+                            (
+                                f"warning: line {line.number}: {printable(name)!r} is not a field; did "
+                                f"you mean {meant}?"
+                            ),
                             err=True,
                         )
             yield line
@@ -237,7 +240,8 @@ async def _endpoint(call: FileCall) -> AsyncIterator[EndpointSettings]:
         return
     if call.model is not None:
         raise BadUsageError(
-            f"--model {call.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or OPENAI_BASE_URL"
+            f"--model {call.model} needs an endpoint; add --base-url, or set OPENAI_API_KEY or "
+            "OPENAI_BASE_URL"
         )
     typer.echo(
         f"judge: {OFFLINE_MODEL}, offline rules without a language model "

@@ -113,7 +113,10 @@ def _dead_letter(value: bytes) -> str:
 
 def _alert(value: bytes) -> str:
     alert = Alert.model_validate_json(value)
-    return f"{alert.kind.upper()} {alert.metric} {_labels(alert.labels)}{printable(alert.summary, 4 * MAX_TEXT_CHARS)}"
+    return (
+        f"{alert.kind.upper()} {alert.metric} "
+        f"{_labels(alert.labels)}{printable(alert.summary, 4 * MAX_TEXT_CHARS)}"
+    )
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -134,7 +134,8 @@ def as_tables(values: Mapping[str, Any], *, complete: bool) -> RenderableType:
             for one in values["incidents"]
         ),
         Text(
-            f"{values['alerts']} alerts of a drop, {values['tokens']:,} tokens, {cost}, {values['seconds']:.1f} s, "
+            f"{values['alerts']} alerts of a drop, {values['tokens']:,} tokens, {cost}, "
+            f"{values['seconds']:.1f} s, "
             f"judged by {printable(values['judge'])}"
         ),
         verdict,

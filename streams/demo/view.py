@@ -183,7 +183,10 @@ class LiveView:
         board = self._board
         cost = "no price known" if board.cost_usd is None else f"${board.cost_usd:.4f}"
         return Text(
-            f"tokens in {board.input_tokens:,} (cached {board.cached_tokens:,}) out {board.output_tokens:,}  {cost}",
+            (
+                f"tokens in {board.input_tokens:,} (cached {board.cached_tokens:,}) out "
+                f"{board.output_tokens:,}  {cost}"
+            ),
             style="dim",
         )
 

@@ -58,7 +58,10 @@ def check_topic_rights(
             not_tried(
                 "access",
                 "topics",
-                "this broker does not tell rights, and a write would be needed to find out (Kafka 2.3 and newer tell)",
+                (
+                    "this broker does not tell rights, and a write would be needed to find out (Kafka "
+                    "2.3 and newer tell)"
+                ),
             )
         )
     told = [f"{_WORDS[right]}: {', '.join(names)}" for right, names in allowed.items() if names]
@@ -76,7 +79,10 @@ def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
             "access",
             "producer",
             f"{principal_of(kafka)} may not produce idempotently",
-            f"grant Write on the topics, or with a broker before 2.8: {acl_command(kafka, 'IdempotentWrite')}",
+            (
+                "grant Write on the topics, or with a broker before 2.8: "
+                f"{acl_command(kafka, 'IdempotentWrite')}"
+            ),
         )
     return failed(
         "access",

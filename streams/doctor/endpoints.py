@@ -336,5 +336,8 @@ def _clock(endpoints: Sequence[EndpointSettings], listed: Sequence[Listed]) -> F
         "clock",
         "",
         f"is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} that of judge endpoint {name}",
-        "synchronise it (NTP): times in results, day budgets and the expiry of tokens and certificates go by it",
+        (
+            "synchronise it (NTP): times in results, day budgets and the expiry of tokens and "
+            "certificates go by it"
+        ),
     )

@@ -27,7 +27,8 @@ MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 _TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}")
 _TRACE_ID_BYTES: Final = 16
 _KEYS: Final = (
-    "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the Collector's Kafka exporter, "
+    "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
+    "Collector's Kafka exporter, "
     "or ingest.otlp.unit: span"
 )
 
@@ -85,7 +86,10 @@ def check_events(settings: Settings, records: Sequence[RawRecord], partitions: i
     findings += _keys(settings, records, partitions)
     unread = [one for one in outcomes if one.event is None and (what == "records" or one.before is None)]
     if unread:
-        remedy = "run judgestream map --topic with these settings to see each; mend the producer, ingest.format or ingest.mapping"
+        remedy = (
+            "run judgestream map --topic with these settings to see each; mend the producer, "
+            "ingest.format or ingest.mapping"
+        )
         said = printable(unread[0].problem or "", 300)
         findings.append(
             warning("events", topic, f"{len(unread)} of them cannot be read, the first for: {said}", remedy)
@@ -108,7 +112,10 @@ def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
         return []
     unread = next((text for answer, citing in uncited for text in unread_citations(answer, citing)), None)
     example = uncited[0][0][-80:] if unread is None else unread
-    detail = f"{len(uncited)} of {len(answers)} answers cite nothing that is understood as a citation, for example: {printable(example, 80)}"
+    detail = (
+        f"{len(uncited)} of {len(answers)} answers cite nothing that is understood as a citation, for "
+        f"example: {printable(example, 80)}"
+    )
     return [warning("events", settings.topics.events, detail, REMEDY)]
 
 
@@ -119,7 +126,10 @@ def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> 
     strange = [one for one in records if one.key is None or not _is_trace_id(one.key)]
     if not strange:
         return []
-    detail = f"{len(strange)} of {len(records)} records are not keyed by trace id, so that traces are spread over {partitions} partitions"
+    detail = (
+        f"{len(strange)} of {len(records)} records are not keyed by trace id, so that traces are "
+        f"spread over {partitions} partitions"
+    )
     return [failed("events", topic, detail, _KEYS)]
 
 

@@ -57,7 +57,10 @@ def _descriptors(settings: Settings, descriptors: int | None) -> Finding:
         return warning(
             "process",
             "file descriptors",
-            f"{may} may be open, and {settings.judge.max_in_flight} judge calls at a time want about {needed}",
+            (
+                f"{may} may be open, and {settings.judge.max_in_flight} judge calls at a time want "
+                f"about {needed}"
+            ),
             f"raise the limit (ulimit -n {needed}), or lower judge.max_in_flight",
         )
     return ok("process", "file descriptors", f"{may} may be open, about {needed} are wanted")
@@ -80,7 +83,10 @@ async def _port(telemetry: TelemetrySettings) -> Finding:
             "port",
             subject,
             f"cannot be listened on ({error.strerror or error})",
-            "set telemetry.port to a free one (0 takes any), and telemetry.host to an address of this machine",
+            (
+                "set telemetry.port to a free one (0 takes any), and telemetry.host to an address of "
+                "this machine"
+            ),
             may_pass=error.errno == errno.EADDRINUSE,
         )
     server.close()

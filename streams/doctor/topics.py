@@ -112,7 +112,10 @@ def _leaders(topic: TopicView) -> list[Finding]:
         failed(
             "topics",
             topic.name,
-            f"{without} of {len(topic.partitions)} partitions have no leader: nothing is read or written there",
+            (
+                f"{without} of {len(topic.partitions)} partitions have no leader: nothing is read or "
+                "written there"
+            ),
             "look at which brokers are down",
             may_pass=True,
         )
@@ -145,7 +148,10 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                 failed(
                     "topics",
                     topic.name,
-                    f"min.insync.replicas is {least} and there are {replicas} replicas: every write is refused",
+                    (
+                        f"min.insync.replicas is {least} and there are {replicas} replicas: every "
+                        "write is refused"
+                    ),
                     "lower min.insync.replicas, or add replicas",
                 )
             ]
@@ -154,7 +160,10 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                 failed(
                     "topics",
                     topic.name,
-                    f"{in_sync} replicas of a partition keep up and min.insync.replicas is {least}: writes are refused",
+                    (
+                        f"{in_sync} replicas of a partition keep up and min.insync.replicas is "
+                        f"{least}: writes are refused"
+                    ),
                     "look at which brokers are down or slow",
                     may_pass=True,
                 )
@@ -164,7 +173,10 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                 warning(
                     "topics",
                     topic.name,
-                    f"min.insync.replicas is {least}, as many as there are replicas: no write while one broker restarts",
+                    (
+                        f"min.insync.replicas is {least}, as many as there are replicas: no write "
+                        "while one broker restarts"
+                    ),
                     "lower min.insync.replicas by one, or add a replica",
                 )
             )
@@ -199,7 +211,10 @@ def _retention(topic: TopicView, settings: Mapping[str, str], need: TopicUse) ->
         warning(
             "topics",
             topic.name,
-            f"keeps records for {_duration(milliseconds)}: what waits longer, for a judge that is down, is lost",
+            (
+                f"keeps records for {_duration(milliseconds)}: what waits longer, for a judge that is "
+                "down, is lost"
+            ),
             f"set retention.ms to {round(LEAST_RETENTION_SECONDS * 1000)} or more",
         )
     ]
@@ -219,7 +234,10 @@ def _partitions(topic: TopicView, need: TopicUse, workers: int, kafka: KafkaSett
             "topics",
             topic.name,
             f"too few partitions ({count}): {idle}",
-            f"{topics_tool(kafka)} --alter --topic {topic.name} --partitions {max(workers, 4)} (docs/scaling.md says how many)",
+            (
+                f"{topics_tool(kafka)} --alter --topic {topic.name} --partitions {max(workers, 4)} "
+                "(docs/scaling.md says how many)"
+            ),
         )
     ]
 
@@ -237,7 +255,10 @@ def _size(topic: TopicView, settings: Mapping[str, str], need: TopicUse, expecte
         warning(
             "topics",
             topic.name,
-            f"takes records of up to {limit} bytes, and events may have {largest}: what is too large becomes a dead letter",
+            (
+                f"takes records of up to {limit} bytes, and events may have {largest}: what is too "
+                "large becomes a dead letter"
+            ),
             f"set max.message.bytes to {largest} or more, or ingest.max_event_bytes to {limit} or less",
         )
     ]

@@ -152,7 +152,8 @@ def _loopback(host: str) -> str:
         is_loopback = False
     if not is_loopback:
         raise ValueError(
-            f"host must be a loopback address such as 127.0.0.1, got {host!r}: the embedded broker has neither encryption "
+            f"host must be a loopback address such as 127.0.0.1, got {host!r}: the embedded broker has "
+            "neither encryption "
             "nor authentication; use Apache Kafka for a broker on the network"
         )
     return host

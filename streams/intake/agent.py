@@ -99,7 +99,10 @@ class Intake:
             return
         routing = route(event, decision, self._routes)
         if routing.unroutable:
-            detail = f"no metric's conditions fit: {', '.join(one.metric for one in self._routes)}; see metrics.*.when"
+            detail = (
+                f"no metric's conditions fit: {', '.join(one.metric for one in self._routes)}; see "
+                "metrics.*.when"
+            )
             await self._output.dead_letter(record, "unroutable", detail, event_id=event.event_id)
             self._counts.count_event("unroutable")
         elif routing.not_sampled:

@@ -158,9 +158,11 @@ class TraceIntake:
             got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
             place = f"{record.topic}[{record.partition}]@{record.offset}"
             problem = (
-                "ingest.otlp.unit: trace needs records keyed by trace id, or a trace is spread over partitions "
+                "ingest.otlp.unit: trace needs records keyed by trace id, or a trace is spread over "
+                "partitions "
                 f"(got {got} at {place}); set partition_traces_by_id: true (for log records "
-                "partition_logs_by_trace_id: true) in the Collector's Kafka exporter, or ingest.otlp.unit: span"
+                "partition_logs_by_trace_id: true) in the Collector's Kafka exporter, or ingest.otlp.unit: "
+                "span"
             )
             raise SettingsError([problem])
 

@@ -53,7 +53,10 @@ async def chosen_endpoint(
     choices = ", ".join(printable(one, 100) for one in models[:MAX_MODELS_SHOWN]) or "none"
     raise SettingsError(
         [
-            f"OPENAI_MODEL: is required, {endpoint.base_url} serves {len(models)} models ({choices}); set it to one"
+            (
+                f"OPENAI_MODEL: is required, {endpoint.base_url} serves {len(models)} models "
+                f"({choices}); set it to one"
+            )
         ]
     )
 

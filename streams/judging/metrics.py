@@ -66,7 +66,10 @@ def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Met
     if score_range is None:
         raise SettingsError(
             [
-                f"metrics.{name}.score_range: is required, for {settings.prompt_pack} names none; set [lowest, highest]"
+                (
+                    f"metrics.{name}.score_range: is required, for {settings.prompt_pack} names none; "
+                    "set [lowest, highest]"
+                )
             ]
         )
     try:
@@ -116,7 +119,10 @@ def _redactor(judge: JudgeSettings) -> Redactor:
     if not names.is_available():
         raise SettingsError(
             [
-                "judge.redact: names needs the extra presidio; install judgestream[presidio] and a language model, or remove names"
+                (
+                    "judge.redact: names needs the extra presidio; install judgestream[presidio] and a "
+                    "language model, or remove names"
+                )
             ]
         )
     return Redactor(judge.redact, find_names=names.find)

@@ -87,7 +87,8 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
     if unknown:
         raise SettingsError(
             [
-                f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, for no price of this "
+                f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, "
+                "for no price of this "
                 "model at this address is known; set it, or limit calls instead"
                 for name in unknown
             ]

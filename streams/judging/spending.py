@@ -47,7 +47,10 @@ class Spending:
         """Why verdicts wait; None while none does."""
         if not self._waiting or self._deferred_until is None:
             return None
-        return f"the judging budget is spent until {self._deferred_until:%Y-%m-%d %H:%M} UTC; tasks wait in Kafka"
+        return (
+            f"the judging budget is spent until {self._deferred_until:%Y-%m-%d %H:%M} UTC; tasks wait "
+            "in Kafka"
+        )
 
     def spent_ratio(self, period: Period) -> float:
         """Which share of a period's budget is spent."""

@@ -45,7 +45,10 @@ def judge_endpoints(judge: JudgeSettings, env: Mapping[str, str]) -> tuple[Endpo
     if not endpoints:
         raise SettingsError(
             [
-                "judge.endpoints: names no judge; add one, or set OPENAI_API_KEY (and OPENAI_BASE_URL, OPENAI_MODEL)"
+                (
+                    "judge.endpoints: names no judge; add one, or set OPENAI_API_KEY (and "
+                    "OPENAI_BASE_URL, OPENAI_MODEL)"
+                )
             ]
         )
     return endpoints

@@ -129,7 +129,8 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
     """
     if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
         raise UnsupportedFaustError(
-            "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a C compiler) "
+            "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a "
+            "C compiler) "
             "and unset NO_CYTHON: its pure Python twin acknowledges differently"
         )
     urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]

@@ -281,8 +281,10 @@ class Output:
             self._note_failure(
                 self._topics.dead_letters,
                 TooLargeError(
-                    f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; raise "
-                    f"max.message.bytes of {self._topics.dead_letters}, or set dead_letters.when_refused to skip"
+                    f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; "
+                    "raise "
+                    f"max.message.bytes of {self._topics.dead_letters}, or set dead_letters.when_refused "
+                    "to skip"
                 ),
             )
             await asyncio.sleep(TELL_AGAIN_SECONDS)

@@ -138,7 +138,8 @@ def _literal_secrets(document: Mapping[str, Any]) -> list[str]:
         name = path[-1]
         if isinstance(value, Mapping) and value.get(name) is not None:
             problems.append(
-                f"{dotted(path)}: must not stand in the file; use {name}_env (an environment variable's name) "
+                f"{dotted(path)}: must not stand in the file; use {name}_env (an environment variable's "
+                "name) "
                 f"or {name}_file, and consider this one known to others"
             )
             del value[name]  # type: ignore[attr-defined]  # our own copy of the document: plain dicts

@@ -56,7 +56,8 @@ def _time_problems(settings: Settings) -> list[tuple[str, str]]:
     if settings.judge.timeout_seconds < limit:
         return []
     what = (
-        f"must be less than kafka.rebalance_timeout_seconds ({limit:g}), or a rebalance would not wait for calls "
+        f"must be less than kafka.rebalance_timeout_seconds ({limit:g}), or a rebalance would not wait for "
+        "calls "
         f"in flight (got {settings.judge.timeout_seconds:g}); lower it or raise the other"
     )
     return [("judge.timeout_seconds", what)]

@@ -72,7 +72,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         return
     if tables:
         raise StoreDamagedError(
-            f"store.path: {path} has version {version} of the tables, this is {VERSION}; it is rebuilt from the topics"
+            f"store.path: {path} has version {version} of the tables, this is {VERSION}; it is "
+            "rebuilt from the topics"
         )
     connection.executescript(
         f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
@@ -169,7 +170,8 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFullError(
-            f"store.path: the disk of {path} is full; free some, or lower store.keep_days or store.max_gigabytes"
+            f"store.path: the disk of {path} is full; free some, or lower store.keep_days or "
+            "store.max_gigabytes"
         )
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreDamagedError(f"store.path: {path} is damaged ({error}); it is rebuilt from the topics")

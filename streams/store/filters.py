@@ -159,7 +159,8 @@ def moment(text: str, now: datetime, name: str = "since") -> int:
         return round(found.timestamp() * 1000)
     except (ValueError, OverflowError):
         raise BadFilterError(
-            f"{name} must be a time such as 2026-03-14T09:00:00Z, a date, or a span such as 90m, 24h or 7d, got {text[:40]!r}"
+            f"{name} must be a time such as 2026-03-14T09:00:00Z, a date, or a span such as 90m, "
+            f"24h or 7d, got {text[:40]!r}"
         ) from None
 
 

@@ -20,8 +20,10 @@ _USUAL: Final = (
     b'"evidence":{"claims":[{"evidence":{"facts":[],"conclusions":[],"terms":[],"organization":{"similar":true,'
     b'{"question":"","answer":"","reference":null,"context":null}{"Page-1":"Page-2":"Evidence: [Page 1]'
     b'"Fact: 1 of 1 facts correctly matched.","Conclusion: 0 of 0 conclusions correctly matched.",'
-    b'"Terminology: 1 of 1 terms correctly matched.","Organization: matched","Score: 5 \xe2\x89\x88 5.0 = 5 * '
-    b'(facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)"],"corrections":[{"kind":"","detail":"'
+    b'"Terminology: 1 of 1 terms correctly matched.","Organization: matched","Score: 5 \xe2\x89\x88 5.0 = '
+    b"5 * "
+    b"(facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * "
+    b'0.09)"],"corrections":[{"kind":"","detail":"'
     b'{"schema_version":1,"result_id":"","event_id":"","replay_id":null,"trace_id":null,"span_id":null,"labels":{"app":"",'
     b'"model":"","prompt_version":"","tenant":""},"metric":"relevance","metric":"coverage","source":{"topic":"qa.events",'
     b'"partition":0,"offset":0},"evaluator":{"fingerprint":"","prompt":"","schema":"","scoring":"","model":"","parameters":{}},'

@@ -69,7 +69,8 @@ def _forget_cells(db: sqlite3.Connection, cut: int) -> None:
     db.execute("DELETE FROM cells WHERE grain = ? AND bucket < ?", (HOUR_MS, cut))
     db.execute("DELETE FROM cells WHERE grain = ? AND bucket <= ?", (DAY_MS, day))
     db.execute(
-        "INSERT INTO cells SELECT ?, ?, metric, evaluator, labels, status, score, probability, corrected, suspected, "
+        "INSERT INTO cells SELECT ?, ?, metric, evaluator, labels, status, score, probability, corrected, "
+        "suspected, "
         "sum(count), sum(cost) FROM cells WHERE grain = ? AND bucket >= ? AND bucket < ? "
         "GROUP BY metric, evaluator, labels, status, score, probability, corrected, suspected",
         (DAY_MS, day, HOUR_MS, day, day + DAY_MS),

@@ -166,7 +166,8 @@ def choices(asking: Asking) -> Mapping[str, Any]:
         kinds[row[0]].append(row[1])
     labels: dict[str, list[str]] = {}
     for row in asking.rows(
-        "SELECT DISTINCT name, value FROM label_values JOIN label_sets ON id = set_id WHERE id = grouped ORDER BY name, value"
+        "SELECT DISTINCT name, value FROM label_values JOIN label_sets ON id = set_id WHERE id = "
+        "grouped ORDER BY name, value"
     ):
         labels.setdefault(row[0], []).append(row[1])
     return {
@@ -177,7 +178,8 @@ def choices(asking: Asking) -> Mapping[str, Any]:
         "evaluators": [
             {"fingerprint": row[0], "model": row[1], "metric": row[2]}
             for row in asking.rows(
-                "SELECT fingerprint, model, name FROM evaluators JOIN names ON names.id = metric ORDER BY first_at DESC"
+                "SELECT fingerprint, model, name FROM evaluators JOIN names ON names.id = metric "
+                "ORDER BY first_at DESC"
             )
         ],
     }
@@ -240,7 +242,10 @@ def _source(asking: Asking, wanted: Filter, step: int | None) -> tuple[str, list
 def _labels_grouped(asking: Asking, wanted: Filter) -> bool:
     return all(
         asking.row(
-            "SELECT 1 FROM label_values JOIN label_sets ON id = set_id WHERE name = ? AND value = ? AND id = grouped",
+            (
+                "SELECT 1 FROM label_values JOIN label_sets ON id = set_id WHERE name = ? AND value = "
+                "? AND id = grouped"
+            ),
             pair,
         )
         for pair in wanted.labels

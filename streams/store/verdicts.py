@@ -32,7 +32,8 @@ FEW: Final = 20_000
 """As many verdicts are sorted; of more, an index is followed in the order that is asked for."""
 
 _FIELDS: Final = (
-    "v.id, hex(v.result_id) AS result_id, v.event_id, m.name AS metric, v.evaluator, v.labels, v.status, v.score, v.at, "
+    "v.id, hex(v.result_id) AS result_id, v.event_id, m.name AS metric, v.evaluator, v.labels, v.status, "
+    "v.score, v.at, "
     "v.judged, v.probability, v.cost, v.corrected, v.suspected, v.partition, v.offset"
 )
 _JOINED: Final = "verdicts v JOIN names m ON m.id = v.metric"
@@ -165,8 +166,10 @@ def every(asking: Asking, wanted: Filter) -> Iterator[dict[str, Any]]:
     """Go through all verdicts, oldest first, each as in `page`, with `people`: the latest label of each person."""
     where, parameters = selected(wanted, matching(asking, wanted.words))
     for row in asking.each(
-        f"SELECT {_FIELDS}, b.body, (SELECT count(*) FROM labels l WHERE l.result_id = v.result_id) AS people "
-        f"FROM (SELECT * FROM verdicts WHERE {where}) v JOIN names m ON m.id = v.metric JOIN bodies b ON b.id = v.id "
+        f"SELECT {_FIELDS}, b.body, (SELECT count(*) FROM labels l WHERE l.result_id = v.result_id) AS "
+        "people "
+        f"FROM (SELECT * FROM verdicts WHERE {where}) v JOIN names m ON m.id = v.metric JOIN bodies b ON "
+        "b.id = v.id "
         "ORDER BY v.at",
         parameters,
     ):
@@ -195,7 +198,8 @@ def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, 
         When it was judged, metric, fingerprint, score and inclusion probability of each.
     """
     rows = asking.rows(
-        "SELECT v.judged, m.name, e.fingerprint, v.score, v.probability FROM verdicts v JOIN names m ON m.id = v.metric "
+        "SELECT v.judged, m.name, e.fingerprint, v.score, v.probability FROM verdicts v JOIN names m ON "
+        "m.id = v.metric "
         "JOIN evaluators e ON e.id = v.evaluator WHERE v.replay = 0 AND v.at >= ? AND v.status = 0 LIMIT ?",
         (moment, limit + 1),
     )
@@ -214,9 +218,12 @@ def stretch(asking: Asking, metric: str, *, since: int, until: int, limit: int, 
         latest: The latest first; else the oldest first.
     """
     return asking.rows(
-        "SELECT v.id, v.at, v.score, v.probability, v.labels, s.labels AS label_text, e.fingerprint FROM verdicts v "
-        "JOIN evaluators e ON e.id = v.evaluator JOIN label_sets s ON s.id = v.labels WHERE v.replay = 0 AND +v.status = 0 "
-        "AND +v.metric = (SELECT id FROM names WHERE kind = 'metric' AND name = ?) AND v.at >= ? AND v.at < ? "
+        "SELECT v.id, v.at, v.score, v.probability, v.labels, s.labels AS label_text, e.fingerprint FROM "
+        "verdicts v "
+        "JOIN evaluators e ON e.id = v.evaluator JOIN label_sets s ON s.id = v.labels WHERE v.replay = 0 "
+        "AND +v.status = 0 "
+        "AND +v.metric = (SELECT id FROM names WHERE kind = 'metric' AND name = ?) AND v.at >= ? AND v.at "
+        "< ? "
         f"ORDER BY v.at {'DESC' if latest else 'ASC'} LIMIT ?",
         (metric, since, until, limit),
     )

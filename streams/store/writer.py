@@ -232,7 +232,8 @@ class Writer:
         if self._values is None:
             self._values = defaultdict(set)
             rows = self._db.execute(
-                "SELECT DISTINCT name, value FROM label_values JOIN label_sets ON set_id = id WHERE id = grouped"
+                "SELECT DISTINCT name, value FROM label_values JOIN label_sets ON set_id = id "
+                "WHERE id = grouped"
             )
             for known_name, known_value in rows:
                 self._values[known_name].add(known_value)

@@ -120,7 +120,8 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
         raise SettingsError(
             [
                 (
-                    f"telemetry.tls: certificate_file {settings.certificate_file} and key_file {settings.key_file} cannot "
+                    f"telemetry.tls: certificate_file {settings.certificate_file} and key_file "
+                    f"{settings.key_file} cannot "
                     f"be used ({_why(error)}); check paths, rights and that they belong together"
                 )
             ]
@@ -133,7 +134,8 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext:
             raise SettingsError(
                 [
                     (
-                        f"telemetry.tls.client_ca_file: {settings.client_ca_file} cannot be used ({_why(error)}); "
+                        f"telemetry.tls.client_ca_file: {settings.client_ca_file} cannot be used "
+                        f"({_why(error)}); "
                         "check the path and that it holds certificates (PEM)"
                     )
                 ]

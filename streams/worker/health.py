@@ -120,7 +120,8 @@ class Health:
             quiet = now - agent.last_finished
             if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
                 reasons.append(
-                    f"agent {agent.name} has {agent.in_hand} records in hand and finished none for {quiet:.0f} s"
+                    f"agent {agent.name} has {agent.in_hand} records in hand and finished none for "
+                    f"{quiet:.0f} s"
                 )
         return Report(not reasons, tuple(reasons))
 

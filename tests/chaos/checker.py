@@ -110,11 +110,15 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{kind}: {len(what)} ({', '.join(sorted(what)[:MAX_SHOWN])}{', ...' if len(what) > MAX_SHOWN else ''})"
+            (
+                f"{kind}: {len(what)} "
+                f"({', '.join(sorted(what)[:MAX_SHOWN])}{', ...' if len(what) > MAX_SHOWN else ''})"
+            )
             for kind, what in self.problems.items()
         ]
         counts = (
-            f"read {self.read}, {dict(self.outcomes)}, due {self.due}, results {self.results}, dead letters {self.dead_letters}, "
+            f"read {self.read}, {dict(self.outcomes)}, due {self.due}, results {self.results}, dead "
+            f"letters {self.dead_letters}, "
             f"lost {self.lost}"
         )
         return "\n".join([counts, *lines])

@@ -198,7 +198,10 @@ async def _ended(words: list[str]) -> int:
 
 def test_it_has_exactly_what_is_pinned(image: Built) -> None:
     """Every package of requirements/runtime.txt in that version, and the project; nothing else."""
-    listing = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+    listing = (
+        "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in "
+        "m.distributions()}))"
+    )
     done = run_inside(image, "python3", "-c", listing)
     installed = {str(canonicalize_name(name)): number for name, number in json.loads(done.stdout).items()}
     assert installed.pop("judgestream") == version("judgestream")

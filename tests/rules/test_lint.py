@@ -129,7 +129,8 @@ def test_hurried_rules_keep_their_names() -> None:
     """Durations shrink where they are time; in names they stay."""
     rule = "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[7d:1h] offset 6h)\nfor: 5m\ninterval: 1m"
     assert hurried(rule, 60) == (
-        "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[10080s:60s] offset 360s)\nfor: 5s\ninterval: 1s"
+        "record: x:y:mean1h\nexpr: sum_over_time(x:y:increase1h[10080s:60s] offset 360s)\nfor: "
+        "5s\ninterval: 1s"
     )
     with pytest.raises(ValueError, match="factor must divide every duration, got 7 for 1m"):
         hurried("for: 1m", 7)

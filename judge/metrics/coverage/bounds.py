@@ -54,7 +54,8 @@ def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Count
         and not statements.may_state_anything()
         and findings.suspect(
             "match_not_borne_out",
-            f"{counts.facts[0]} facts and {counts.conclusions[0]} conclusions are said to be matched, but no sentence of "
+            f"{counts.facts[0]} facts and {counts.conclusions[0]} conclusions are said to be matched, but "
+            "no sentence of "
             "the answer has a word of the reference beyond those of the question, or it is on something else",
         )
     ):

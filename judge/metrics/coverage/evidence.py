@@ -140,7 +140,10 @@ class _Verifier:
             if against is not None:
                 self.findings.correct(
                     against.kind,
-                    f"{where}: the answer says {quoted(against.stated)}, the reference {quoted(against.source)}",
+                    (
+                        f"{where}: the answer says {quoted(against.stated)}, the reference "
+                        f"{quoted(against.source)}"
+                    ),
                 )
                 return replace(item, matched=False)
         if self._is_doubted(where, given, stated, found):
@@ -176,7 +179,10 @@ class _Verifier:
         lowered = [
             self.findings.suspect(
                 "match_not_borne_out",
-                f"{quoted(item.item)} says no more than the question, and nothing else of the reference is matched",
+                (
+                    f"{quoted(item.item)} says no more than the question, and nothing else of the "
+                    "reference is matched"
+                ),
             )
             for item in matched
         ]

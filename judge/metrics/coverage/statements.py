@@ -140,7 +140,8 @@ class Statements:
         if 2 * shared >= len(wanted):
             return None
         return (
-            f"the answer has hardly a word of the question, and of the sentence it shares {shared} of {len(wanted)} words, "
+            f"the answer has hardly a word of the question, and of the sentence it shares {shared} of "
+            f"{len(wanted)} words, "
             "at least half are needed"
         )
 

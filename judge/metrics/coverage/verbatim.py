@@ -56,7 +56,8 @@ def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> O
     objection = None
     if own.score != claimed:
         objection = (
-            f"the score is {claimed}, but the counts of the rationale give {own.exact_text}, rounded {own.score}, by the formula; "
+            f"the score is {claimed}, but the counts of the rationale give {own.exact_text}, rounded "
+            f"{own.score}, by the formula; "
             "count once more and compute the score from the counts"
         )
     if score.score != claimed:

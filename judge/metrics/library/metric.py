@@ -128,7 +128,8 @@ def _decided(prompt: LibraryPrompt, inputs: Inputs, reply: str) -> Outcome:
     missing = check.not_found(said)
     if missing:
         raise InvalidVerdictError(
-            f"{'; '.join(missing[:MAX_NAMED])}: copy it character by character, in one piece, or change the verdict"
+            f"{'; '.join(missing[:MAX_NAMED])}: copy it character by character, in one piece, or "
+            "change the verdict"
         )
     if value is True and not check.count(said):
         raise InvalidVerdictError(f"true needs its words: give {', '.join(prompt.quotes)}, or say false")
@@ -219,7 +220,10 @@ def _checked(
         if contradiction is not None:
             findings.correct(
                 contradiction.kind,
-                f"{where}: the answer says {quoted(contradiction.source)}, the context {quoted(contradiction.stated)}",
+                (
+                    f"{where}: the answer says {quoted(contradiction.source)}, the context "
+                    f"{quoted(contradiction.stated)}"
+                ),
             )
             return {**given, counted.holds: False}
     return given

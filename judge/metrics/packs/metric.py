@@ -144,7 +144,8 @@ class PackMetric:
         if missing:
             more = f"; and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
             raise InvalidVerdictError(
-                f"{'; '.join(missing[:MAX_NAMED])}{more}: copy each character by character, in one piece, or change the verdict"
+                f"{'; '.join(missing[:MAX_NAMED])}{more}: copy each character by character, in one "
+                "piece, or change the verdict"
             )
         if verdict["score"] is True and not found.count(verdict):
             raise InvalidVerdictError(

@@ -148,7 +148,8 @@ def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
         raise PromptPackError(f"response_schema holds what JSON cannot: {error}") from error
     if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
         warnings.append(
-            "response_schema is sent in strict mode, which many endpoints take only with `additionalProperties: false` "
+            "response_schema is sent in strict mode, which many endpoints take only with "
+            "`additionalProperties: false` "
             "and every property listed as required"
         )
     return ResponseSchema(name=name, schema=schema)

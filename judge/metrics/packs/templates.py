@@ -145,7 +145,8 @@ def read_template(text: str, dialect: Dialect, warnings: list[str]) -> Template:
             pieces.append(Piece(f"{{{written}}}"))
             if written in dialect.names:
                 warnings.append(
-                    f"{match[0]} is not filled in, because its braces are doubled; write {match[0][1:-1]} to fill it in"
+                    f"{match[0]} is not filled in, because its braces are doubled; write "
+                    f"{match[0][1:-1]} to fill it in"
                 )
         end = match.end()
     pieces.append(Piece(text[end:]))

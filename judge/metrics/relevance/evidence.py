@@ -266,7 +266,10 @@ class _Verifier:
         if against is not None:
             self.findings.correct(
                 against.kind,
-                f"{where}: the answer says {quoted(against.source)}, {page_key(page)} {quoted(against.stated)}",
+                (
+                    f"{where}: the answer says {quoted(against.source)}, {page_key(page)} "
+                    f"{quoted(against.stated)}"
+                ),
             )
             return False
         if not self.findings.looks_for_suspicions:

@@ -162,7 +162,8 @@ class Relevance:
         suspicions = (*found.suspicions, *self._of_citations(task.answer, sources))
         if not found.claims and listed.claims:
             raise InvalidVerdictError(
-                f"claims[0].claim_span {quoted(listed.claims[0].claim_span)} is not in the answer, nor is that of any other "
+                f"claims[0].claim_span {quoted(listed.claims[0].claim_span)} is not in the answer, nor is "
+                "that of any other "
                 "claim; copy them character by character"
             )
         if not found.claims:
@@ -227,5 +228,8 @@ def _cap_of_claims(claims: Sequence[CheckedClaim]) -> tuple[int, str]:
     flawed = len(claims) - upheld
     return (
         relevance_cap(upheld=upheld, total=len(claims)),
-        f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and supported by a cited page",
+        (
+            f"{flawed} of {len(claims)} claims {'is' if flawed == 1 else 'are'} not both relevant and "
+            "supported by a cited page"
+        ),
     )

@@ -22,7 +22,8 @@ def safe_pattern(pattern: str) -> str:
     """
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(
-            f"citation_pattern must be at most {MAX_PATTERN_LENGTH} characters, got {len(pattern)}; shorten it"
+            f"citation_pattern must be at most {MAX_PATTERN_LENGTH} characters, got "
+            f"{len(pattern)}; shorten it"
         )
     try:
         parsed = re_parser.parse(pattern)
@@ -31,7 +32,8 @@ def safe_pattern(pattern: str) -> str:
         raise ValueError(f"citation_pattern is no regular expression: {error}; mend it") from error
     if _repetitions(parsed) > MAX_REPETITIONS:
         raise ValueError(
-            f"citation_pattern must not repeat what repeats, have more than {MAX_REPETITIONS} unbounded repetitions or refer back to a "
+            f"citation_pattern must not repeat what repeats, have more than {MAX_REPETITIONS} unbounded "
+            "repetitions or refer back to a "
             "group, for its time could explode; bound them as in {0,100}"
         )
     return pattern

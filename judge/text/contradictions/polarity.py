@@ -44,7 +44,8 @@ _FILLERS: Final = _folded("""
     bir dir dır dur dür هو هي كان كانت ان
 """) | _folded("can could will would shall should")  # fmt: skip
 _ELIDED: Final = frozenset({"l", "d", "n", "qu", "s", "c", "j", "m"})
-_NOT_ONLY: Final = _folded("only just merely nur seulement solo sólo sadece yalnızca solamente فقط until bis simply necessarily unbedingt"
+_NOT_ONLY: Final = _folded("only just merely nur seulement solo sólo sadece yalnızca solamente فقط until bis simply "
+        "necessarily unbedingt"
     " nécessairement necesariamente mutlaka")  # fmt: skip
 _PREFIXES: Final = ("un", "in", "im", "ir", "il", "non", "dis")
 _OPPOSITES: Final = """

@@ -20,20 +20,38 @@ class Unit:
 # By dimension and factor the names.
 _TABLE: Mapping[str, Mapping[str, str]] = {
     "mass": {
-        "1/1000000": "µg μg mcg ug microgram micrograms mikrogramm microgramme microgrammes microgramo microgramos mikrogram",
-        "1/1000": "mg milligram milligrams milligramm milligramme milligrammes miligramo miligramos miligram ملغ مغ ملغم مليغرام ملليغرام",
+        "1/1000000": (
+                "µg μg mcg ug microgram micrograms mikrogramm microgramme microgrammes microgramo "
+                "microgramos mikrogram"
+            ),
+        "1/1000": (
+                "mg milligram milligrams milligramm milligramme milligrammes miligramo miligramos miligram "
+                "ملغ مغ ملغم مليغرام ملليغرام"
+            ),
         "1": "g gr gram grams gramm gramme grammes gramo gramos غ غرام جرام",
-        "1000": "kg kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kilogramo kilogramos كغ كجم كيلوغرام كيلوجرام",
+        "1000": (
+                "kg kilo kilos kilogram kilograms kilogramm kilogramme kilogrammes kilogramo kilogramos كغ "
+                "كجم كيلوغرام كيلوجرام"
+            ),
         "1000000": "tonne tonnes ton tons tonnen tonelada toneladas طن أطنان",
         "56699/2000": "oz ounce ounces",
         "45359237/100000": "lb lbs pound pounds pfund livre livres libra libras",
     },
     "length": {
         "1/1000000": "µm μm micron microns micrometer micrometre mikrometer",
-        "1/1000": "mm millimeter millimeters millimetre millimetres millimètre millimètres milímetro milímetros milimetre مم مليمتر ملم",
-        "1/100": "cm centimeter centimeters centimetre centimetres zentimeter centimètre centimètres centímetro centímetros santimetre سم سنتيمتر",
+        "1/1000": (
+                "mm millimeter millimeters millimetre millimetres millimètre millimètres milímetro "
+                "milímetros milimetre مم مليمتر ملم"
+            ),
+        "1/100": (
+                "cm centimeter centimeters centimetre centimetres zentimeter centimètre centimètres "
+                "centímetro centímetros santimetre سم سنتيمتر"
+            ),
         "1": "m meter meters metre metres metern mètre mètres metro metros متر أمتار مترا",
-        "1000": "km kilometer kilometers kilometre kilometres kilometern kilomètre kilomètres kilómetro kilómetros كم كيلومتر كيلومترا",
+        "1000": (
+                "km kilometer kilometers kilometre kilometres kilometern kilomètre kilomètres kilómetro "
+                "kilómetros كم كيلومتر كيلومترا"
+            ),
         "127/5000": "inch inches zoll pouce pouces pulgada pulgadas inç",
         "381/1250": "ft foot feet fuß pied pieds pie pies",
         "1143/1250": "yd yard yards",
@@ -47,8 +65,14 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
         "473176473/125000000": "gal gallon gallons",
     },
     "time": {
-        "1/1000": "ms millisecond milliseconds millisekunde millisekunden milliseconde millisecondes milisegundo milisegundos milisaniye",
-        "1": "s sec secs second seconds sekunde sekunden seconde secondes segundo segundos saniye ثانية ثوان ثواني",
+        "1/1000": (
+                "ms millisecond milliseconds millisekunde millisekunden milliseconde millisecondes "
+                "milisegundo milisegundos milisaniye"
+            ),
+        "1": (
+                "s sec secs second seconds sekunde sekunden seconde secondes segundo segundos saniye ثانية "
+                "ثوان ثواني"
+            ),
         "60": "min mins minute minutes minuten minuto minutos dakika دقيقة دقائق",
         "3600": "h hr hrs hour hours stunde stunden heure heures hora horas saat ساعة ساعات",
         "86400": "day days tag tage tagen jour jours día días dia dias gün يوم أيام يوما",

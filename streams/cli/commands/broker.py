@@ -39,7 +39,8 @@ def _topic(text: str) -> tuple[str, int]:
     name, _, count = text.rpartition(":")
     if not name or not count.isascii() or not count.isdigit() or not 1 <= int(count) <= 10_000:
         raise BadUsageError(
-            f"--topic must be NAME:PARTITIONS with 1 to 10000 partitions, got {text!r}; for example qa.events:4"
+            f"--topic must be NAME:PARTITIONS with 1 to 10000 partitions, got {text!r}; for "
+            "example qa.events:4"
         )
     return name, int(count)
 
@@ -56,7 +57,8 @@ async def _serve(port: int, topics: dict[str, int], as_json: bool, stop: asyncio
         await server.start()
     except OSError as error:
         raise CommandError(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror or error}; choose another --port, or 0 for a free one"
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror or error}; choose another --port, "
+            "or 0 for a free one"
         ) from error
     try:
         if as_json:

@@ -42,7 +42,10 @@ def judge(
             "--metric",
             "-m",
             metavar="NAME",
-            help="A built-in metric, one of --config, or any name with --prompt-pack; may be given several times.",
+            help=(
+                "A built-in metric, one of --config, or any name with --prompt-pack; may be given "
+                "several times."
+            ),
         ),
     ],
     config: Annotated[
@@ -110,7 +113,10 @@ def judge(
         typer.Option(
             "--compare",
             metavar="RESULTS",
-            help="Results of an earlier run (JSON lines): the paired difference; exit code 1 where it is a fall.",
+            help=(
+                "Results of an earlier run (JSON lines): the paired difference; exit code 1 where it "
+                "is a fall."
+            ),
         ),
     ] = None,
     html: Annotated[
@@ -248,7 +254,8 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
 
     if call.prompt_pack is not None and len(call.metrics) > 1:
         raise BadUsageError(
-            f"--prompt-pack belongs to one metric, got {len(call.metrics)}; name packs in the metrics of --config"
+            f"--prompt-pack belongs to one metric, got {len(call.metrics)}; name packs in the "
+            "metrics of --config"
         )
     named = None if settings is None else settings.metrics.get(name)
     pack = call.prompt_pack or (None if named is None else named.prompt_pack)

@@ -59,7 +59,10 @@ def map_(
         bool,
         typer.Option(
             "--json",
-            help="One JSON object a line: of OTLP the event, of JSON what was read, the event, and what sampling says.",
+            help=(
+                "One JSON object a line: of OTLP the event, of JSON what was read, the event, and what "
+                "sampling says."
+            ),
         ),
     ] = False,
 ) -> None:

@@ -38,7 +38,8 @@ async def _serve(port: int, latency_seconds: float, as_json: bool, stop: asyncio
         await server.start()
     except OSError as error:
         raise CommandError(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror or error}; choose another --port, or 0 for a free one"
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror or error}; choose another --port, "
+            "or 0 for a free one"
         ) from error
     try:
         if as_json:

@@ -114,7 +114,8 @@ def _lines(report: TopicsReport, *, dry_run: bool) -> Iterator[str]:
             made = "would create" if dry_run else "created"
             settings = ", ".join(f"{key}={value}" for key, value in topic.config.items())
             yield (
-                f"{made} {topic.name}: {topic.partitions} partitions, {topic.replication_factor} copies, {settings}"
+                f"{made} {topic.name}: {topic.partitions} partitions, {topic.replication_factor} "
+                f"copies, {settings}"
             )
         elif one.differences:
             yield f"left {topic.name} as it is: {'; '.join(one.differences)}"

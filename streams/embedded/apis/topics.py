@@ -277,7 +277,10 @@ class TopicApis:
         if not new.assigned_partitions and new.replication_factor not in {-1, 1}:
             raise RefusedError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"replication factor of {new.name!r} must be 1 (there is one broker), got {new.replication_factor}",
+                (
+                    f"replication factor of {new.name!r} must be 1 (there is one broker), got "
+                    f"{new.replication_factor}"
+                ),
             )
         count = new.assigned_partitions or new.partition_count
         self._topics.create(

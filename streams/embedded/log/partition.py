@@ -56,7 +56,10 @@ class Partition:
         if header.size_bytes > max_batch_bytes:
             raise RefusedError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed (max.message.bytes)",
+                (
+                    f"the batch has {header.size_bytes} bytes, at most {max_batch_bytes} are allowed "
+                    "(max.message.bytes)"
+                ),
             )
         if header.producer_id != NO_PRODUCER:
             earlier = self._producers.duplicate_of(header)

@@ -47,7 +47,10 @@ class ProducerStates:
         if header.producer_epoch < state.epoch:
             raise RefusedError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} wrote with epoch {state.epoch}, got the older {header.producer_epoch}",
+                (
+                    f"producer {header.producer_id} wrote with epoch {state.epoch}, got the older "
+                    f"{header.producer_epoch}"
+                ),
             )
         if header.producer_epoch > state.epoch:
             expected = 0
@@ -59,7 +62,10 @@ class ProducerStates:
         if header.base_sequence != expected:
             raise RefusedError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} must go on with sequence {expected}, got {header.base_sequence}",
+                (
+                    f"producer {header.producer_id} must go on with sequence {expected}, got "
+                    f"{header.base_sequence}"
+                ),
             )
         return None
 

@@ -149,6 +149,7 @@ class Server:
         (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         if not _SHORTEST_REQUEST_BYTES <= size <= self._max_request_bytes:
             raise MalformedRequestError(
-                f"a request must have {_SHORTEST_REQUEST_BYTES}..{self._max_request_bytes} bytes, it announces {size}"
+                f"a request must have {_SHORTEST_REQUEST_BYTES}..{self._max_request_bytes} bytes, "
+                f"it announces {size}"
             )
         return await reader.readexactly(size)

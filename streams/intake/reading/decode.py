@@ -206,7 +206,10 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise DecodeError(
             "undecodable",
-            f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); mend it or leave it out",
+            (
+                f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); mend it "
+                "or leave it out"
+            ),
         ) from None
 
 

@@ -57,7 +57,10 @@ def open_record(value: bytes, headers: Headers) -> Opened:
     if content_type.startswith("application/cloudevents-batch"):
         raise DecodeError(
             "undecodable",
-            f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send one event a record",
+            (
+                f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send "
+                "one event a record"
+            ),
         )
     document = _json_object(strip_confluent(value), "value")
     if "ce_specversion" in named:
@@ -96,7 +99,10 @@ def _open_structured(envelope: dict[str, Any]) -> Opened:
     if not isinstance(data, dict):
         raise DecodeError(
             "undecodable",
-            f"data: must be a JSON object in a structured CloudEvent (got {describe(data)}); put the event there",
+            (
+                f"data: must be a JSON object in a structured CloudEvent (got {describe(data)}); put "
+                "the event there"
+            ),
         )
     parent, state = _attribute(envelope, "traceparent"), _attribute(envelope, "tracestate")
     return Opened(
@@ -119,7 +125,10 @@ def _json_object(raw: bytes, field: str) -> dict[str, Any]:
         start = bytes(raw[:40])
         raise DecodeError(
             "undecodable",
-            f"{field}: is not valid JSON, {error} (got {start!r}...); send JSON in UTF-8 (Avro and Protobuf are not read)",
+            (
+                f"{field}: is not valid JSON, {error} (got {start!r}...); send JSON in UTF-8 (Avro and "
+                "Protobuf are not read)"
+            ),
         ) from None
     if not isinstance(document, dict):
         raise DecodeError(

@@ -103,7 +103,10 @@ def _search(target: str, expression: str, search: Callable[[Any], Any], document
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise DecodeError(
             "undecodable",
-            f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, {why}; mend either",
+            (
+                f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, "
+                f"{why}; mend either"
+            ),
         ) from None
     return found
 

@@ -31,7 +31,10 @@ def page(title: str, summary: FileSummary, comparisons: Sequence[Comparison] = (
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{shown}</title>',
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        (
+            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+            "'unsafe-inline'\">"
+        ),
         f"<style>{_STYLE}</style><h1>{shown}</h1>",
         f"<p>{summary.lines:,} lines, {summary.invalid.total():,} of them no events.</p>",
         *(f"<p{' class=worse' if one.is_worse else ''}>{escape(one.text())}</p>" for one in comparisons),
@@ -46,7 +49,8 @@ def _metric(summary: Summary) -> Iterable[str]:
     yield f"<h2>{escape(summary.metric)}</h2>"
     if ends is not None and summary.scored.mean is not None:
         yield (
-            f"<p><strong>{summary.scored.mean:.2f}</strong> <small>95% interval {ends[0]:.2f} to {ends[1]:.2f}, "
+            f"<p><strong>{summary.scored.mean:.2f}</strong> <small>95% interval {ends[0]:.2f} to "
+            f"{ends[1]:.2f}, "
             f"{summary.scored.count:,} scored</small></p>"
         )
     yield f"<p><small>{escape(summary.spending.line())}</small></p>"

@@ -55,7 +55,10 @@ class Spending:
     def line(self) -> str:
         """Give it for people."""
         cost = "price not known" if self.cost_usd is None else f"${self.cost_usd:.4f}"
-        return f"tokens in {self.input_tokens:,} (cached {self.cached_tokens:,}), out {self.output_tokens:,}; {cost}"
+        return (
+            f"tokens in {self.input_tokens:,} (cached {self.cached_tokens:,}), out "
+            f"{self.output_tokens:,}; {cost}"
+        )
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -188,7 +191,10 @@ class Summary:
     def _distribution(self) -> list[str]:
         most = max(self.distribution.values())
         return [
-            f"  {score:>5}  {'█' * max(1, round(30 * count / most)):<30}  {count} ({count / self.scored.count:.0%})"
+            (
+                f"  {score:>5}  {'█' * max(1, round(30 * count / most)):<30}  {count} "
+                f"({count / self.scored.count:.0%})"
+            )
             for score, count in sorted(self.distribution.items(), reverse=True)
         ]
 

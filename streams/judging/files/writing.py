@@ -88,7 +88,10 @@ class ResultFile:
         if self._handle is None:
             return None
         self._handle.close()
-        return f"{self._count + len(self.earlier)} results are kept in {self._partial}; --resume goes on from them"
+        return (
+            f"{self._count + len(self.earlier)} results are kept in {self._partial}; --resume goes on "
+            "from them"
+        )
 
 
 def partial_of(path: Path) -> Path:
@@ -155,7 +158,10 @@ def _result(line: bytes, path: Path, number: int) -> Scored | Unscored | Failed:
     except ValidationError:
         raise SettingsError(
             [
-                f"{path}: line {number} is no result of judgestream; name a file that `judge -o FILE.jsonl` wrote"
+                (
+                    f"{path}: line {number} is no result of judgestream; name a file that `judge -o "
+                    "FILE.jsonl` wrote"
+                )
             ]
         ) from None
 

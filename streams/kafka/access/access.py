@@ -125,7 +125,10 @@ def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSL
             what = "is encrypted" if password is None else "cannot be decrypted with the password given"
             raise SettingsError(
                 [
-                    f"kafka.security.key_file: {security.key_file} {what}; set key_password_env or key_password_file"
+                    (
+                        f"kafka.security.key_file: {security.key_file} {what}; set key_password_env or "
+                        "key_password_file"
+                    )
                 ]
             ) from None
         named = ", ".join(str(file) for file in files.values() if file is not None) or "the system's store"

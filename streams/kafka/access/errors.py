@@ -106,14 +106,18 @@ def _certificate_of_broker(error: ssl.SSLCertVerificationError, kafka: KafkaSett
         return Explanation(
             "certificate",
             f"the certificate of {_broker(kafka)} is for another host ({message.rstrip('.')})",
-            "use a name that it carries in kafka.bootstrap_servers and in the broker's advertised.listeners, or have a "
+            "use a name that it carries in kafka.bootstrap_servers and in the broker's "
+            "advertised.listeners, or have a "
             "certificate issued that carries this one",
         )
     if code in _VERIFY_ISSUER:
         trusted = kafka.security.ca_file
         return Explanation(
             "certificate",
-            f"the certificate of {_broker(kafka)} is not signed by an authority that is trusted here ({message})",
+            (
+                f"the certificate of {_broker(kafka)} is not signed by an authority that is trusted "
+                f"here ({message})"
+            ),
             "put the certificate of the authority that signed it into kafka.security.ca_file "
             + (f"(now {trusted})" if trusted is not None else "(now unset: the system's authorities)"),
         )
@@ -145,7 +149,10 @@ def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
         return Explanation(
             "certificate",
             f"{_broker(kafka)} wants a certificate of ours, and there is none",
-            "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener that asks for none",
+            (
+                "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener that "
+                "asks for none"
+            ),
         )
     if "EXPIRED" in said:
         return Explanation("certificate", f"{ours} has expired", "renew it")
@@ -153,7 +160,8 @@ def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
         return Explanation(
             "certificate",
             f"{_broker(kafka)} does not know the authority that signed {ours}",
-            "use a certificate that an authority in the broker's truststore has signed, with the intermediate ones in "
+            "use a certificate that an authority in the broker's truststore has signed, with the "
+            "intermediate ones in "
             "the same file",
         )
     return Explanation(
@@ -210,7 +218,10 @@ def _login(error: SaslAuthenticationFailed, kafka: KafkaSettings) -> Explanation
         )
     return Explanation(
         "login",
-        f"{_broker(kafka)} refuses the user {security.username!r} or its password with {security.mechanism} ({said})",
+        (
+            f"{_broker(kafka)} refuses the user {security.username!r} or its password with "
+            f"{security.mechanism} ({said})"
+        ),
         "check kafka.security.username, the password, and that the user exists there for this mechanism",
     )
 

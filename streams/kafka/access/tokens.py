@@ -293,7 +293,10 @@ class MskTokens(CachedTokens):
             value, expires_at_ms = self._signer.generate_auth_token(self._region)
         except Exception as error:  # noqa: BLE001 - the AWS libraries raise errors of many families
             raise TokenError(
-                f"no token can be signed for Amazon MSK ({type(error).__name__}: {printable(str(error), 200)})",
+                (
+                    f"no token can be signed for Amazon MSK ({type(error).__name__}: "
+                    f"{printable(str(error), 200)})"
+                ),
                 "see that the process has AWS credentials (role of the pod or machine, variables, profile)",
                 lasting=False,  # the machine's metadata service may come later than the process
             ) from None

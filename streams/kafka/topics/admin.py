@@ -226,4 +226,7 @@ async def create_topics(
 def _how_to_create(kafka: KafkaSettings, missing: Sequence[WantedTopic]) -> str:
     names = ", ".join(topic.name for topic in missing)
     commands = "\n".join(f"  {topic.command(kafka)}" for topic in missing)
-    return f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream topics or:\n{commands}"
+    return (
+        f"topics are missing at {kafka.bootstrap_servers}: {names}; create them, with judgestream "
+        f"topics or:\n{commands}"
+    )

@@ -57,18 +57,21 @@ def problems_of(
         policy = topic.settings.get("cleanup.policy", "")
         if "compact" in policy and not topic.compacted:
             found.append(
-                f"topic {name}: cleanup.policy must be delete (got {policy}): compaction removes records that share a "
+                f"topic {name}: cleanup.policy must be delete (got {policy}): compaction removes records "
+                "that share a "
                 "key before they are read; set it, with a retention that outlasts an outage of the judge"
             )
         size = topic.settings.get("max.message.bytes", "")
         if size.isdigit() and int(size) < MIN_MESSAGE_BYTES:
             found.append(
-                f"topic {name}: max.message.bytes must be at least {MIN_MESSAGE_BYTES} (got {size}): not even what is "
+                f"topic {name}: max.message.bytes must be at least {MIN_MESSAGE_BYTES} (got {size}): not "
+                "even what is "
                 "set aside would fit; raise it"
             )
         if topic.replicas > 1 and topic.settings.get("unclean.leader.election.enable") == "true":
             found.append(
-                f"topic {name}: unclean.leader.election.enable must be false (got true): a replica that lags may lead, "
+                f"topic {name}: unclean.leader.election.enable must be false (got true): a replica that "
+                "lags may lead, "
                 "and what was confirmed is gone; set it"
             )
     return found
@@ -83,7 +86,8 @@ def auto_create_risk(broker: Mapping[str, str]) -> str | None:
     if broker.get(_AUTO_CREATE) != "true":
         return None
     return (
-        f"{_AUTO_CREATE} is on: a topic that is deleted comes back at once, with the broker's own partitions, copies and "
+        f"{_AUTO_CREATE} is on: a topic that is deleted comes back at once, with the broker's own "
+        "partitions, copies and "
         "retention, and nobody notices; switch it off"
     )
 
@@ -94,14 +98,16 @@ def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[s
     if shortest.isdigit() and ours < int(shortest):
         return [
             (
-                f"kafka.session_timeout_seconds must be at least the broker's {_SHORTEST_SESSION} ({int(shortest) / 1000:g} s) "
+                f"kafka.session_timeout_seconds must be at least the broker's {_SHORTEST_SESSION} "
+                f"({int(shortest) / 1000:g} s) "
                 f"(got {kafka.session_timeout_seconds:g}); raise the one or lower the other"
             )
         ]
     if longest.isdigit() and ours > int(longest):
         return [
             (
-                f"kafka.session_timeout_seconds must be at most the broker's {_LONGEST_SESSION} ({int(longest) / 1000:g} s) "
+                f"kafka.session_timeout_seconds must be at most the broker's {_LONGEST_SESSION} "
+                f"({int(longest) / 1000:g} s) "
                 f"(got {kafka.session_timeout_seconds:g}); lower the one or raise the other"
             )
         ]
@@ -138,7 +144,9 @@ async def find_problems(
         _log.warning(
             "the broker does not show all its settings; whether they let nothing be lost is not checked",
             hidden=hidden,
-            remedy="grant DescribeConfigs on these topics and on the cluster (docs/security.md), or leave it so",
+            remedy=(
+                "grant DescribeConfigs on these topics and on the cluster (docs/security.md), or leave it so"
+            ),
         )
     shown = shown_settings(answers)
     broker = next(

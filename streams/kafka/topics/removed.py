@@ -200,7 +200,8 @@ async def _write(producer: AIOKafkaProducer, topic: str, record: Any, detail: st
             continue
         return
     raise TopicsError(
-        f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits on {topic}; raise its "
+        f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits on {topic}; "
+        "raise its "
         "max.message.bytes"
     )
 

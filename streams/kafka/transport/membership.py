@@ -62,8 +62,10 @@ class Membership:
         self.last_answer = self._now()
         if self._fenced is None and FENCED_INSTANCE_ID in _error_codes(response):
             self._fenced = FencedError(
-                f"another worker has joined group {self._coordinator.group_id} with the same kafka.group_instance_id "
-                f"({self._instance_id}) and taken this one's place; give each worker an id of its own (in Kubernetes "
+                f"another worker has joined group {self._coordinator.group_id} with the same "
+                "kafka.group_instance_id "
+                f"({self._instance_id}) and taken this one's place; give each worker an id of its own (in "
+                "Kubernetes "
                 "the name of its pod)"
             )
             self._on_fenced(self._fenced)

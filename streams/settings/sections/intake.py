@@ -57,7 +57,8 @@ class OtlpSettings(Section):
     unit: Literal["trace", "span"] = Field(
         default="trace",
         description="trace: one event a trace; its spans are joined, so the topic's key must be the trace id "
-        "(partition_traces_by_id of the Collector's Kafka exporter). span: one event a model's call, without a join.",
+        "(partition_traces_by_id of the Collector's Kafka exporter). span: one event a model's call, "
+        "without a join.",
     )
     grace_seconds: float = Field(
         default=5, ge=0, le=600, description="A trace is closed so long after its root span came."
@@ -88,7 +89,10 @@ class OtlpSettings(Section):
     def _ordered(self) -> Self:
         shortest = max(self.grace_seconds, self.idle_seconds)
         if self.max_seconds < shortest:
-            what = f"must be at least grace_seconds and idle_seconds ({shortest:g}), got {self.max_seconds:g}; raise it"
+            what = (
+                f"must be at least grace_seconds and idle_seconds ({shortest:g}), got "
+                f"{self.max_seconds:g}; raise it"
+            )
             refuse([("max_seconds", what)])
         return self
 
@@ -98,7 +102,10 @@ class IngestSettings(Section):
 
     format: Literal["json", "otlp"] = Field(
         default="json",
-        description="json: an event a record, as JSON; otlp: traces, as an OpenTelemetry Collector writes them to Kafka.",
+        description=(
+            "json: an event a record, as JSON; otlp: traces, as an OpenTelemetry Collector writes them "
+            "to Kafka."
+        ),
     )
     otlp: OtlpSettings = Field(default_factory=OtlpSettings)
     max_event_bytes: int = Field(
@@ -137,14 +144,17 @@ class SamplingSettings(Section):
     )
     key: SamplingKey = Field(
         default="auto",
-        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of the "
+        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of "
+        "the "
         "record's key, so that all events with one key stand or fall together.",
     )
     upstream: Upstream | None = Field(
         default=None,
         description="What is made of a sampler that decided before (`ot=th` in tracestate, or the event's "
-        "sampling_probability). equalize: the lower of its probability and of our rate; proportional: our rate is a share "
-        "of what it left; ignore: as if there were none. None: equalize for ingest.format otlp, else ignore, as an event "
+        "sampling_probability). equalize: the lower of its probability and of our rate; proportional: our "
+        "rate is a share "
+        "of what it left; ignore: as if there were none. None: equalize for ingest.format otlp, else "
+        "ignore, as an event "
         "on a topic of its own does not hang on whether its trace was sampled.",
     )
 
@@ -211,26 +221,38 @@ class MetricSettings(Section):
     endpoints: tuple[str, ...] = Field(
         default=(),
         max_length=20,
-        description="Names of the judge.endpoints that judge this metric, in order of preference; empty: all, in their order.",
+        description=(
+            "Names of the judge.endpoints that judge this metric, in order of preference; empty: all, "
+            "in their order."
+        ),
     )
     parameters: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="Sampling parameters of this metric (temperature, seed, ...); they go before an endpoint's own.",
+        description=(
+            "Sampling parameters of this metric (temperature, seed, ...); they go before an endpoint's own."
+        ),
     )
     verification: Literal["marks", "strict", "off"] = Field(
         default="marks",
-        description="What becomes of what code merely suspects: marks: noted in `suspicions` of the result; strict: it lowers the "
-        "score; off: not looked for. What code can show to be wrong lowers the score under each (coverage and relevance).",
+        description="What becomes of what code merely suspects: marks: noted in `suspicions` of the result; "
+        "strict: it lowers the "
+        "score; off: not looked for. What code can show to be wrong lowers the score under each (coverage "
+        "and relevance).",
     )
     citation_pattern: str | None = Field(
         default=None,
         min_length=1,
         max_length=500,
-        description="Regular expression for citations of one's own, its first group a page's number or a document's name (relevance).",
+        description=(
+            "Regular expression for citations of one's own, its first group a page's number or a "
+            "document's name (relevance)."
+        ),
     )
     without_citations: Literal["lowest", "unscored"] = Field(
         default="lowest",
-        description="An answer that cites nothing is a 1, as the metric defines it, or gets no number (relevance).",
+        description=(
+            "An answer that cites nothing is a 1, as the metric defines it, or gets no number (relevance)."
+        ),
     )
 
     @model_validator(mode="after")

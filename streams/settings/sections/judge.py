@@ -52,7 +52,10 @@ class EndpointSettings(Section):
         default=None,
         ge=512,
         le=100_000_000,
-        description="The model's context window; longer references and pages are cut at whole sentences, which the result says.",
+        description=(
+            "The model's context window; longer references and pages are cut at whole sentences, which "
+            "the result says."
+        ),
     )
     max_in_flight: int | None = Field(
         default=None,
@@ -128,7 +131,8 @@ class BudgetSettings(Section):
     calls_per_hour: int | None = Field(default=None, ge=1, le=1_000_000_000, description="Judge calls.")
     when_spent: Literal["defer", "lower_rate"] = Field(
         default="defer",
-        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer events are sampled, too, "
+        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer events "
+        "are sampled, too, "
         "and each says with which probability (intake and judge in one worker).",
     )
 
@@ -185,7 +189,8 @@ class JudgeSettings(Section):
         default=None,
         gt=0,
         le=3600,
-        description="A call without a reply for so long is made a second time at the same endpoint, and the first reply counts; off by "
+        description="A call without a reply for so long is made a second time at the same endpoint, and the "
+        "first reply counts; off by "
         "default, for both may have to be paid.",
     )
     retry: RetrySettings = Field(default_factory=RetrySettings)
@@ -209,13 +214,19 @@ class JudgeSettings(Section):
         default=1_000_000,
         ge=1,
         le=10_000_000,
-        description="Reference and cited pages together; where they are longer the answer is not judged, and its result says so.",
+        description=(
+            "Reference and cited pages together; where they are longer the answer is not judged, and "
+            "its result says so."
+        ),
     )
     verification_seconds: float = Field(
         default=10,
         ge=0.1,
         le=300,
-        description="Bound on reading the texts of an event or a judge's reply; beyond it the event fails as verification_timeout.",
+        description=(
+            "Bound on reading the texts of an event or a judge's reply; beyond it the event fails as "
+            "verification_timeout."
+        ),
     )
     redact: tuple[Kind, ...] = Field(
         default=(),

@@ -67,12 +67,15 @@ class KafkaSettings(Section):
         default=None,
         min_length=1,
         max_length=200,
-        description="Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica.",
+        description=(
+            "Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica."
+        ),
     )
     security: SecuritySettings = Field(default_factory=SecuritySettings)
     start: Annotated[Literal["latest", "earliest"] | AwareDatetime, BeforeValidator(_start)] = Field(
         default="latest",
-        description="Where a group without commits begins on the events topic: at new events, at the oldest one (which judges "
+        description="Where a group without commits begins on the events topic: at new events, at the oldest "
+        "one (which judges "
         "the whole backlog), or at a time such as 2026-11-01T00:00:00Z.",
     )
     session_timeout_seconds: float = Field(
@@ -96,8 +99,10 @@ class KafkaSettings(Section):
 
     resume_at: Literal["committed", "beginning"] = Field(
         default="committed",
-        description="Where reading goes on when a topic's log has become shorter than what was read of it (it was made "
-        "anew, or a replica that lagged became leader): at the committed offset if the log has it, or at its beginning.",
+        description="Where reading goes on when a topic's log has become shorter than what was read of it (it "
+        "was made "
+        "anew, or a replica that lagged became leader): at the committed offset if the log has it, or at "
+        "its beginning.",
     )
 
     @model_validator(mode="after")
@@ -182,7 +187,8 @@ class DeadLetterSettings(Section):
 
     when_refused: Literal["wait", "skip"] = Field(
         default="wait",
-        description="When the dead-letter topic takes not even the smallest form of a letter: wait (the partition's "
+        description="When the dead-letter topic takes not even the smallest form of a letter: wait (the "
+        "partition's "
         "offset stays, readiness says why), or skip the record (counted, logged with its position).",
     )
     limit: DeadLetterLimitSettings | None = Field(

@@ -30,14 +30,17 @@ class MonitorSettings(Section):
         default=0.1,
         gt=0,
         le=5,
-        description="Smallest fall of a mean that matters, in points of a scale five wide; elsewhere in proportion.",
+        description=(
+            "Smallest fall of a mean that matters, in points of a scale five wide; elsewhere in proportion."
+        ),
     )
     min_share_rise: float = Field(
         default=0.02, gt=0, lt=1, description="Smallest rise of the share of low scores that matters."
     )
     shares: dict[MetricName, Annotated[tuple[float, ...], Field(max_length=8)]] = Field(
         default_factory=dict,
-        description="By metric, the levels of which the share of scores at or below is watched; by default one, the "
+        description="By metric, the levels of which the share of scores at or below is watched; by default "
+        "one, the "
         "lowest third of the scale. An empty list watches the mean alone.",
     )
     targets: dict[MetricName, float] = Field(

@@ -15,5 +15,8 @@ class ReviewSettings(Section):
     port: int = Field(default=8082, ge=0, le=65535, description="Port; 0 takes a free one.")
     basic_auth: BasicAuthSettings | None = Field(
         default=None,
-        description="Who may label: a user and password other than telemetry's; needed where others reach the address.",
+        description=(
+            "Who may label: a user and password other than telemetry's; needed where others reach the "
+            "address."
+        ),
     )

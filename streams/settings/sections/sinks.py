@@ -22,17 +22,22 @@ class SinkSettings(Section):
     """One receiver of verdicts."""
 
     kind: SinkKind = Field(
-        description="otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the same to a "
+        description="otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the "
+        "same to a "
         "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: JSON, signed."
     )
     url: Annotated[str, AfterValidator(_address)] | None = Field(
         default=None,
-        description="The receiver; for otlp_http up to and with /v1/logs, for webhook the whole address, else the host.",
+        description=(
+            "The receiver; for otlp_http up to and with /v1/logs, for webhook the whole address, else "
+            "the host."
+        ),
     )
     public_key: str | None = Field(default=None, min_length=1, description="Langfuse's public key.")
     secret_env: EnvName | None = Field(
         default=None,
-        description="Name of the environment variable with the secret: Langfuse's secret key, a bearer token, or what a "
+        description="Name of the environment variable with the secret: Langfuse's secret key, a bearer token, "
+        "or what a "
         "webhook is signed with.",
     )
     secret_file: FilePath | None = Field(default=None, description="File that holds the secret.")

@@ -30,7 +30,9 @@ class StoreSettings(Section):
     )
     texts: Literal["full", "excerpt", "none"] = Field(
         default="full",
-        description="How much of question, answer, reference and pages it keeps, as they were judged (redacted).",
+        description=(
+            "How much of question, answer, reference and pages it keeps, as they were judged (redacted)."
+        ),
     )
     keep_days: int = Field(default=30, ge=1, le=3_650, description="How long it keeps a verdict.")
     max_gigabytes: float = Field(
@@ -39,7 +41,10 @@ class StoreSettings(Section):
     product_labels: tuple[LabelName, ...] = Field(
         default=("model", "prompt_version", "version", "release", "deployment"),
         max_length=32,
-        description="Labels that say what answered: a new value of one is a change of the product, of another one of the mix.",
+        description=(
+            "Labels that say what answered: a new value of one is a change of the product, of another "
+            "one of the mix."
+        ),
     )
     trace_url: LinkTemplate | None = Field(
         default=None, description="Where a trace is shown; {trace_id} and {span_id} are filled in."

@@ -54,7 +54,9 @@ class TlsSettings(Section):
     key_file: FilePath = Field(description="Its private key (PEM), without a password.")
     client_ca_file: FilePath | None = Field(
         default=None,
-        description="Authorities (PEM) of client certificates: then nobody gets in without one, probes included.",
+        description=(
+            "Authorities (PEM) of client certificates: then nobody gets in without one, probes included."
+        ),
     )
 
 
@@ -71,7 +73,8 @@ class TelemetrySettings(Section):
     tls: TlsSettings | None = Field(default=None, description="Has the port speak TLS.")
     page: Literal["open", "loopback"] = Field(
         default="open",
-        description="loopback: without a login the page answers this machine alone (and kubectl port-forward), metrics and probes all; open: "
+        description="loopback: without a login the page answers this machine alone (and kubectl port-forward), "
+        "metrics and probes all; open: "
         "the page answers all, too.",
     )
     allowed_hosts: tuple[
@@ -79,7 +82,8 @@ class TelemetrySettings(Section):
     ] = Field(
         default=(),
         max_length=50,
-        description="Names under which the page may be asked for without a login, *.example.com for all below it; addresses, names without "
+        description="Names under which the page may be asked for without a login, *.example.com for all below "
+        "it; addresses, names without "
         "a dot, and those of private domains (.local, .internal, .svc) always may.",
     )
     labels: tuple[LabelName, ...] = Field(

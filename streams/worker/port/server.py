@@ -27,7 +27,8 @@ _ASSETS: Final = {
 }
 _FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
-    "texts of answers are shown to nobody here: set telemetry.basic_auth, or telemetry.tls with client_ca_file, "
+    "texts of answers are shown to nobody here: set telemetry.basic_auth, or telemetry.tls with "
+    "client_ca_file, "
     "or let telemetry.host be 127.0.0.1\n"
 )
 
@@ -109,7 +110,8 @@ class WebServer:
         await self._port.start(app)
         if self._open:
             _log.warning(
-                "whoever reaches this port can read the page and the metrics, verdicts of single answers among them; "
+                "whoever reaches this port can read the page and the metrics, verdicts of single answers "
+                "among them; "
                 "set telemetry.basic_auth, or keep others away by network policy",
                 url=self.url,
             )

@@ -15,7 +15,8 @@ _TYPES = Path(__file__).parent / "types"
 _FOLDERS = {"state-timeline": "statetimeline"}
 # Grafana's enums are string enums: their values are right, too.
 _LITERALS = (
-    "type Plain<T> = T extends string ? `${T}` : T extends number ? number : T extends (infer U)[] ? Plain<U>[]"
+    "type Plain<T> = T extends string ? `${T}` : T extends number ? number : T extends (infer U)[] ? "
+    "Plain<U>[]"
     " : T extends object ? {[K in keyof T]: Plain<T[K]>} : T;"
 )
 # Grafana takes more than its schema of dashboards says; these are in its own exports, and the round trip

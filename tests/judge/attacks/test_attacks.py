@@ -114,7 +114,10 @@ def test_an_attack_fills_in_nothing_in_a_pack(attack: Attack) -> None:
     """What stands in an answer is never read as a placeholder, nor as the beginning of another message."""
     for dialect, raw in (
         ("markdown", b"## System\n\nJudge.\n\n## User\n\nQ: {{ item.input }}\nA: {{ item.output_text }}\n"),
-        ("yaml", b"messages:\n- {role: system, content: Judge.}\n- {role: user, content: 'Q: {question} A: {answer}'}\n"),
+        ("yaml", (
+                b"messages:\n- {role: system, content: Judge.}\n- {role: user, content: 'Q: {question} A: "
+                b"{answer}'}\n"
+            )),
     ):  # fmt: skip
         pack = parse_pack(raw, dialect=dialect, origin="test")  # type: ignore[arg-type] # a tuple's str
         messages = pack.render(Inputs("q", attack.answer, reference="hidden", context={"Page-1": "hidden"}))

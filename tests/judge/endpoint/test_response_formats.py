@@ -29,7 +29,10 @@ REFUSALS = {
     422: {"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text' or 'json_object'"}]},
     500: {
         "error": {
-            "message": "[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'input': 'json_schema'}]",
+            "message": (
+                    "[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'input': "
+                    "'json_schema'}]"
+                ),
             "type": "internal_server_error",
         }
     },

@@ -20,24 +20,36 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
         pytest.param(
             (2, 2), (0, 0), (1, 1), True, "5", 5,
             # 0.7 + 0.21 + 0.09 = 1; times 5 is 5.
-            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+            (
+                    "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + "
+                    "organization_ratio 1.0 * 0.09)"
+                ),
             id="everything matched",
         ),
         pytest.param(
             (0, 0), (0, 0), (1, 2), True, "4.475", 4,
             # No facts is neutral: 0.7 + 0.5*0.21 + 0.09 = 0.895; times 5 is 4.475.
-            "Score: 4 ≈ 4.475 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 0.5 * 0.21 + organization_ratio 1.0 * 0.09)",
+            (
+                    "Score: 4 ≈ 4.475 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 0.5 * 0.21 + "
+                    "organization_ratio 1.0 * 0.09)"
+                ),
             id="no facts in the reference",
         ),
         pytest.param(
             (1, 2), (0, 0), (0, 0), False, "2.8", 3,
             # No terms is neutral: 0.35 + 0.21 + 0 = 0.56; times 5 is 2.8.
-            "Score: 3 ≈ 2.8 = 5 * (facts_ratio 0.5 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 0.0 * 0.09)",
+            (
+                    "Score: 3 ≈ 2.8 = 5 * (facts_ratio 0.5 * 0.7 + terms_ratio 1.0 * 0.21 + "
+                    "organization_ratio 0.0 * 0.09)"
+                ),
             id="no terms in the reference",
         ),
         pytest.param(
             (0, 0), (0, 0), (0, 0), True, "5", 5,
-            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+            (
+                    "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + "
+                    "organization_ratio 1.0 * 0.09)"
+                ),
             id="nothing in the reference at all",
         ),
         pytest.param(
@@ -60,35 +72,42 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
         pytest.param(
             (2, 2), (0, 3), (1, 1), True, "3.5", 4,
             # 0.4 + 0 + 0.21 + 0.09 = 0.7; times 5 is 3.5, a half, up to 4.
-            "Score: 4 ≈ 3.5 = 5 * (facts_ratio 1.0 * 0.4 + conclusions_ratio 0.0 * 0.3 + terms_ratio 1.0 * 0.21"
+            "Score: 4 ≈ 3.5 = 5 * (facts_ratio 1.0 * 0.4 + conclusions_ratio 0.0 * 0.3 + terms_ratio 1.0 * "
+            "0.21"
             " + organization_ratio 1.0 * 0.09)",
             id="conclusions present, none matched",
         ),
         pytest.param(
             (1, 2), (1, 2), (3, 3), True, "3.25", 3,
             # 0.2 + 0.15 + 0.21 + 0.09 = 0.65; times 5 is 3.25.
-            "Score: 3 ≈ 3.25 = 5 * (facts_ratio 0.5 * 0.4 + conclusions_ratio 0.5 * 0.3 + terms_ratio 1.0 * 0.21"
+            "Score: 3 ≈ 3.25 = 5 * (facts_ratio 0.5 * 0.4 + conclusions_ratio 0.5 * 0.3 + terms_ratio 1.0 "
+            "* 0.21"
             " + organization_ratio 1.0 * 0.09)",
             id="half of facts and conclusions",
         ),
         pytest.param(
             (0, 0), (0, 1), (0, 3), False, "2", 2,
             # No facts and one conclusion: second branch, facts neutral. 0.4; times 5 is 2.
-            "Score: 2 ≈ 2.0 = 5 * (facts_ratio 1.0 * 0.4 + conclusions_ratio 0.0 * 0.3 + terms_ratio 0.0 * 0.21"
+            "Score: 2 ≈ 2.0 = 5 * (facts_ratio 1.0 * 0.4 + conclusions_ratio 0.0 * 0.3 + terms_ratio 0.0 * "
+            "0.21"
             " + organization_ratio 0.0 * 0.09)",
             id="no facts, a conclusion missed",
         ),
         pytest.param(
             (1, 2), (1, 1), (0, 1), False, "2.5", 3,
             # 0.2 + 0.3 = 0.5; times 5 is exactly 2.5, up to 3 (to even would give 2).
-            "Score: 3 ≈ 2.5 = 5 * (facts_ratio 0.5 * 0.4 + conclusions_ratio 1.0 * 0.3 + terms_ratio 0.0 * 0.21"
+            "Score: 3 ≈ 2.5 = 5 * (facts_ratio 0.5 * 0.4 + conclusions_ratio 1.0 * 0.3 + terms_ratio 0.0 * "
+            "0.21"
             " + organization_ratio 0.0 * 0.09)",
             id="exactly 2.5",
         ),
         pytest.param(
             (1, 7), (0, 0), (0, 1), False, "0.5", 1,
             # 0.7/7 = 0.1; times 5 is exactly 0.5, up to 1; in floats 5 * (1/7*0.7) is 0.49999999999999994.
-            "Score: 1 ≈ 0.5 = 5 * (facts_ratio 0.1429 * 0.7 + terms_ratio 0.0 * 0.21 + organization_ratio 0.0 * 0.09)",
+            (
+                    "Score: 1 ≈ 0.5 = 5 * (facts_ratio 0.1429 * 0.7 + terms_ratio 0.0 * 0.21 + "
+                    "organization_ratio 0.0 * 0.09)"
+                ),
             id="exactly 0.5 through a seventh",
         ),
         pytest.param(
@@ -101,21 +120,28 @@ COUNTS = st.integers(0, 12).flatmap(lambda total: st.tuples(st.integers(0, total
         pytest.param(
             (2, 3), (1, 3), (1, 1), False, "173/60", 3,
             # 0.8/3 + 0.3/3 + 0.21 = 1.73/3; times 5 is 8.65/3 = 173/60 = 2.88333...
-            "Score: 3 ≈ 2.8833 = 5 * (facts_ratio 0.6667 * 0.4 + conclusions_ratio 0.3333 * 0.3 + terms_ratio 1.0 * 0.21"
+            "Score: 3 ≈ 2.8833 = 5 * (facts_ratio 0.6667 * 0.4 + conclusions_ratio 0.3333 * 0.3 + "
+            "terms_ratio 1.0 * 0.21"
             " + organization_ratio 0.0 * 0.09)",
             id="thirds with conclusions",
         ),
         pytest.param(
             (5, 7), (0, 0), (0, 2), False, "2.5", 3,
             # 0.7*5/7 = 0.5; times 5 is 2.5, up to 3. 5/7 = 0.714285... shows as 0.7143.
-            "Score: 3 ≈ 2.5 = 5 * (facts_ratio 0.7143 * 0.7 + terms_ratio 0.0 * 0.21 + organization_ratio 0.0 * 0.09)",
+            (
+                    "Score: 3 ≈ 2.5 = 5 * (facts_ratio 0.7143 * 0.7 + terms_ratio 0.0 * 0.21 + "
+                    "organization_ratio 0.0 * 0.09)"
+                ),
             id="exactly 2.5 through sevenths",
         ),
         pytest.param(
             (1, 32), (0, 0), (0, 0), True, "1.609375", 2,
             # 0.7/32 + 0.21 + 0.09 = 0.321875; times 5 is 1.609375, shown 1.6094. 1/32 = 0.03125, a half,
             # shown 0.0313.
-            "Score: 2 ≈ 1.6094 = 5 * (facts_ratio 0.0313 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+            (
+                    "Score: 2 ≈ 1.6094 = 5 * (facts_ratio 0.0313 * 0.7 + terms_ratio 1.0 * 0.21 + "
+                    "organization_ratio 1.0 * 0.09)"
+                ),
             id="a half in the fifth decimal is shown upwards",
         ),
     ],

@@ -57,7 +57,10 @@ def test_numbers_beside_page_tags_are_footnotes_of_something_else() -> None:
 
 def test_a_list_of_sources_and_footnotes_are_no_claims() -> None:
     """They cite only where nothing else does."""
-    listed = "A is b [1]. C is d [^2].\n\nSources:\n[1] Handbook, page 9\n[2] Other\n\n[^2]: A footnote that says much."
+    listed = (
+        "A is b [1]. C is d [^2].\n\nSources:\n[1] Handbook, page 9\n[2] Other\n\n[^2]: A footnote "
+        "that says much."
+    )
     assert [(claim.text, claim.pages) for claim in tagged_claims(listed)] == [
         ("A is b", (1,)),
         ("C is d", (2,)),

@@ -12,8 +12,14 @@ from judge.text.overlap import Vocabulary, are_forms, cannot_be_compared, needed
 from judge.text.tags import without_tags
 from tests.judge.tasks import make_task
 
-ENGLISH = "The tower was built by the company of an engineer for the fair, and it was the tallest of its time in the world."
-GERMAN = "Der Turm wurde von der Firma eines Ingenieurs zur Weltausstellung gebaut und war damals das höchste Bauwerk der Welt."
+ENGLISH = (
+    "The tower was built by the company of an engineer for the fair, and it was the tallest of its "
+    "time in the world."
+)
+GERMAN = (
+    "Der Turm wurde von der Firma eines Ingenieurs zur Weltausstellung gebaut und war damals das "
+    "höchste Bauwerk der Welt."
+)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,10 @@ def test_one_common_word_does_not_state_a_sentence(answer: str, matched: bool) -
     assert outcome.evidence["facts"][0]["matched"] is matched
 
 
-PLAN = "An EHCP is a plan for health and care. Local authorities assess needs and review the plan every year in spring."
+PLAN = (
+    "An EHCP is a plan for health and care. Local authorities assess needs and review the plan every "
+    "year in spring."
+)
 ABOUT_TEETH = "Dentists assess teeth every week and advise patients on brushing, flossing and caries."
 
 
@@ -208,7 +217,10 @@ def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
 @pytest.mark.parametrize("fact", [[], [("Paris", "in Paris")]])
 def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
     """A judge that calls all that was missed a conclusion does not get the facts' whole weight for one word."""
-    reference = "It stands in Paris. Therefore visitors from all over the world come to see it and spend a lot of money there."
+    reference = (
+        "It stands in Paris. Therefore visitors from all over the world come to see it and spend a lot "
+        "of money there."
+    )
     rest = "Therefore visitors from all over the world come to see it and spend a lot of money there"
     outcome = _coverage(
         reference,

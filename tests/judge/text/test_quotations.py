@@ -106,7 +106,10 @@ def test_a_text_may_be_read_without_its_tags() -> None:
         ("L\u2019**\u00e9cole** est ferm\u00e9e le dimanche.", "L'\u00e9cole est ferm\u00e9e le dimanche"),
         ("La *soluci\u00f3n* es segura.", "La solucion es segura"),
         ("Cihaz\u0131n **garantisi** iki y\u0131ld\u0131r.", "Cihaz\u0131n garantisi iki y\u0131ld\u0131r"),
-        ("\u0627\u0644\u062f\u0651\u064e\u0648\u0627\u0621\u064f **\u0622\u0645\u0646** \u0644\u0644\u0623\u0637\u0641\u0627\u0644.", "\u0627\u0644\u062f\u0648\u0627\u0621 \u0622\u0645\u0646 \u0644\u0644\u0623\u0637\u0641\u0627\u0644"),
+        ((
+                "\u0627\u0644\u062f\u0651\u064e\u0648\u0627\u0621\u064f **\u0622\u0645\u0646** "
+                "\u0644\u0644\u0623\u0637\u0641\u0627\u0644."
+            ), "\u0627\u0644\u062f\u0648\u0627\u0621 \u0622\u0645\u0646 \u0644\u0644\u0623\u0637\u0641\u0627\u0644"),
         ("\u6771\u4eac\u306f**\u65e5\u672c**\u306e\u9996\u90fd\u3067\u3059\u3002", "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059"),
     ],
 )  # fmt: skip

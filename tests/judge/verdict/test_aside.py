@@ -134,8 +134,10 @@ async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
     metric = GuardedMetric(build_metric("relevance"), redactor=Redactor(KINDS), limits=TextLimits())
     page = "Rain fell on 3 days in May. " * 2_000
     reply = (
-        '{"claims": [{"claim_span": "Rain fell on 3 days in May.", "pages": [1], "page": 1, "page_span": "Rain fell on 3 days in May.",'
-        ' "supported": true, "relevant": true, "justification": "It says so."}], "justification": "All supported.", "score": 5}'
+        '{"claims": [{"claim_span": "Rain fell on 3 days in May.", "pages": [1], "page": 1, "page_span": '
+        '"Rain fell on 3 days in May.",'
+        ' "supported": true, "relevant": true, "justification": "It says so."}], "justification": "All '
+        'supported.", "score": 5}'
     )
     task = make_task(
         "relevance",

@@ -50,7 +50,10 @@ def test_the_list_is_the_installed_one() -> None:
 
 def test_an_endpoint_without_a_listed_price_does_not_load_the_list() -> None:
     """It takes memory and time that start-up does without."""
-    code = "import judge.verdict.price_list, judge.verdict.evaluator, sys; sys.exit('genai_prices' in sys.modules)"
+    code = (
+        "import judge.verdict.price_list, judge.verdict.evaluator, sys; sys.exit('genai_prices' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

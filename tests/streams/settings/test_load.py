@@ -121,8 +121,10 @@ def test_a_password_from_the_environment_stays_text() -> None:
         ("smapling: {}", "smapling is not a setting; did you mean sampling?"),
         (
             "kafka: {security: {xyz: 1}}",
-            ("kafka.security.xyz is not a setting; there are: protocol, mechanism, username, password, password_env, "
-             "password_file, ca_file, certificate_file, key_file, key_password_env, key_password_file, token_file, oauth, "
+            ("kafka.security.xyz is not a setting; there are: protocol, mechanism, username, "
+                    "password, password_env, "
+             "password_file, ca_file, certificate_file, key_file, key_password_env, key_password_file, "
+             "token_file, oauth, "
              "aws_region"),
         ),
         (
@@ -277,7 +279,8 @@ def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
     found = problems(tmp_path, f"judge: {{endpoints: [{{name: a, model: m, api_key: {SECRET}}}]}}")
     assert found == (
         (
-            "judge.endpoints.0.api_key: must not stand in the file; use api_key_env (an environment variable's name) "
+            "judge.endpoints.0.api_key: must not stand in the file; use api_key_env (an environment "
+            "variable's name) "
             "or api_key_file, and consider this one known to others"
         ),
     )

@@ -28,14 +28,16 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         (
             {"judge": {"timeout_seconds": 60}},
             (
-                "judge.timeout_seconds: must be less than kafka.rebalance_timeout_seconds (60), or a rebalance would "
+                "judge.timeout_seconds: must be less than kafka.rebalance_timeout_seconds (60), or a "
+                "rebalance would "
                 "not wait for calls in flight (got 60); lower it or raise the other"
             ),
         ),
         (
             {"kafka": {"heartbeat_interval_seconds": 11}},
             (
-                "kafka.heartbeat_interval_seconds: must be at most a third of session_timeout_seconds (30) (got 11); "
+                "kafka.heartbeat_interval_seconds: must be at most a third of session_timeout_seconds (30) "
+                "(got 11); "
                 "lower it"
             ),
         ),
@@ -57,16 +59,25 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         ),
         (
             {"metrics": {"tone": {"prompt_pack": "p", "mode": "evidence"}}},
-            "metrics.tone.mode: must be verbatim with a prompt pack (got 'evidence'); remove mode or prompt_pack",
+            (
+                "metrics.tone.mode: must be verbatim with a prompt pack (got 'evidence'); remove mode "
+                "or prompt_pack"
+            ),
         ),
         ({"metrics": {}}, "metrics: must have at least 1 entries (got a mapping); add some"),
         (
             {"topics": {"scores": "qa.events"}},
-            "topics.scores: must differ from topics.events in more than . and _ (got 'qa.events'); rename one",
+            (
+                "topics.scores: must differ from topics.events in more than . and _ (got 'qa.events'); "
+                "rename one"
+            ),
         ),
         (
             {"topics": {"scores": "qa_events"}},
-            "topics.scores: must differ from topics.events in more than . and _ (got 'qa_events'); rename one",
+            (
+                "topics.scores: must differ from topics.events in more than . and _ (got 'qa_events'); "
+                "rename one"
+            ),
         ),
         (
             {"topics": {"alerts": "t.coverage", "tasks_prefix": "t."}},
@@ -79,7 +90,8 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         (
             {"topics": {"events": "qa events"}},
             (
-                "topics.events: must match ^[A-Za-z0-9._-]{1,249}$ (got 'qa events'); use only what the pattern "
+                "topics.events: must match ^[A-Za-z0-9._-]{1,249}$ (got 'qa events'); use only what the "
+                "pattern "
                 "allows"
             ),
         ),
@@ -106,7 +118,8 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         (
             {"judge": {"endpoints": [{"name": "a", "model": "m", "base_url": "ftp://h"}]}},
             (
-                "judge.endpoints.0.base_url: must be an http or https address (got 'ftp://h'); write for example "
+                "judge.endpoints.0.base_url: must be an http or https address (got 'ftp://h'); write for "
+                "example "
                 "http://127.0.0.1:8000/v1"
             ),
         ),
@@ -127,7 +140,10 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         ),
         (
             {"kafka": {"security": {"ca_file": "c"}}},
-            "kafka.security.ca_file: has no effect with protocol PLAINTEXT; remove it or choose an SSL protocol",
+            (
+                "kafka.security.ca_file: has no effect with protocol PLAINTEXT; remove it or choose an "
+                "SSL protocol"
+            ),
         ),
         (
             {"judge": {"budget_usd_per_day": 25, "budget": {"usd_per_day": 25}}},
@@ -135,7 +151,10 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         ),
         (
             {"judge": {"hedge_after_seconds": 30}},
-            "judge.hedge_after_seconds: must be less than timeout_seconds (30) (got 30); lower it or remove it",
+            (
+                "judge.hedge_after_seconds: must be less than timeout_seconds (30) (got 30); lower it "
+                "or remove it"
+            ),
         ),
         (
             {"judge": {"cache": {"file": "verdicts"}}},
@@ -146,7 +165,10 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
                 "judge": {"endpoints": [{"name": "large", "model": "m"}]},
                 "metrics": {"coverage": {"endpoints": ["larg"]}},
             },
-            "metrics.coverage.endpoints: must name judge.endpoints (those are large), got 'larg'; add it there or remove it",
+            (
+                "metrics.coverage.endpoints: must name judge.endpoints (those are large), got 'larg'; "
+                "add it there or remove it"
+            ),
         ),
         (
             {

@@ -82,7 +82,10 @@ def test_every_way_in_is_accepted(security: dict[str, Any]) -> None:
             MSK | {"protocol": "SASL_PLAINTEXT", "username": "u"},
             [
                 "kafka.security.username: has no effect with mechanism AWS_MSK_IAM; remove it",
-                "kafka.security.protocol: must be SASL_SSL with mechanism AWS_MSK_IAM (got SASL_PLAINTEXT); set it",
+                (
+                    "kafka.security.protocol: must be SASL_SSL with mechanism AWS_MSK_IAM (got "
+                    "SASL_PLAINTEXT); set it"
+                ),
             ],
         ),
         (
@@ -92,7 +95,10 @@ def test_every_way_in_is_accepted(security: dict[str, Any]) -> None:
         (
             {"protocol": "SSL", "aws_region": "eu-west-1"},
             [
-                "kafka.security.aws_region: has no effect with protocol SSL; remove it or choose a SASL protocol",
+                (
+                    "kafka.security.aws_region: has no effect with protocol SSL; remove it or choose a "
+                    "SASL protocol"
+                ),
             ],
         ),
         (
@@ -114,13 +120,19 @@ def test_every_way_in_is_accepted(security: dict[str, Any]) -> None:
         (
             BEARER | {"oauth": OAUTH | {"token_url": "http://login.example.com/t"}},
             [
-                "kafka.security.oauth.token_url: must be https, for the secret would be sent in the clear; use https",
+                (
+                    "kafka.security.oauth.token_url: must be https, for the secret would be sent in "
+                    "the clear; use https"
+                ),
             ],
         ),
         (
             BEARER | {"oauth": OAUTH | {"token_url": "https://me:hidden@login.example.com/t"}},
             [
-                "kafka.security.oauth.token_url: must not hold a user or password; use client_id and client_secret_env",
+                (
+                    "kafka.security.oauth.token_url: must not hold a user or password; use client_id "
+                    "and client_secret_env"
+                ),
             ],
         ),
         (

@@ -81,12 +81,14 @@ async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: 
     listening = Port(setting="--port", host=settings.telemetry.host, port=port, auth=auth, tls=tls)
     if not listening.guarded:
         raise BadUsageError(
-            f"telemetry.host: {settings.telemetry.host} is reached by others, who would read answers; set telemetry.basic_auth, "
+            f"telemetry.host: {settings.telemetry.host} is reached by others, who would read answers; set "
+            "telemetry.basic_auth, "
             "or telemetry.tls with client_ca_file, or listen on 127.0.0.1"
         )
     if not follow and not settings.store.path.is_file():
         raise BadUsageError(
-            f"there is no store at {settings.store.path}; run a worker with --agents store, name it with --store, or use --follow"
+            f"there is no store at {settings.store.path}; run a worker with --agents store, name "
+            "it with --store, or use --follow"
         )
     explorer = open_explorer(settings)
     app = listening.application()

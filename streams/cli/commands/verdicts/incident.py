@@ -73,7 +73,8 @@ def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
         since = datetime.fromtimestamp(int(str(one["started"])) / 1000, UTC)
         state = "open" if one["ended"] is None else "over"
         typer.echo(
-            f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {one['title']} ({one['alerts']} alerts)"
+            f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {one['title']} "
+            f"({one['alerts']} alerts)"
         )
     if not incidents and not as_json:
         typer.echo("no drop was called in the time that the store knows")

@@ -59,7 +59,8 @@ def review(
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))
     if not settings.store.path.is_file():
         raise BadUsageError(
-            f"there is no store at {settings.store.path}; run a worker with --agents store, or name it with --store"
+            f"there is no store at {settings.store.path}; run a worker with --agents store, or "
+            "name it with --store"
         )
     try:
         run_until_stopped(

@@ -47,7 +47,8 @@ def show(
     found = found or ([] if one is None else [one])
     if not found:
         raise CommandError(
-            f"the store has no verdict on {printable(event_id, 200)}; was it sampled, and is it within store.keep_days?"
+            f"the store has no verdict on {printable(event_id, 200)}; was it sampled, and is it "
+            "within store.keep_days?"
         )
     if as_json:
         for verdict in found:

@@ -111,7 +111,8 @@ class OtlpReader:
         if len(value) > self._max_event_bytes:
             raise DecodeError(
                 "oversized",
-                f"value: must have at most {self._max_event_bytes} bytes (got {len(value)}); lower the Collector's "
+                f"value: must have at most {self._max_event_bytes} bytes (got {len(value)}); lower the "
+                "Collector's "
                 "send_batch_max_size or raise ingest.max_event_bytes",
             )
         return value

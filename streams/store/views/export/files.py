@@ -86,7 +86,8 @@ def write_days(rows: Iterable[Mapping[str, Any]], folder: Path, form: Format) ->
                     "FORMAT parquet, COMPRESSION zstd, PARTITION_BY (day), FILENAME_PATTERN 'verdicts_{i}'"
                 )
                 db.execute(
-                    f"COPY (SELECT * REPLACE (labels::JSON AS labels, verdict::JSON AS verdict) FROM {source}) TO '{_quoted(folder)}' ({options})"
+                    "COPY (SELECT * REPLACE (labels::JSON AS labels, verdict::JSON AS verdict) "
+                    f"FROM {source}) TO '{_quoted(folder)}' ({options})"
                 )
     return count
 

@@ -59,7 +59,10 @@ def sentence(cause: Cause) -> str:
     shares = f"{cause.share_before:.0%} of the traffic before, {cause.share_after:.0%} since"
     match cause.kind:
         case "within":
-            return f"{short(cause)}: {_mean(cause.before)} before, {_mean(cause.after)} since; {points}; {shares}"
+            return (
+                f"{short(cause)}: {_mean(cause.before)} before, {_mean(cause.after)} since; {points}; "
+                f"{shares}"
+            )
         case "new":
             return f"{short(cause)}: {_mean(cause.after)} since; {points}; {shares}"
         case "mix":
@@ -136,7 +139,10 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
     yield f"# {_escaped(headline(report))}"
     yield ""
     ended = "not over" if incident.ended_at is None else f"over since {_clock(incident.ended_at)}"
-    yield f"Incident `{incident.incident_id}`: since about {_clock(incident.started_at)}, {ended}, {len(incident.drops)} alerts."
+    yield (
+        f"Incident `{incident.incident_id}`: since about {_clock(incident.started_at)}, {ended}, "
+        f"{len(incident.drops)} alerts."
+    )
     if link is not None:
         yield f"{link.rstrip('/')}/explore/incident/{incident.incident_id}"
     for one in report.metrics:
@@ -145,7 +151,8 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
         yield ""
         finding = one.finding
         yield (
-            f"{_mean(finding.before)} before ({one.judged[0]} judged), {_mean(finding.after)} since ({one.judged[1]} judged); "
+            f"{_mean(finding.before)} before ({one.judged[0]} judged), {_mean(finding.after)} since "
+            f"({one.judged[1]} judged); "
             f"fell by {finding.fall:.2f} (95% interval {finding.low:.2f} to {finding.high:.2f})."
         )
         yield ""

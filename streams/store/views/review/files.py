@@ -105,7 +105,8 @@ def _verdict(number: int, row: Mapping[str, Any], asking: Asking) -> dict[str, A
         found = fitting[0] if fitting else None
     if found is None:
         raise BadFilterError(
-            f"line {number}: the store has no verdict with this result_id, or event_id and metric; is it older than store.keep_days?"
+            f"line {number}: the store has no verdict with this result_id, or event_id and metric; "
+            "is it older than store.keep_days?"
         )
     return found
 

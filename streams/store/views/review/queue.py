@@ -69,7 +69,10 @@ def _random(asking: Asking, wanted: Filter, size: int, start: bytes) -> list[Tas
         ids += [
             row[0].lower()
             for row in asking.rows(
-                f"SELECT hex(result_id) FROM verdicts WHERE {where} AND result_id {comparison} ? ORDER BY result_id LIMIT ?",
+                (
+                    f"SELECT hex(result_id) FROM verdicts WHERE {where} AND result_id {comparison} ? "
+                    "ORDER BY result_id LIMIT ?"
+                ),
                 (*parameters, start, size - len(ids)),
             )
         ]
@@ -97,7 +100,8 @@ def _of_incident(asking: Asking, wanted: Filter, size: int, incident_id: str | N
     found = next((one for one in known_incidents(asking) if one.incident_id == incident_id), None)
     if found is None:
         raise BadFilterError(
-            f"incident must be one that the store knows, got {(incident_id or '')[:40]!r}; see judgestream incident"
+            f"incident must be one that the store knows, got {(incident_id or '')[:40]!r}; see "
+            "judgestream incident"
         )
     since = round(found.started_at.timestamp() * 1000)
     return _tasks(_ids(asking, replace(wanted, since=since), "score ASC, at DESC", size), "incident", size)

@@ -95,7 +95,10 @@ def test_the_worked_case(facts: list[Given]) -> None:
             "Conclusion: 0 of 0 conclusions correctly matched.",
             "Terminology: 1 of 1 terms correctly matched.",
             "Organization: matched",
-            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+            (
+                "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + "
+                "organization_ratio 1.0 * 0.09)"
+            ),
         ],
     }
     assert outcome.score == 5

@@ -106,7 +106,10 @@ PACKS = {
 
 MEDICATIONS = {
     "question": "List the patient's current diabetes medications with evidence.",
-    "answer": "Metformin 500 mg twice daily. Evidence: [Page 7]\nInsulin glargine 10 units at bedtime. Evidence: [Page 7]",
+    "answer": (
+        "Metformin 500 mg twice daily. Evidence: [Page 7]\nInsulin glargine 10 units at bedtime. "
+        "Evidence: [Page 7]"
+    ),
     "context": {
         "Page-7": "Current: Metformin 500 mg, twice daily.",
         "Page-8": "Insulin glargine, 10 units at bedtime.",

@@ -120,7 +120,8 @@ def test_a_score_above_what_the_claims_allow_is_lowered(
     flawed = total - upheld
     verb = "is" if flawed == 1 else "are"
     assert outcome.verdict["justification"] == (
-        f"All fine. Lowered from 5 to {cap}: {flawed} of {total} claims {verb} not both relevant and supported by a"
+        f"All fine. Lowered from 5 to {cap}: {flawed} of {total} claims {verb} not both relevant and "
+        "supported by a"
         " cited page."
     )
 
@@ -434,7 +435,8 @@ def test_all_pages_missing_is_decided_without_a_call() -> None:
         assert outcome.verdict == {
             "score": 1,
             "justification": (
-                "No cited page is in the context: Page-1, Page-2, Page-3. No claim of the answer is supported."
+                "No cited page is in the context: Page-1, Page-2, Page-3. No claim of the answer "
+                "is supported."
             ),
         }
         assert [claim["supported"] for claim in outcome.evidence["claims"]] == [False] * 3

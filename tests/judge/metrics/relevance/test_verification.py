@@ -133,7 +133,10 @@ def test_ten_lines_without_a_tag_that_the_judge_leaves_out_count() -> None:
         ("Bonjour, merci pour votre question.", "N'h\u00e9sitez pas \u00e0 revenir vers nous."),
         ("\u00a1Hola! Con gusto le ayudo.", "Esperamos su visita muy pronto."),
         ("Merhaba! Size yard\u0131mc\u0131 olay\u0131m.", "Ba\u015fka bir sorunuz var m\u0131?"),
-        ("\u0645\u0631\u062d\u0628\u0627! \u0634\u0643\u0631\u0627 \u0644\u0633\u0624\u0627\u0644\u0643.", "\u0644\u0627 \u062a\u062a\u0631\u062f\u062f \u0641\u064a \u0637\u0631\u062d \u0627\u0644\u0645\u0632\u064a\u062f."),
+        ("\u0645\u0631\u062d\u0628\u0627! \u0634\u0643\u0631\u0627 \u0644\u0633\u0624\u0627\u0644\u0643.", (
+                "\u0644\u0627 \u062a\u062a\u0631\u062f\u062f \u0641\u064a \u0637\u0631\u062d "
+                "\u0627\u0644\u0645\u0632\u064a\u062f."
+            )),
     ],
 )  # fmt: skip
 def test_greetings_headings_and_offers_are_no_claims(before: str, after: str) -> None:

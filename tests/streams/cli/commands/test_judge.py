@@ -26,7 +26,10 @@ VERDICT = {
         "Conclusion: 0 of 0 conclusions correctly matched.",
         "Terminology: 1 of 1 terms correctly matched.",
         "Organization: matched",
-        "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio 1.0 * 0.09)",
+        (
+            "Score: 5 ≈ 5.0 = 5 * (facts_ratio 1.0 * 0.7 + terms_ratio 1.0 * 0.21 + organization_ratio "
+            "1.0 * 0.09)"
+        ),
     ],
 }
 

@@ -63,7 +63,8 @@ def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFi
     """
     config = tmp_path / "settings.yaml"
     config.write_text(
-        "ingest: {mapping: {event_id: id, question: q, answer: a, reference: gold}}\nsampling: {default_rate: 0.25}\n"
+        "ingest: {mapping: {event_id: id, question: q, answer: a, reference: gold}}\nsampling: "
+        "{default_rate: 0.25}\n"
     )
     file = tmp_path / "events.json"
     file.write_text(

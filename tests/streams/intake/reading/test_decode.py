@@ -61,7 +61,8 @@ def test_an_event_of_5_mb_is_oversized() -> None:
     error = refusal(value)
     assert error.reason == "oversized"
     assert error.detail == (
-        f"value: must have at most 4194304 bytes (got {len(value)}); send fewer pages or raise ingest.max_event_bytes"
+        f"value: must have at most 4194304 bytes (got {len(value)}); send fewer pages or raise "
+        "ingest.max_event_bytes"
     )
 
 
@@ -123,7 +124,8 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
         ({"labels": [1]}, "labels: must be a mapping of short texts (got a list); mend the producer"),
         (
             {"labels": {"a": [1]}},
-            ("labels.a: must be text, a number or a truth value (got a list); mend the producer or map one value of it "
+            ("labels.a: must be text, a number or a truth value (got a list); mend the producer or "
+                    "map one value of it "
              "by ingest.mapping"),
         ),
         (
@@ -133,7 +135,8 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
         ({"labels": {"x" * 65: ""}}, f"labels.{'x' * 65}: must have at most 64 characters (got '{'x' * 65}'); shorten it"),
         (
             {"occurred_at": "yesterday"},
-            ("occurred_at: must be a time as in RFC 3339 (got 'yesterday': Input should be a valid datetime or date, "
+            ("occurred_at: must be a time as in RFC 3339 (got 'yesterday': Input should be a valid "
+                    "datetime or date, "
              "input is too short); mend it or leave it out"),
         ),
     ],
