@@ -211,7 +211,8 @@ def _questions() -> Sequence[tuple[str, Callable[[Asking], int]]]:
         ("list, newest", listed(Filter(), "newest")),
         ("list, worst with a label", listed(label)),
         ("list, worst of the last day", listed(recent)),
-        ("list, a label and a score that are rare", listed(Filter(status="scored", labels=(("prompt_version", "v7"), ("tenant", "gold"), ("app", "travel")), lowest=3, highest=3))),
+        ("list, a label and a score that are rare", listed(Filter(status="scored",
+            labels=(("prompt_version", "v7"), ("tenant", "gold"), ("app", "travel")), lowest=3, highest=3))),
         ("list, corrected", listed(Filter(status="scored", correction="any"))),
         ("list, words that most texts have", listed(Filter(status="scored", words=("the",)))),
         ("list, words that few texts have", listed(Filter(status="scored", words=("dustwren", "filter")))),
@@ -281,8 +282,10 @@ def _duckdb_batch(db: Any, some: Sequence[Record]) -> None:
             *(
                 (
                     value["result_id"], value["event_id"], value["metric"], value["evaluator"]["fingerprint"],
-                    json.dumps(value["labels"]), value["status"], value.get("score"), value["times"]["occurred_at"],
-                    value["sampling"]["probability"], value["cost_usd"], len(value.get("corrections", ())), text,
+                    json.dumps(value["labels"]), value["status"], value.get("score"),
+                    value["times"]["occurred_at"],
+                    value["sampling"]["probability"], value["cost_usd"], len(value.get("corrections", ())),
+                    text,
                 )
                 for value, text in results
             ),
@@ -326,7 +329,8 @@ _SIX: Final = (
     "sum(1/probability), sum(score/probability), sum(score*score/probability), sum(1/probability/probability)"
 )
 _DUCKDB_QUESTIONS: Final = (
-    ("list, worst of all", "SELECT * FROM verdicts WHERE status = 'scored' ORDER BY score, moment DESC LIMIT 50"),
+    ("list, worst of all",
+        "SELECT * FROM verdicts WHERE status = 'scored' ORDER BY score, moment DESC LIMIT 50"),
     ("list, worst with a label", (
             "SELECT * FROM verdicts WHERE status = 'scored' AND metric = 'relevance' AND "
             "labels['prompt_version'] = 'v7' ORDER BY score, moment DESC LIMIT 50"
@@ -335,7 +339,8 @@ _DUCKDB_QUESTIONS: Final = (
             "SELECT * FROM verdicts JOIN texts USING (result_id) WHERE answer ILIKE '%dustwren%' AND "
             "answer ILIKE '%filter%' ORDER BY score, moment DESC LIMIT 50"
         )),
-    ("chart of 30 days", f"SELECT date_trunc('day', moment) d, metric, evaluator, {_SIX} FROM verdicts GROUP BY ALL"),
+    ("chart of 30 days",
+        f"SELECT date_trunc('day', moment) d, metric, evaluator, {_SIX} FROM verdicts GROUP BY ALL"),
     ("means by label, all", f"SELECT metric, labels, {_SIX} FROM verdicts GROUP BY ALL"),
     ("one verdict with its texts", (
             "SELECT * FROM verdicts JOIN texts USING (result_id) WHERE result_id = (SELECT result_id FROM "

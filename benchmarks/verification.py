@@ -29,17 +29,23 @@ from tests.judge.tasks import make_task
 
 AIM_MILLISECONDS: Final = 50
 _LINES: Final = json.dumps({"score": 5, "justification": "Fine.", "rationale": [
-    "Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 1 of 1", "Organization: matched", "Score: 5"]})  # fmt: skip
+    "Fact: 2 of 2", "Conclusion: 0 of 0", "Terminology: 1 of 1", "Organization: matched",
+    "Score: 5"]})  # fmt: skip
 _PROSE: Final = (
     "The council of Springfield approved the new bridge in 1987 after a long debate; it cost 4 million "
     "euros. "
 )
 TEXTS: Final[Mapping[str, str]] = {
-    "prose": _PROSE, "one word": "a", "short words": "ab ", "numbers": "1 ", "dates": "1/1/", "times": "1:1 ", "clocks": "3:10pm ",
-    "dots": ".", "dots and blanks": "... ", "brackets": "[", "links": "](", "footnotes": "[1]", "cited words": "[1] a. ", "tags": "<a ",
-    "entities": "&amp;", "list items": "- a\n", "numbered items": "1. a\n", "bold marks": "**", "hyphens": "a-\n", "lead-ins": "Source: ",
-    "round brackets": "(p. 1) x ", "cited lines": "[Page 1] a.\n", "quotes": "a'", "names": "a-1", "spelled numbers": "three ",
-    "negations": "not ", "ligature of 18 letters": "\ufdfa", "accents": "\u0301", "Han": "\u6771\u4eac", "Hangul": "\uac01",
+    "prose": _PROSE, "one word": "a", "short words": "ab ", "numbers": "1 ", "dates": "1/1/", "times": "1:1 ",
+    "clocks": "3:10pm ",
+    "dots": ".", "dots and blanks": "... ", "brackets": "[", "links": "](", "footnotes": "[1]",
+    "cited words": "[1] a. ", "tags": "<a ",
+    "entities": "&amp;", "list items": "- a\n", "numbered items": "1. a\n", "bold marks": "**",
+    "hyphens": "a-\n", "lead-ins": "Source: ",
+    "round brackets": "(p. 1) x ", "cited lines": "[Page 1] a.\n", "quotes": "a'", "names": "a-1",
+    "spelled numbers": "three ",
+    "negations": "not ", "ligature of 18 letters": "\ufdfa", "accents": "\u0301", "Han": "\u6771\u4eac",
+    "Hangul": "\uac01",
     "Arabic": "\u0627\u0644\u062c\u0631\u0639\u0629 ", "German": "Stra\u00dfe f\u00fcr \u00c4rzte ",
 }  # fmt: skip
 """What a text is made of, over and over."""

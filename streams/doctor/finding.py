@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, get_args
 from schemas import Usage
 
 CheckName = Literal[
-    "settings", "secrets", "packs", "budget", "process", "port", "broker", "topics", "access", "events", "judge", "verdict", "clock",
+    "settings", "secrets", "packs", "budget", "process", "port", "broker", "topics", "access", "events",
+    "judge", "verdict", "clock",
 ]  # fmt: skip
 CHECKS: Final[tuple[CheckName, ...]] = get_args(CheckName)
 

@@ -269,6 +269,7 @@ def _single(asking: Asking, wanted: Filter) -> tuple[str, list[Any]]:
 
 
 __all__ = [
-    "ANY", "Point", "by_label", "choices", "count", "daily_cost", "distribution", "evaluators", "extent", "labels_of",
+    "ANY", "Point", "by_label", "choices", "count", "daily_cost", "distribution", "evaluators", "extent",
+    "labels_of",
     "series", "step_of",
 ]  # fmt: skip

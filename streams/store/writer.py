@@ -109,7 +109,8 @@ class Writer:
             corrected, suspected = len(item.corrections), len(item.suspicions)
             rows.append(
                 (
-                    number, item.result_id, item.event_id, int(item.replayed), metric, evaluator, labels, status,
+                    number, item.result_id, item.event_id, int(item.replayed), metric, evaluator, labels,
+                    status,
                     item.score, item.at, item.judged, item.probability, item.cost, corrected, suspected,
                     item.partition, item.offset,
                 )

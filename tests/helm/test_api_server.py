@@ -68,7 +68,8 @@ def _kind_alone(kind: str, folder: Path) -> Path:
 
 def _install(server: Cluster, namespace: str, values: Path, *arguments: str) -> str:
     return server.helm(
-        "upgrade", "--install", "quality", CHART, "--namespace", namespace, "--create-namespace", "--values", values,
+        "upgrade", "--install", "quality", CHART, "--namespace", namespace, "--create-namespace", "--values",
+        values,
         "--no-hooks", *arguments,
     )  # fmt: skip
 

@@ -152,7 +152,8 @@ def test_an_old_kubernetes_is_refused() -> None:
         ("split.judge.autoscaling.kedda.enabled=true", "'kedda' not allowed"),
         ("worker.replicas=many", "at '/worker/replicas': got string, want integer"),
         ("config.kafka.security.password=hunter2", "at '/config/kafka/security/password'"),
-        ("worker.extraEnv[0].name=MY_PASSWORD,worker.extraEnv[0].value=hunter2", "missing property 'valueFrom'"),
+        ("worker.extraEnv[0].name=MY_PASSWORD,worker.extraEnv[0].value=hunter2",
+            "missing property 'valueFrom'"),
     ],
 )  # fmt: skip
 def test_helm_refuses_what_the_schema_refuses(values: str, said: str) -> None:

@@ -61,7 +61,8 @@ _OPEN = [
 ]
 # What Kubernetes knows and the chart leaves to it.
 _WITHOUT_DEFAULT = {
-    "claims", "initialDelaySeconds", "successThreshold", "global", "nodeAffinity", "podAffinity", "podAntiAffinity",
+    "claims", "initialDelaySeconds", "successThreshold", "global", "nodeAffinity", "podAffinity",
+    "podAntiAffinity",
     "kind", "name",
 }  # fmt: skip
 

@@ -120,7 +120,8 @@ def _reply(request: dict[str, Any]) -> str:
         body: dict[str, Any] = {"facts": facts, "conclusions": [], "terms": []}
         return json.dumps({**body, "organization": {"similar": True, "justification": "so"}})
     claims = [
-        {"claim_span": piece, "pages": [1], "page": 1, "page_span": sections.get("Page-1", "")[:400], "supported": True, "relevant": True,
+        {"claim_span": piece, "pages": [1], "page": 1, "page_span": sections.get("Page-1", "")[:400],
+            "supported": True, "relevant": True,
          "justification": "so"}
         for piece in pieces
     ]  # fmt: skip
@@ -218,7 +219,8 @@ class Outcomes:
     async def follow(self) -> None:
         """Read until cancelled."""
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._stage.bootstrap_servers, enable_auto_commit=False, auto_offset_reset="earliest",
+            bootstrap_servers=self._stage.bootstrap_servers, enable_auto_commit=False,
+            auto_offset_reset="earliest",
             max_partition_fetch_bytes=int(_LARGE), fetch_max_bytes=3 * int(_LARGE),
         )  # fmt: skip
         await consumer.start()
@@ -370,7 +372,8 @@ async def test_one_record_holds_up_nobody(broker: RunningBroker, tmp_path: Path)
                 undisturbed = time.perf_counter() - again
             ratios[name] = (seconds - SLACK_SECONDS) / undisturbed
             rows.append(
-                {"record": name, "seconds": round(seconds, 2), "rss_mib": round(watch.highest_mib), "pause_ms": round(1000 * max(pauses, default=0)),
+                {"record": name, "seconds": round(seconds, 2), "rss_mib": round(watch.highest_mib),
+                    "pause_ms": round(1000 * max(pauses, default=0)),
                  "outcome": outcome}
             )  # fmt: skip
             print(json.dumps(rows[-1]), flush=True)  # noqa: T201 - the table of docs/robustness.md, with -s

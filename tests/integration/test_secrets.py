@@ -302,7 +302,8 @@ def test_the_scan_finds_what_it_looks_for() -> None:
         pair = f"user:{secret}".encode()
         for text in (
             secret.encode(), quote(secret, safe="").encode(), json.dumps({"a": secret}).encode(),
-            base64.b64encode(pair), base64.b64encode(b"\0user\0" + secret.encode()), base64.urlsafe_b64encode(b"x" + pair),
+            base64.b64encode(pair), base64.b64encode(b"\0user\0" + secret.encode()),
+            base64.urlsafe_b64encode(b"x" + pair),
         ):  # fmt: skip
             scan = Scan({name: secret})
             scan.add("place", b"before " + text + b" after")
@@ -523,7 +524,8 @@ def test_settings_that_do_not_hold(
         {"kafka": {"security": {"oauth": {"client_secret_env": secret}}}},
         {"kafka": {"security": secret}},
         {"kafka": {"security": [secret]}},
-        {"kafka": {"security": {"oauth": {"token_url": f"https://u:{in_address}@idp.example", "client_id": "c"}}}},
+        {"kafka": {"security": {"oauth": {"token_url": f"https://u:{in_address}@idp.example",
+            "client_id": "c"}}}},
         {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key": secret}]}},
         {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key_env": secret}]}},
         {"judge": {"endpoints": [{"name": "a", "model": "m", "api_key": {"value": secret}}]}},

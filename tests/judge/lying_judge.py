@@ -76,7 +76,8 @@ def coverage_lies(*, reference: str, answer: str) -> Iterator[Json]:
     best_words = [_matched(word, _place_of(word, said)) for word in shared]
     fillers = [_item(part, None) for part in parts]
     for terms in (
-        [], [_matched(word, _place_of(word, said)) for word in shared], [_matched(word, said[0]) for word in single[:3]],
+        [], [_matched(word, _place_of(word, said)) for word in shared],
+        [_matched(word, said[0]) for word in single[:3]],
     ):  # fmt: skip
         yield _coverage([], [], terms)
         for item in whole:

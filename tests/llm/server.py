@@ -46,8 +46,10 @@ class LlamaServer:
         ).stdout.strip()
         self._process = subprocess.Popen(
             [
-                PYTHON, "-m", "llama_cpp.server", "--model", model, "--model_alias", MODEL, "--host", "127.0.0.1",
-                "--port", str(self._port), "--n_ctx", str(CONTEXT_TOKENS), "--seed", "1", "--n_threads", str(os.cpu_count() or 1),
+                PYTHON, "-m", "llama_cpp.server", "--model", model, "--model_alias", MODEL, "--host",
+                "127.0.0.1",
+                "--port", str(self._port), "--n_ctx", str(CONTEXT_TOKENS), "--seed", "1", "--n_threads",
+                str(os.cpu_count() or 1),
             ],
             stdout=self._log, stderr=self._log,
         )  # fmt: skip

@@ -68,7 +68,8 @@ async def test_thirty_events_end_with_the_identity_exact(server: LlamaServer, tm
             },
             "judge": {
                 "endpoints": [
-                    {"name": "small", "base_url": server.base_url, "model": MODEL, "context_tokens": CONTEXT_TOKENS,
+                    {"name": "small", "base_url": server.base_url, "model": MODEL,
+                        "context_tokens": CONTEXT_TOKENS,
                      "parameters": {"temperature": 0}}
                 ],
                 "max_in_flight": 2,

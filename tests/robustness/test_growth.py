@@ -21,7 +21,8 @@ WHOLE: Final = os.environ.get("HOSTILE", "") == "whole"
 """`make fuzz` runs every text through every reader; `make test` those that stopped a worker, and the worst of
 each kind."""
 _USUAL: Final = (
-    "colons", "dots", "stops without an end", "-eyJ", "grown by NFKC", "Korean", "marks out of order", "tables", "one stem",
+    "colons", "dots", "stops without an end", "-eyJ", "grown by NFKC", "Korean", "marks out of order",
+    "tables", "one stem",
     "different tags", "list of claims", "nested JSON", "a tag of blanks", "braces in a string",
 )  # fmt: skip
 _READ: Final = ("stops without an end", "marks out of order", "one stem", "different tags", "nested JSON")

@@ -22,8 +22,15 @@ _UNITS: Mapping[str, Unit] = {fold(name): unit for name, unit in UNITS.items()}
 _MAGNITUDES: Mapping[str, int] = {fold(name): value for name, value in MAGNITUDES.items()}
 _POUNDS = (UNITS["lb"], UNITS["£"])
 
-_ABOUT = frozenset(map(fold, ["about", "around", "approximately", "approx", "roughly", "nearly", "almost", "circa", "ca", "some", "c", "estimated", "etwa", "rund", "ungefähr", "zirka", "knapp", "fast", "gegen", "environ", "près", "presque", "autour", "aproximadamente", "unos", "unas", "casi", "cerca", "alrededor", "yaklaşık", "neredeyse", "civarında", "حوالي", "تقريبا", "نحو", "قرابة", "~", "≈", "±"]))  # fmt: skip
-_BOUNDS = frozenset(map(fold, ["more", "over", "above", "least", "minimum", "min", "most", "maximum", "max", "up", "less", "under", "below", "fewer", "than", "within", "exceeding", "exceeds", "exceed", "upwards", "mehr", "mindestens", "über", "höchstens", "weniger", "bis", "unter", "maximal", "minimal", "plus", "moins", "dépasse", "jusqu'à", "jusqu", "más", "mas", "menos", "hasta", "máximo", "mínimo", "fazla", "az", "en", "kadar", "أكثر", "اكثر", "أقل", "اقل", "على", "الأقل", ">", "<", "≥", "≤", "+"]))  # fmt: skip
+_ABOUT = frozenset(map(fold, ["about", "around", "approximately", "approx", "roughly", "nearly", "almost",
+    "circa", "ca", "some", "c", "estimated", "etwa", "rund", "ungefähr", "zirka", "knapp", "fast", "gegen",
+    "environ", "près", "presque", "autour", "aproximadamente", "unos", "unas", "casi", "cerca", "alrededor",
+    "yaklaşık", "neredeyse", "civarında", "حوالي", "تقريبا", "نحو", "قرابة", "~", "≈", "±"]))  # fmt: skip
+_BOUNDS = frozenset(map(fold, ["more", "over", "above", "least", "minimum", "min", "most", "maximum", "max",
+    "up", "less", "under", "below", "fewer", "than", "within", "exceeding", "exceeds", "exceed", "upwards",
+    "mehr", "mindestens", "über", "höchstens", "weniger", "bis", "unter", "maximal", "minimal", "plus",
+    "moins", "dépasse", "jusqu'à", "jusqu", "más", "mas", "menos", "hasta", "máximo", "mínimo", "fazla", "az",
+    "en", "kadar", "أكثر", "اكثر", "أقل", "اقل", "على", "الأقل", ">", "<", "≥", "≤", "+"]))  # fmt: skip
 _ORDINALS = frozenset({"st", "nd", "rd", "th", "eme", "ere", "er", "e", "º", "ª", "."})
 _JOINS = frozenset({"-", "to", "bis", "a", "ile", "and", "und", "et", "y", "ve", "الى"})
 _HEDGE_WORDS = 3

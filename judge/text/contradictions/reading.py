@@ -26,7 +26,8 @@ _FOLDS = str.maketrans(
     | dict.fromkeys(map(ord, "\u2018\u2019\u02bc\u0060\u00b4"), "'")
     | dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
     | dict.fromkeys(map(ord, "\u00a0\u202f\u2009"), "\u00a0")
-    | {0x66B: ".", 0x66C: ",", 0x66A: "%", 0x60C: ",", 0x61B: ";", 0x61F: "?", 0x649: "\u064a", 0x629: "\u0647", 0x131: "i"}
+    | {0x66B: ".", 0x66C: ",", 0x66A: "%", 0x60C: ",", 0x61B: ";", 0x61F: "?", 0x649: "\u064a",
+        0x629: "\u0647", 0x131: "i"}
 )  # fmt: skip
 _UNSEEN = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u00ad\u200b-\u200f\u2060\ufeff]+"

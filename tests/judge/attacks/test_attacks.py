@@ -47,7 +47,8 @@ def test_the_corpus() -> None:
     assert len(ATTACKS) >= 60
     assert max(Counter(attack.id for attack in ATTACKS).values()) == 1
     assert {attack.kind for attack in ATTACKS} == {
-        "override", "fake_verdict", "delimiter", "master_key", "null", "role_play", "many_shot", "unicode", "page_tag",
+        "override", "fake_verdict", "delimiter", "master_key", "null", "role_play", "many_shot", "unicode",
+        "page_tag",
         "pack_variable", "display", PAGE_WORDS,
     }  # fmt: skip
     answers = " ".join(attack.answer for attack in ATTACKS)

@@ -25,8 +25,10 @@ ASK = ChatRequest((ChatMessage("system", "Judge.\n"), ChatMessage("user", "data"
 # What servers really answer to a JSON Schema that they do not take: two by validation of the body, one as its
 # own fault.
 REFUSALS = {
-    400: {"error": {"message": "This response_format type is unavailable now", "type": "invalid_request_error"}},
-    422: {"detail": [{"loc": ["body", "response_format", "type"], "msg": "Input should be 'text' or 'json_object'"}]},
+    400: {"error": {"message": "This response_format type is unavailable now",
+        "type": "invalid_request_error"}},
+    422: {"detail": [{"loc": ["body", "response_format", "type"],
+        "msg": "Input should be 'text' or 'json_object'"}]},
     500: {
         "error": {
             "message": (

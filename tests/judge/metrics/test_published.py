@@ -47,8 +47,10 @@ METRICS: Mapping[str, Metric] = {
     ),
 }
 
-WORDS = ["Paris", "tower", "1889", "330", "in", "the", "not", "yes", "Évry", "東京", "塔", "кот", "a\u0301", "\u200b", "\u202e", "\x00", "🙂",
-         "[Page 1]", "[Page 2]", "[Pages 1-3]", "Evidence:", ".", ". ", "?", "\n", " ", "<<<00000000>>>", "{answer}", "ada@example.com"]  # fmt: skip
+WORDS = ["Paris", "tower", "1889", "330", "in", "the", "not", "yes", "Évry", "東京", "塔", "кот", "a\u0301",
+    "\u200b", "\u202e", "\x00", "🙂",
+         "[Page 1]", "[Page 2]", "[Pages 1-3]", "Evidence:", ".", ". ", "?", "\n", " ", "<<<00000000>>>",
+         "{answer}", "ada@example.com"]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=200)
 TEXTS |= st.integers(0, len(ATTACKS) - 1).map(lambda number: ATTACKS[number].answer[:2000])
 EVENT_TEXTS = st.one_of(
@@ -79,7 +81,8 @@ def _near_coverage(draw: st.DrawFn) -> dict[str, Any]:
     items = st.lists(
         st.fixed_dictionaries(
             {
-                "item": TEXTS, "reference_span": TEXTS, "answer_span": st.none() | TEXTS, "justification": TEXTS,
+                "item": TEXTS, "reference_span": TEXTS, "answer_span": st.none() | TEXTS,
+                "justification": TEXTS,
                 "matched": st.booleans(),
             }
         ), max_size=4,
@@ -95,8 +98,10 @@ def _near_relevance(draw: st.DrawFn) -> dict[str, Any]:
     claims = st.lists(
         st.fixed_dictionaries(
             {
-                "claim_span": TEXTS, "pages": st.lists(st.integers(0, 4), max_size=3), "page": st.none() | st.integers(0, 4),
-                "page_span": st.none() | TEXTS, "justification": TEXTS, "supported": st.booleans(), "relevant": st.booleans(),
+                "claim_span": TEXTS, "pages": st.lists(st.integers(0, 4), max_size=3),
+                "page": st.none() | st.integers(0, 4),
+                "page_span": st.none() | TEXTS, "justification": TEXTS, "supported": st.booleans(),
+                "relevant": st.booleans(),
             }
         ), max_size=4,
     )  # fmt: skip
@@ -107,7 +112,8 @@ def _near_relevance(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-LINES = st.lists(st.sampled_from(["Fact: 1 of 2", "Conclusion: 0 of 0", "Terminology: 1/1", "Organization: matched", "x"]), max_size=6)  # fmt: skip
+LINES = st.lists(st.sampled_from(["Fact: 1 of 2", "Conclusion: 0 of 0", "Terminology: 1/1",
+    "Organization: matched", "x"]), max_size=6)  # fmt: skip
 NEAR_VERBATIM = st.fixed_dictionaries(
     {"score": _or_odd(st.integers(-1, 11)), "rationale": _or_odd(LINES), "justification": _or_odd(TEXTS)}
 )

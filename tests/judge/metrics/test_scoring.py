@@ -253,7 +253,8 @@ def test_impossible_counts_are_refused(facts: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [("5", "5"), ("1/2", "0.5"), ("1/8", "0.125"), ("1/3", "1/3"), ("21/20", "1.05"), ("0", "0"), ("-1/4", "-0.25")],
+    [("5", "5"), ("1/2", "0.5"), ("1/8", "0.125"), ("1/3", "1/3"), ("21/20", "1.05"), ("0", "0"),
+        ("-1/4", "-0.25")],
 )  # fmt: skip
 def test_exact_numbers_lose_nothing(number: str, text: str) -> None:
     """A decimal where it ends, else a fraction."""

@@ -126,7 +126,8 @@ def test_offsets_only_grow_and_stay_in_the_text(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a" * 100_000, "a " * 50_000, "1." * 50_000, "\u0301" * 100_000, "é" * 100_000, " \n" * 50_000, "北" * 100_000],
+    ["a" * 100_000, "a " * 50_000, "1." * 50_000, "\u0301" * 100_000, "é" * 100_000, " \n" * 50_000,
+        "北" * 100_000],
 )  # fmt: skip
 def test_hostile_repetition_is_dealt_with(text: str) -> None:
     """Long runs of one thing end in an answer soon (the suite's time limit would tell)."""

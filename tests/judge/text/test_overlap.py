@@ -254,7 +254,8 @@ PAGE = "The tower stands on the Champ de Mars in Paris. It was painted brown by 
 def _relevance(answer: str, claim: str, page_span: str, *, question: str = QUESTION) -> ScoredOutcome:
     reply = {
         "claims": [
-            {"claim_span": claim, "pages": [1], "page": 1, "page_span": page_span, "justification": "", "supported": True,
+            {"claim_span": claim, "pages": [1], "page": 1, "page_span": page_span, "justification": "",
+                "supported": True,
              "relevant": True}
         ],
         "justification": "fine", "score": 5,
@@ -290,6 +291,7 @@ def test_a_page_must_bear_a_claim_out(answer: str, claim: str, score: int) -> No
 def test_an_answer_must_be_about_the_question() -> None:
     """What a page bears out and nobody asked is not relevant, whatever the judge says."""
     outcome = _relevance("It was painted brown by 25 people. [Page 1]", "It was painted brown by 25 people.",
-                         "It was painted brown by 25 people.", question="How do yeast cells feed on sugars?")  # fmt: skip
+                         "It was painted brown by 25 people.",
+                         question="How do yeast cells feed on sugars?")  # fmt: skip
     assert outcome.score == 1
     assert "not_about_question" in [correction.kind for correction in outcome.corrections]

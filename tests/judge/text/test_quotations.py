@@ -34,24 +34,32 @@ CO\u2082-free water. The drug is not safe for small children in general. Das Ger
     [
         pytest.param("The new treatment was", "The **new treatment** was", id="bold"),
         pytest.param("in 1,200 patients. It was", "in 1,200 patients.[12] It was", id="footnote"),
-        pytest.param("treatment was effective in", "treatment** was [effective](https://example.org/a_(b)) in", id="link"),
+        pytest.param("treatment was effective in",
+            "treatment** was [effective](https://example.org/a_(b)) in", id="link"),
         pytest.param("The new ... in 1,200 patients", "The **new [\u2026] in 1,200 patients", id="dots"),
         pytest.param("The first point is about cost, the second point is about time",
                      "The first point is about cost\n- The second point is about time", id="bullets"),
-        pytest.param("Open the valve slowly; close the main tap", "Open the valve slowly\n2. Close the main tap", id="numbers"),
-        pytest.param("that the treatment of 1889 worked", "that the treat-\nment of 1889 worked", id="hyphen"),
+        pytest.param("Open the valve slowly; close the main tap",
+            "Open the valve slowly\n2. Close the main tap", id="numbers"),
+        pytest.param("that the treatment of 1889 worked", "that the treat-\nment of 1889 worked",
+            id="hyphen"),
         pytest.param("It was well-known that", "It was well-\nknown that", id="hyphen-kept"),
-        pytest.param("The government received the report yesterday", "The goverment recieved the report[^3] yesterday", id="typo"),
+        pytest.param("The government received the report yesterday",
+            "The goverment recieved the report[^3] yesterday", id="typo"),
         pytest.param("He said: 'It works'", "He said: \u201cIt works", id="quotation-marks"),
-        pytest.param("without any comment from the ministry!", "without any comment from the ministry", id="stop"),
+        pytest.param("without any comment from the ministry!", "without any comment from the ministry",
+            id="stop"),
         pytest.param("500 mg: strong relief", "500 mg | strong relief", id="table"),
         pytest.param("worked & lasted", "worked &amp; lasted", id="entity"),
         pytest.param("THE NEW TREATMENT WAS", "The **new treatment** was", id="case"),
-        pytest.param("The cafe serves CO2-free water", "The caf\u00e9 serves\nCO\u2082-free water", id="accents"),
+        pytest.param("The cafe serves CO2-free water", "The caf\u00e9 serves\nCO\u2082-free water",
+            id="accents"),
         pytest.param("in 1200 patients", "in 1,200 patients", id="thousands"),
         pytest.param("the report yesterday evening, with no comment from the ministry",
-                     "the report[^3] yesterday evening, without any comment from the ministry", id="two-words"),
-        pytest.param("... the treatment of 1889 worked [...]", "the treat-\nment of 1889 worked", id="dots-around"),
+                     "the report[^3] yesterday evening, without any comment from the ministry",
+                     id="two-words"),
+        pytest.param("... the treatment of 1889 worked [...]", "the treat-\nment of 1889 worked",
+            id="dots-around"),
     ],
 )  # fmt: skip
 def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
@@ -102,15 +110,18 @@ def test_a_text_may_be_read_without_its_tags() -> None:
 @pytest.mark.parametrize(
     ("text", "quotation"),
     [
-        ("Die **Ma\u00dfnahme** wurde am 3. Mai\u00a0beschlossen.", "Die Ma\u00dfnahme wurde am 3. Mai beschlossen"),
+        ("Die **Ma\u00dfnahme** wurde am 3. Mai\u00a0beschlossen.",
+            "Die Ma\u00dfnahme wurde am 3. Mai beschlossen"),
         ("L\u2019**\u00e9cole** est ferm\u00e9e le dimanche.", "L'\u00e9cole est ferm\u00e9e le dimanche"),
         ("La *soluci\u00f3n* es segura.", "La solucion es segura"),
         ("Cihaz\u0131n **garantisi** iki y\u0131ld\u0131r.", "Cihaz\u0131n garantisi iki y\u0131ld\u0131r"),
         ((
                 "\u0627\u0644\u062f\u0651\u064e\u0648\u0627\u0621\u064f **\u0622\u0645\u0646** "
                 "\u0644\u0644\u0623\u0637\u0641\u0627\u0644."
-            ), "\u0627\u0644\u062f\u0648\u0627\u0621 \u0622\u0645\u0646 \u0644\u0644\u0623\u0637\u0641\u0627\u0644"),
-        ("\u6771\u4eac\u306f**\u65e5\u672c**\u306e\u9996\u90fd\u3067\u3059\u3002", "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059"),
+            ),
+            "\u0627\u0644\u062f\u0648\u0627\u0621 \u0622\u0645\u0646 \u0644\u0644\u0623\u0637\u0641\u0627\u0644"),
+        ("\u6771\u4eac\u306f**\u65e5\u672c**\u306e\u9996\u90fd\u3067\u3059\u3002",
+            "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059"),
     ],
 )  # fmt: skip
 def test_other_languages(text: str, quotation: str) -> None:
@@ -119,7 +130,8 @@ def test_other_languages(text: str, quotation: str) -> None:
 
 
 WORDS = st.lists(st.sampled_from(
-    ["alpha", "beta", "gamma", "not", "12", "1,200", "**", "[", "](x)", "...", "\u2026", "&amp;", "-\n", "\n", "- ", "1. ", "|", "\u6771", "\u00e9", "[1]", "<b>", "'"]
+    ["alpha", "beta", "gamma", "not", "12", "1,200", "**", "[", "](x)", "...", "\u2026", "&amp;", "-\n", "\n",
+        "- ", "1. ", "|", "\u6771", "\u00e9", "[1]", "<b>", "'"]
 ), max_size=25).map(" ".join)  # fmt: skip
 
 

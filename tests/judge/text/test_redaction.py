@@ -13,9 +13,11 @@ from judge.text.redaction import KINDS, Kind, Redactor
         ("emails", "Write to ada.lovelace+x@mail.example.co.uk, please.", "Write to [email], please."),
         ("emails", "me@here is no address, nor is @home", "me@here is no address, nor is @home"),
         ("phones", "+44 20 7946 0958 or (555) 123-4567, 555-123-4567", "[phone] or [phone], [phone]"),
-        ("phones", "In 1889 for 1,500,000 francs, on 2024-03-15", "In 1889 for 1,500,000 francs, on 2024-03-15"),
+        ("phones", "In 1889 for 1,500,000 francs, on 2024-03-15",
+            "In 1889 for 1,500,000 francs, on 2024-03-15"),
         ("cards", "4111 1111 1111 1111", "[card]"),
-        ("cards", "4111-1111-1111-1112 has a wrong check digit", "4111-1111-1111-1112 has a wrong check digit"),
+        ("cards", "4111-1111-1111-1112 has a wrong check digit",
+            "4111-1111-1111-1112 has a wrong check digit"),
         ("ip", "192.168.0.1 and 2001:db8::1", "[ip] and [ip]"),
         ("ip", "version 1.2.3.4.5 at 10:30:45, 999.1.1.1", "version 1.2.3.4.5 at 10:30:45, 999.1.1.1"),
         ("secrets", "AKIAIOSFODNN7EXAMPLE", "[secret]"),
@@ -24,7 +26,8 @@ from judge.text.redaction import KINDS, Kind, Redactor
         ("secrets", 'password = "correct horse"', 'password = "[secret] horse"'),
         ("secrets", "Authorization: Bearer abcdef123456", "Authorization: Bearer [secret]"),
         ("secrets", "https://bob:secretword@example.com/x", "https://[secret]@example.com/x"),
-        ("secrets", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter", "[secret]\nafter"),
+        ("secrets", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter",
+            "[secret]\nafter"),
         ("secrets", "-----BEGIN PRIVATE KEY-----\ncut off", "[secret]"),
         ("secrets", "The secret of a good bread is time.", "The secret of a good bread is time."),
     ],
@@ -46,7 +49,8 @@ def test_a_page_tag_stays() -> None:
 
 
 PIECES = st.sampled_from(
-    ["a@example.com", "4111 1111 1111 1111", "+44 20 7946 0958", "192.168.0.1", "::1", "password: abcdefgh", " ", "\n", ".",
+    ["a@example.com", "4111 1111 1111 1111", "+44 20 7946 0958", "192.168.0.1", "::1", "password: abcdefgh",
+        " ", "\n", ".",
      "-", "1", "x", ":", "@", "[", "]", "AKIAIOSFODNN7EXAMPLE", "-----BEGIN PRIVATE KEY-----"]
 )  # fmt: skip
 

@@ -11,8 +11,10 @@ from judge.text.tags import cited_pages, page_key, page_number, tagged_claims, u
 
 PIECES = st.lists(
     st.sampled_from(
-        ["[Page 1]", "[Pages 2-4]", "[Page-7, Page-9]", "[page", "]", "Evidence: ", " and ", ", ", "\n", " ", ".",
-         "A claim", "- b", "1. c", "(", ")", "【Page 3】", "[Pages 9-1]", "[Page 99999999999]", "é", "\r\n", "**"]
+        ["[Page 1]", "[Pages 2-4]", "[Page-7, Page-9]", "[page", "]", "Evidence: ", " and ", ", ", "\n", " ",
+            ".",
+         "A claim", "- b", "1. c", "(", ")", "【Page 3】", "[Pages 9-1]", "[Page 99999999999]", "é", "\r\n",
+         "**"]
     ),
     max_size=20,
 ).map("".join)  # fmt: skip
@@ -79,7 +81,8 @@ def test_the_forms_people_write(tag: str, pages: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[Page]", "[Page one]", "[pageant 3]", "(Page 7a)", "[Page 7a]", "(page 7 of the novel)", "[2019]", "(7)", "[Page 7", "Page 7]"]
+    "text", ["[Page]", "[Page one]", "[pageant 3]", "(Page 7a)", "[Page 7a]", "(page 7 of the novel)",
+        "[2019]", "(7)", "[Page 7", "Page 7]"]
 )  # fmt: skip
 def test_what_is_no_tag(text: str) -> None:
     """Other brackets are text."""

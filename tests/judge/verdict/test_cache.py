@@ -151,7 +151,8 @@ def test_a_file_that_cannot_be_made_is_a_matter_of_configuration(tmp_path: Path)
 
 # What Judge does with it.
 
-REPLY = ChatReply(text='{"score": 4}', model="m-1-2026", usage=Usage(input_tokens=100, output_tokens=9), seconds=0.5)  # fmt: skip
+REPLY = ChatReply(text='{"score": 4}', model="m-1-2026", usage=Usage(input_tokens=100, output_tokens=9),
+    seconds=0.5)  # fmt: skip
 
 
 def judge_with(

@@ -77,7 +77,8 @@ def fitted(task: JudgeTask, limit_tokens: int) -> Any:
     return fit(task, request, plain, limit_tokens=limit_tokens)
 
 
-SENTENCES = [f"Sentence number {name} says {words(12, name)}." for name in ("one", "two", "three", "four", "five")]  # fmt: skip
+SENTENCES = [f"Sentence number {name} says {words(12, name)}."
+    for name in ("one", "two", "three", "four", "five")]  # fmt: skip
 TEXT = " ".join(SENTENCES)
 
 
@@ -182,7 +183,8 @@ def test_whatever_the_texts_the_request_fits_or_the_event_is_too_long(
 
 def reply_for(task: JudgeTask) -> str:
     del task
-    item = {"item": "tower", "reference_span": "The tower is green.", "answer_span": "The tower is green.", "justification": "", "matched": True}  # fmt: skip
+    item = {"item": "tower", "reference_span": "The tower is green.", "answer_span": "The tower is green.",
+        "justification": "", "matched": True}  # fmt: skip
     return json.dumps(
         {
             "facts": [item],

@@ -169,7 +169,8 @@ def test_only_drops_count_as_alerts() -> None:
         accounts.add_alert(
             Alert.model_validate(
                 {
-                    "alert_id": alert_id, "kind": kind, "metric": "relevance", "fingerprint": "f", "model": "m",
+                    "alert_id": alert_id, "kind": kind, "metric": "relevance", "fingerprint": "f",
+                    "model": "m",
                     "summary": "s", "baseline": estimate, "current": estimate, "statistic": 2, "threshold": 1,
                     "detector": "d", "started_at": NOON, "raised_at": NOON,
                 }

@@ -67,14 +67,18 @@ def test_the_producer() -> None:
 @pytest.mark.parametrize(
     ("group", "outcome", "words"),
     [
-        (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",) * 3, frozenset({READ})), "ok", "Stable, 3 members; it may be joined"),
+        (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",) * 3, frozenset({READ})), "ok",
+            "Stable, 3 members; it may be joined"),
         (GroupView(0, "Dead", rights=frozenset({READ})), "ok", "does not exist yet; it may be joined"),
         (GroupView(0, "Empty", "consumer"), "ok", "this broker does not tell"),
         (GroupView(30), "failed", "may not use it"),
-        (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",), frozenset()), "failed", "may not join it"),
+        (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",), frozenset()), "failed",
+            "may not join it"),
         (GroupView(15), "failed", "nobody coordinates it: GroupCoordinatorNotAvailableError"),
-        (GroupView(0, "Stable", "consumer", "range", ("judgestream",)), "failed", "another application (1 members, protocol range)"),
-        (GroupView(0, "Stable", "consumer", "roundrobin", ("x", "judgestream")), "failed", "(2 members, clients x)"),
+        (GroupView(0, "Stable", "consumer", "range", ("judgestream",)), "failed",
+            "another application (1 members, protocol range)"),
+        (GroupView(0, "Stable", "consumer", "roundrobin", ("x", "judgestream")), "failed",
+            "(2 members, clients x)"),
         (GroupView(0, "Stable", "connect"), "failed", "protocol connect"),
     ],
 )  # fmt: skip

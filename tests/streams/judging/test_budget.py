@@ -88,7 +88,8 @@ def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
 
 @pytest.mark.parametrize(
     ("spent", "factor"),
-    [(0, Fraction(1)), (79, Fraction(1)), (81, Fraction(1, 2)), (89, Fraction(1, 2)), (91, Fraction(1, 4)), (96, Fraction(1, 8)), (100, LOWEST_FACTOR), (120, LOWEST_FACTOR)],
+    [(0, Fraction(1)), (79, Fraction(1)), (81, Fraction(1, 2)), (89, Fraction(1, 2)), (91, Fraction(1, 4)),
+        (96, Fraction(1, 8)), (100, LOWEST_FACTOR), (120, LOWEST_FACTOR)],
 )  # fmt: skip
 def test_the_rate_is_halved_as_the_last_fifth_is_halved(spent: int, factor: Fraction) -> None:
     """Below 20% left by half, below 10% by a quarter, below 5% by an eighth."""

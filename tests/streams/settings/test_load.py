@@ -154,7 +154,8 @@ def test_a_password_from_the_environment_stays_text() -> None:
             ("ingest.mapping.question: is not JMESPath, Invalid jmespath expression: Incomplete expression: "
              "(got 'a['); mend the expression"),
         ),
-        ("ingest: {mapping: {anser: a}}", "ingest.mapping.anser: is not a field of an event; did you mean answer?"),
+        ("ingest: {mapping: {anser: a}}",
+            "ingest.mapping.anser: is not a field of an event; did you mean answer?"),
     ],
 )  # fmt: skip
 def test_each_problem_names_path_limit_value_and_remedy(tmp_path: Path, text: str, expected: str) -> None:

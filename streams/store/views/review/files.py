@@ -19,7 +19,8 @@ from streams.store.packing import unpacked
 from streams.store.reader import Asking
 
 COLUMNS: Final = (
-    "label_id", "result_id", "event_id", "metric", "score", "judge_score", "note", "who", "labelled_at", "selection",
+    "label_id", "result_id", "event_id", "metric", "score", "judge_score", "note", "who", "labelled_at",
+    "selection",
     "probability", "fingerprint",
 )  # fmt: skip
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")

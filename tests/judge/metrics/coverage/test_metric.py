@@ -80,7 +80,8 @@ def _lines(outcome: ScoredOutcome) -> list[str]:
     "facts",
     [
         [IN_PARIS, IN_1889],
-        [("a", "The Eiffel Tower is in Paris", "located in Paris"), ("b", "completed in 1889", "built in 1889")],
+        [("a", "The Eiffel Tower is in Paris", "located in Paris"),
+            ("b", "completed in 1889", "built in 1889")],
         [("a", "Eiffel Tower is in Paris", "The Eiffel Tower"), ("b", "1889", "1889")],
         [("a", "the eiffel tower\nIS in  Paris.", ANSWER), ("b", "It was completed in 1889", ANSWER)],
     ],
@@ -308,9 +309,11 @@ def test_a_span_accounts_for_every_place_it_stands_at() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([IN_PARIS, IN_1889, ("x", "Paris", "Paris"), ("y", "nowhere", "1889"), ("z", "1889", "z")])),
+    st.lists(st.sampled_from([IN_PARIS, IN_1889, ("x", "Paris", "Paris"), ("y", "nowhere", "1889"),
+        ("z", "1889", "z")])),
     st.lists(st.sampled_from([IN_PARIS, ("it is old", "completed in 1889", None), ("w", "Tower", "tower")])),
-    st.lists(st.sampled_from([TERM, ("Paris", "Paris", "Paris"), ("1889", "1889", "1889"), ("Tower", "Tower", "art")])),
+    st.lists(st.sampled_from([TERM, ("Paris", "Paris", "Paris"), ("1889", "1889", "1889"),
+        ("Tower", "Tower", "art")])),
 )  # fmt: skip
 def test_no_list_does_better_than_the_texts_allow(
     facts: list[Given], conclusions: list[Given], terms: list[Given]

@@ -211,7 +211,8 @@ def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact
 @pytest.mark.parametrize("pack", ["coverage.md", "coverage.yaml"])
 def test_a_judge_that_sees_missing_input_gives_no_score(tmp_path: Path, pack: str) -> None:
     """The forced zero is the verdict, and no number."""
-    lines = ["Fact: Evaluation not possible due to missing input.", "Conclusion: N/A", "Terminology: N/A", "Organization: N/A",
+    lines = ["Fact: Evaluation not possible due to missing input.", "Conclusion: N/A", "Terminology: N/A",
+        "Organization: N/A",
              "Score: 0 = forced due to missing context"]  # fmt: skip
     result, _ = judged(tmp_path, pack, STARTED, json.dumps({"score": 0, "rationale": lines}))
     assert isinstance(result, Unscored)

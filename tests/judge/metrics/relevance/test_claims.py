@@ -12,11 +12,16 @@ from judge.metrics.relevance.claims import claiming_parts, claims_nothing, claim
 @pytest.mark.parametrize(
     "sentence",
     [
-        "Hi there!", "Thanks for reaching out.", "Here is what I found:", "## Overview", "**Summary**", "Would you like more?",
-        "I hope this helps.", "The provided pages do not mention the price.", "Let me know if anything is unclear.", "...", "",
-        "Gerne helfe ich weiter.", "Bei weiteren Fragen melden Sie sich.", "Die Dokumente enthalten keine Angaben dazu.",
-        "Bonjour !", "N'h\u00e9sitez pas \u00e0 demander.", "\u00a1Claro!", "Espero que te sirva.", "Merhaba!", "Umar\u0131m yard\u0131mc\u0131 olur.",
-        "\u0645\u0631\u062d\u0628\u0627", "\u0647\u0644 \u062a\u0631\u064a\u062f \u0627\u0644\u0645\u0632\u064a\u062f\u061f",
+        "Hi there!", "Thanks for reaching out.", "Here is what I found:", "## Overview", "**Summary**",
+        "Would you like more?",
+        "I hope this helps.", "The provided pages do not mention the price.",
+        "Let me know if anything is unclear.", "...", "",
+        "Gerne helfe ich weiter.", "Bei weiteren Fragen melden Sie sich.",
+        "Die Dokumente enthalten keine Angaben dazu.",
+        "Bonjour !", "N'h\u00e9sitez pas \u00e0 demander.", "\u00a1Claro!", "Espero que te sirva.",
+        "Merhaba!", "Umar\u0131m yard\u0131mc\u0131 olur.",
+        "\u0645\u0631\u062d\u0628\u0627",
+        "\u0647\u0644 \u062a\u0631\u064a\u062f \u0627\u0644\u0645\u0632\u064a\u062f\u061f",
     ],
 )  # fmt: skip
 def test_what_surely_claims_nothing(sentence: str) -> None:
@@ -28,13 +33,17 @@ def test_what_surely_claims_nothing(sentence: str) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
-        "The tower was painted blue in 1950.", "Water boils at 100 degrees.", "The council rejected the plan twice.",
-        "You can cancel within 30 days.", "Sure, it opens at 9 and closes at 17 on weekdays.", "Der Turm wurde 1950 blau gestrichen.",
-        "La tour a \u00e9t\u00e9 peinte en bleu en 1950.", "La torre fue pintada de azul en 1950.", "Kule 1950 y\u0131l\u0131nda maviye boyand\u0131.",
+        "The tower was painted blue in 1950.", "Water boils at 100 degrees.",
+        "The council rejected the plan twice.",
+        "You can cancel within 30 days.", "Sure, it opens at 9 and closes at 17 on weekdays.",
+        "Der Turm wurde 1950 blau gestrichen.",
+        "La tour a \u00e9t\u00e9 peinte en bleu en 1950.", "La torre fue pintada de azul en 1950.",
+        "Kule 1950 y\u0131l\u0131nda maviye boyand\u0131.",
         (
                 "\u062a\u0645 \u0637\u0644\u0627\u0621 \u0627\u0644\u0628\u0631\u062c "
                 "\u0628\u0627\u0644\u0623\u0632\u0631\u0642 \u0639\u0627\u0645 1950."
-            ), "\u305d\u306e\u5854\u306f1950\u5e74\u306b\u9752\u304f\u5857\u3089\u308c\u307e\u3057\u305f\u3002",
+            ),
+            "\u305d\u306e\u5854\u306f1950\u5e74\u306b\u9752\u304f\u5857\u3089\u308c\u307e\u3057\u305f\u3002",
     ],
 )  # fmt: skip
 def test_what_surely_claims_something(sentence: str) -> None:

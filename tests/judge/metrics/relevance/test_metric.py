@@ -42,7 +42,8 @@ PARIS = {
     "page": 2,
     "page_span": "The tower stands in Paris",
 }
-BUILT = {"claim_span": "Gustave Eiffel's company built it.", "pages": [3], "page": 3, "page_span": "built by the company"}  # fmt: skip
+BUILT = {"claim_span": "Gustave Eiffel's company built it.", "pages": [3], "page": 3,
+    "page_span": "built by the company"}  # fmt: skip
 NO = {"supported": False, "page": None, "page_span": None}
 
 
@@ -305,8 +306,10 @@ def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
 
 
 @given(
-    st.text() | st.sampled_from(['{"claims": []}', '{"claims": [', '{"claims": NaN}', '{"score": 1e400}', "{}",
-                                 '{"score": null, "justification": "none"}', '{"score": 3, "justification": 4}']),
+    st.text() | st.sampled_from(['{"claims": []}', '{"claims": [', '{"claims": NaN}', '{"score": 1e400}',
+        "{}",
+                                 '{"score": null, "justification": "none"}',
+                                 '{"score": 3, "justification": 4}']),
     st.sampled_from(["evidence", "verbatim"]),
 )  # fmt: skip
 def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
@@ -319,7 +322,8 @@ def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
     st.lists(
         st.builds(
             dict,
-            claim_span=st.sampled_from([TALL["claim_span"], PARIS["claim_span"], "in", "tower", "[Page 2]"]) | st.text(),
+            claim_span=st.sampled_from([TALL["claim_span"], PARIS["claim_span"], "in", "tower",
+                "[Page 2]"]) | st.text(),
             pages=st.lists(st.integers(0, 9), max_size=3),
             page=st.none() | st.integers(0, 9),
             page_span=st.none() | st.sampled_from(["tower", "330", "the", "Paris"]) | st.text(),

@@ -119,7 +119,8 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
         ),
         ({"context": [5]}, "context.Page-1: must be text (got 5); write text"),
         ({"context": {"Page-1": 5}}, "context.Page-1: must be text (got 5); write text"),
-        ({"trace_id": "abc"}, "trace_id: must match ^[0-9a-f]{32}$ (got 'abc'); use only what the pattern allows"),
+        ({"trace_id": "abc"},
+            "trace_id: must match ^[0-9a-f]{32}$ (got 'abc'); use only what the pattern allows"),
         ({"trace_id": 5}, "trace_id: must be text (got '5'); send it as W3C writes it or leave it out"),
         ({"labels": [1]}, "labels: must be a mapping of short texts (got a list); mend the producer"),
         (
@@ -132,7 +133,8 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
             {"labels": {str(number): "" for number in range(33)}},
             "labels: labels must hold at most 32 entries, got 33 (got a mapping); drop some",
         ),
-        ({"labels": {"x" * 65: ""}}, f"labels.{'x' * 65}: must have at most 64 characters (got '{'x' * 65}'); shorten it"),
+        ({"labels": {"x" * 65: ""}},
+            f"labels.{'x' * 65}: must have at most 64 characters (got '{'x' * 65}'); shorten it"),
         (
             {"occurred_at": "yesterday"},
             ("occurred_at: must be a time as in RFC 3339 (got 'yesterday': Input should be a valid "
@@ -274,7 +276,8 @@ class TestCloudEvents:
         ("envelope", "words"),
         [
             (STRUCTURED, "data: must be a JSON object in a structured CloudEvent (got nothing)"),
-            (STRUCTURED | {"data": [1]}, "data: must be a JSON object in a structured CloudEvent (got a list)"),
+            (STRUCTURED | {"data": [1]},
+                "data: must be a JSON object in a structured CloudEvent (got a list)"),
             (STRUCTURED | {"data": "<xml/>"}, "data: is not valid JSON"),
             (STRUCTURED | {"data_base64": "***"}, "data_base64: is not standard base64"),
             (STRUCTURED | {"data_base64": "\u00e9"}, "data_base64: is not standard base64"),
@@ -308,8 +311,10 @@ NAMES = [
 ]
 HEADERS = st.lists(
     st.tuples(
-        st.sampled_from(["content-type", "ce_specversion", "ce_id", "ce_time", "traceparent", "tracestate", "x"]),
-        st.none() | st.binary(max_size=20) | st.sampled_from([b"application/cloudevents+json", b"1.0", PARENT]),
+        st.sampled_from(["content-type", "ce_specversion", "ce_id", "ce_time", "traceparent", "tracestate",
+            "x"]),
+        st.none() | st.binary(max_size=20) | st.sampled_from([b"application/cloudevents+json", b"1.0",
+            PARENT]),
     ),
     max_size=4,
 )  # fmt: skip

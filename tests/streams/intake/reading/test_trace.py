@@ -53,9 +53,11 @@ def test_malformed(text: str) -> None:
             [("tracestate", b"a=b"), ("traceparent", PARENT.encode()), ("tracestate", b"c=d")],
             TraceContext(TRACE, SPAN, "a=b,c=d"),
         ),
-        ([("traceparent", PARENT.encode()), ("tracestate", b"a=" + b"x" * 511)], TraceContext(TRACE, SPAN, None)),
+        ([("traceparent", PARENT.encode()), ("tracestate", b"a=" + b"x" * 511)],
+            TraceContext(TRACE, SPAN, None)),
         ([("traceparent", PARENT.encode()), ("traceparent", OTHER.encode())], None),
-        ([("ce_traceparent", OTHER.encode()), ("traceparent", PARENT.encode())], TraceContext(TRACE, SPAN, None)),
+        ([("ce_traceparent", OTHER.encode()), ("traceparent", PARENT.encode())],
+            TraceContext(TRACE, SPAN, None)),
         (
             [("ce_traceparent", PARENT.encode()), ("ce_tracestate", b"a=b"), ("traceparent", b"bad")],
             TraceContext(TRACE, SPAN, "a=b"),

@@ -80,8 +80,10 @@ async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) ->
         assert {address.split("?")[0] for address in seen["asked"]} == {
             f"{one.url}/{path}" for path in ("", "status.css", "status.js", "status.json")
         } | {"data:,"} - ({"data:,"} - set(seen["asked"]))
-        for words in ("ready, group judgestream-demo", "up to date", "DROP", "relevance of all answers fell from",
-                      "Means over time", "judged by offline-rules-1", "Scores", "lag of", "offline", "onerror", "dropped"):  # fmt: skip
+        for words in ("ready, group judgestream-demo", "up to date", "DROP",
+            "relevance of all answers fell from",
+                      "Means over time", "judged by offline-rules-1", "Scores", "lag of", "offline",
+                      "onerror", "dropped"):  # fmt: skip
             assert words in seen["text"]
         assert seen["hacked"] is None
         assert seen["foreign_elements"] == 0

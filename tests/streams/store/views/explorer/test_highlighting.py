@@ -46,7 +46,8 @@ def test_claims_and_facts_are_read() -> None:
     Its page is found by its number, however it is written.
     """
     claim = {
-        "claim_span": "x", "claim_start": 0, "claim_end": 4, "pages": [7], "supported": True, "relevant": True, "page": 7,
+        "claim_span": "x", "claim_start": 0, "claim_end": 4, "pages": [7], "supported": True,
+        "relevant": True, "page": 7,
         "page_start": 3, "page_end": 9, "justification": "says so",
     }  # fmt: skip
     [item] = items_of({"claims": [claim]}, ["page 7"])

@@ -37,8 +37,10 @@ def _evidence() -> dict[str, Any]:
     }
     return {
         "claims": [
-            claim | {"claim_span": _ANSWER[:27], "claim_start": 0, "claim_end": 27, "page_start": 4, "page_end": 30},
-            claim | {"claim_span": "It opens the garage.", "claim_start": 47, "claim_end": 67, "supported": False, "page": None},
+            claim | {"claim_span": _ANSWER[:27], "claim_start": 0, "claim_end": 27, "page_start": 4,
+                "page_end": 30},
+            claim | {"claim_span": "It opens the garage.", "claim_start": 47, "claim_end": 67,
+                "supported": False, "page": None},
         ]
     }  # fmt: skip
 
@@ -53,7 +55,8 @@ def _fill(path: Path) -> None:
     for number in range(120):
         result = scored(
             number, 1 if number == 7 else 2 + number % 4, seconds=number * 60.0,
-            labels={"app": "support" if number % 3 else "docs", "prompt_version": "v8" if number > 60 else "v7"},
+            labels={"app": "support" if number % 3 else "docs",
+                "prompt_version": "v8" if number > 60 else "v7"},
         )  # fmt: skip
         corrections = [{"kind": "score_lowered", "detail": "5 to 4"}] if number == 7 else []
         context = {"Page-1": "Nothing.", "Page-2": "So: The key hangs in the cupboard by the door."}
@@ -98,7 +101,8 @@ async def test_the_explorer_shows_everything_and_believes_nothing(tmp_path: Path
         assert seen["focused"] == 0
         assert seen["labelled"] == seen["shared"] == "80 answers"
         assert [one.replace("\n", "") for one in seen["marks"]] == [
-            "good:The key is in the cupboard.1", "bad:It opens the garage.2", "good:The key hangs in the cupbo1",
+            "good:The key is in the cupboard.1", "bad:It opens the garage.2",
+            "good:The key hangs in the cupbo1",
         ]  # fmt: skip
         assert seen["lit"] == 2
         for words in ("relevance fell, 1 part affected", "Worst answers since", "Copy as Markdown"):

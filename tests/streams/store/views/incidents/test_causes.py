@@ -36,7 +36,8 @@ def _draw(
     for _ in range(_JUDGED):
         app = noise.choices(list(apps), [share for _, share in apps.values()])[0]
         labels = {
-            "app": app, "model": noise.choice(_MODELS), "tenant": noise.choice(("gold", "silver")), **(further or {})
+            "app": app, "model": noise.choice(_MODELS), "tenant": noise.choice(("gold", "silver")),
+            **(further or {})
         }  # fmt: skip
         chance = min(max((apps[app][0] - lost(labels) - 1) / 4, 0.02), 0.98)
         score = 1 + sum(noise.random() < chance for _ in range(4))

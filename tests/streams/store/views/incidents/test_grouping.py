@@ -21,8 +21,10 @@ def alert(
     """Make an alert that was raised so many seconds after the start."""
     return Alert.model_validate(
         {
-            "alert_id": f"{name:0>32}", "kind": kind, "metric": "relevance", "labels": dict(labels), "fingerprint": "f1",
-            "model": "m", "summary": "", "baseline": _ESTIMATE, "current": _ESTIMATE, "statistic": 1, "threshold": 1,
+            "alert_id": f"{name:0>32}", "kind": kind, "metric": "relevance", "labels": dict(labels),
+            "fingerprint": "f1",
+            "model": "m", "summary": "", "baseline": _ESTIMATE, "current": _ESTIMATE, "statistic": 1,
+            "threshold": 1,
             "detector": "d", "started_at": at(started), "raised_at": at(raised), **further,
         }
     )  # fmt: skip

@@ -29,7 +29,8 @@ def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
     for number in range(until):
         bad = number >= worse_from
         result = scored(
-            number, 1 if bad else 5, labels={"app": "xyz"[number % 3], "prompt_version": "v8" if bad else "v7"},
+            number, 1 if bad else 5, labels={"app": "xyz"[number % 3],
+                "prompt_version": "v8" if bad else "v7"},
             justification=_EVIL,
         )  # fmt: skip
         corrections = [{"kind": "score_lowered", "detail": ""}] if bad else []
