@@ -171,7 +171,10 @@ class Output:
         return await (await self._sender().send(topic, key, value, None, None, list(headers)))
 
     async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
-        """Go on until it works. The first try is made without all this, which costs more than the try itself."""
+        """Go on until it works.
+
+        The first try is made without all this, which costs more than the try itself.
+        """
         waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
         retrying = AsyncRetrying(
             wait=waits, retry=retry_if_exception(_may_pass), sleep=asyncio.sleep, reraise=True
@@ -207,7 +210,9 @@ class Output:
         self._limit.finished(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result; one that is too large goes without its evidence, then without all that can be missed.
+        """Publish a result.
+
+        One that is too large goes without its evidence, then without all that can be missed.
 
         Raises:
             TooLargeError: Not even what remains fits.
@@ -264,8 +269,8 @@ class Output:
     ) -> None:
         """Set a record aside, in the largest form that the topic takes.
 
-        Where it takes none, the record is skipped, counted and told, if the settings say so; else it waits here, and the
-        records behind it are done but not committed.
+        Where it takes none, the record is skipped, counted and told, if the settings say so; else it waits
+        here, and the records behind it are done but not committed.
 
         Raises:
             DeadLetterLimitError: Too much is set aside; this record was not.

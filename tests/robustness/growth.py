@@ -56,7 +56,8 @@ def _ratio(function: Callable[[str], object], name: str, size: int) -> tuple[flo
         ratio = lowest_large / max(lowest_small, 1e-9)
         if ratio <= MAX_RATIO:
             return ratio, lowest_large
-    # A bound that the larger text passes makes one step and no slope: over two doublings a square is 16, and a step once.
+    # A bound that the larger text passes makes one step and no slope: over two doublings a square is 16, and
+    # a step once.
     quarter = corpus.text(name, size // 2)
     lowest_quarter = min(_seconds(function, quarter) for _ in range(_TRIES))
     return min(ratio, sqrt(lowest_large / max(lowest_quarter, 1e-9))), lowest_large
