@@ -104,7 +104,7 @@ def _starts(kafka: ApacheKafka) -> bool:
 
 @contextlib.contextmanager
 def _cleaning_up() -> Iterator[None]:
-    """Have SIGTERM end this process by way of its `finally` clauses, as SIGINT does, so that no server outlives it."""
+    """Have SIGTERM end this process by its `finally` clauses, as SIGINT does: no server outlives it."""
     before = signal.signal(signal.SIGTERM, _end)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What verification takes from an honest judge: the share of verdicts with complete and correct evidence that are published unchanged.
+"""What verification takes from an honest judge: the share of complete verdicts published unchanged.
 
 The judge quotes what people accepted. Sets: NQ (answers that people accept, `human_correct`), as coverage of
 the golden answer and as relevance to a page that states it; ExpertQA (claims that experts call completely

@@ -1,4 +1,7 @@
-"""A judge that always says the same, with the name of the event in it: `python -m benchmarks.instant_judge PLAN`, with `reply` and `latency_seconds` in the plan.
+"""A judge that always says the same, with the event's name in it.
+
+    python -m benchmarks.instant_judge PLAN      with `reply` and `latency_seconds` in the plan
+
 
 Speaks just enough HTTP/1.1 to keep a connection open, and costs little, so that what is measured is who asks.
 """

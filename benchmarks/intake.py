@@ -1,4 +1,4 @@
-"""How fast events are read where few are judged: the worker's intake against the bare client, stock Faust and Quix Streams.
+"""How fast events are read where few are judged: the worker against three other readers.
 
 Every contestant reads the same topic in a process of its own, decides, and hands the kept events on as
 records of another topic, confirmed by the broker. judgestream does more with a kept event than the others: it

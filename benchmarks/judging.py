@@ -1,4 +1,4 @@
-"""How many answers are judged a second: the worker's judge against the loop that one would write with the SDK.
+"""Answers judged a second: the worker's judge against a plain loop over the SDK.
 
 The judge is a process that always gives the same valid reply over HTTP, at once or after a second. Both read
 the same tasks (an answer with three claims and their three pages), ask, and write a record for each,

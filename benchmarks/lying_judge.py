@@ -1,11 +1,11 @@
-"""What an empty answer can earn from a judge that lies: the highest score that verification lets through, by its strength.
+"""The highest score that verification grants a lying judge for an empty answer, by its strength.
 
 The judge knows the rules and tries what they allow (`tests/judge/lying_judge.py`); the answers are the
 project's corpus of attacks (`tests/judge/attacks/attacks.yaml`), of which none says anything of what was
 asked.
 
     python -m benchmarks.lying_judge                 one JSON object a line
-    python -m benchmarks.lying_judge --write FILE    puts the table into a Markdown file, between its two marks
+    python -m benchmarks.lying_judge --write FILE    put the table into a Markdown file, between its marks
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resident memory of a worker that reads many events and judges 1% of them: `python -m benchmarks.memory --events 1000000`."""
+"""Resident memory of a worker that judges 1%: `python -m benchmarks.memory --events 1000000`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the alarm can be believed: intervals, delays, false alarms, restarts, season and mix, over simulated answers.
+"""Whether the alarm can be believed: intervals, delays, false alarms, restarts, season and mix.
 
 `python -m benchmarks monitor` prints one line a number, with fixed seeds; `python -m benchmarks.monitor
 --fresh` draws new ones and says which; `--short` takes a tenth of the runs. Laws and seeds are others than
@@ -200,7 +200,7 @@ def _lasting(seed: int, runs: int) -> Iterator[dict[str, object]]:
 
 
 def _mixed_rates(seed: int, runs: int) -> Iterator[dict[str, object]]:
-    """Half of the traffic is judged wholly, half at 1 in 100: nearly all judged answers count next to nothing."""
+    """Half of the traffic is judged whole, half at 1 in 100: nearly all answers weigh next to nothing."""
     blind, delays = 0, []
     rules = SeriesRules(
         measures=(mean_of(0, 5, min_drop=0.1),),

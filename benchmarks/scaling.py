@@ -1,4 +1,4 @@
-"""Do three workers empty a backlog in a third of the time that one needs, when the judge is what is waited for?
+"""Do three workers empty a backlog in a third of one worker's time, if the judge is the bottleneck?
 
 `python -m benchmarks scaling` (4 minutes). One worker, then three, each a process as `judgestream worker
 --agents judge` starts

@@ -1,4 +1,4 @@
-"""How long a scrape keeps a worker busy: 200 combinations of event labels, both built-in metrics, every score.
+"""How long a scrape keeps a worker busy: 200 combinations of labels, both built-in metrics, every score.
 
 The baseline is the Prometheus client's own encoder over the same registry.
 """

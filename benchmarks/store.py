@@ -1,4 +1,4 @@
-"""The verdict store with 1,000,000 verdicts: how fast it takes them in, how long each page takes, how large the file is.
+"""The verdict store with 1,000,000 verdicts: ingest rate, time of each page, size of the file.
 
 The results and texts are those of the demo's questions, judged by the offline judge, each with an id, a time,
 labels and a score of its own; two metrics, 24 common combinations of labels and 30 days. DuckDB, where it is

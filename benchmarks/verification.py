@@ -1,4 +1,4 @@
-"""How long a verdict is verified in the event loop at most: hostile and ordinary texts of the largest size that is read there.
+"""How long verification holds the event loop at most, over hostile and ordinary texts of the largest size.
 
 What is larger is read by a child process (`judge/verdict/aside.py`), so that the loop goes on; the last line
 is the longest pause of the loop while 20 pages of 45,000 characters and 300 claims are verified there. Times

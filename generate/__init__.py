@@ -1,1 +1,1 @@
-"""What is committed and follows from the code: written and checked by one command, and no part of the distribution."""
+"""The committed files that follow from the code: written and checked by one command; not distributed."""

@@ -17,8 +17,8 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from streams/cli; changes here are lost. -->
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Every command that answers something takes
-`--json`; `--debug` (or `JUDGESTREAM_DEBUG=1`) shows tracebacks.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Every command that answers
+something takes `--json`; `--debug` (or `JUDGESTREAM_DEBUG=1`) shows tracebacks.
 """
 
 

@@ -19,11 +19,12 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from schemas/ and streams/kafka/topics/flow.py; changes here are lost. -->
 
-Every message is one JSON object with a `schema_version`. The JSON Schemas stand in `schemas/json/`, with valid and invalid
-examples in `schemas/examples/`. A field that a reader does not know is to be ignored: new optional fields come with any version.
+Every message is one JSON object with a `schema_version`. The JSON Schemas stand in `schemas/json/`, with
+valid and invalid examples in `schemas/examples/`. A field that a reader does not know is to be ignored: new
+optional fields come with any version.
 
 ## Topics
-"""
+"""  # noqa: E501
 
 
 def _message(name: str | None) -> str:

@@ -37,7 +37,9 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
         "such as `share_at_most_2`"
     ),
     "end": "`lowest` or `highest`",
-    "fingerprint": "hash of everything that makes a number: prompts, response schema, scoring, model, parameters",
+    "fingerprint": (
+        "hash of everything that makes a number: prompts, response schema, scoring, model, parameters"
+    ),
 }
 
 EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
@@ -102,33 +104,36 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from streams/telemetry/catalogue.py; changes here are lost. -->
 
-A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics,
-where `judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. Beside them stand the
-usual ones of the process (`process_*`, `python_*`). Names and labels are a contract: they change with a major version only.
+A worker shows these at `/metrics`, in Prometheus' text format or, where asked for, in OpenMetrics, where
+`judgestream_scores_total` and `judgestream_event_to_result_seconds` carry trace ids as exemplars. Beside them
+stand the usual ones of the process (`process_*`, `python_*`). Names and labels are a contract: they change
+with a major version only.
 
-`<labels>` are the event labels that `telemetry.labels` names. Each has at most `telemetry.max_label_values` values, the
-first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond {combinations:,} combinations all
-labels of a result are `{other}`. Characters that Prometheus does
-not allow become `_`. A name that results and scores have of their own (`metric`, `status`, `reason`, `score`), or that rules
-have (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
+`<labels>` are the event labels that `telemetry.labels` names. Each has at most `telemetry.max_label_values`
+values, the first ones seen; the rest is `{other}`, and an event without the label has an empty value. Beyond
+{combinations:,} combinations all labels of a result are `{other}`. Characters that Prometheus does not allow
+become `_`. A name that results and scores have of their own (`metric`, `status`, `reason`, `score`), or that
+rules have (`fingerprint`), gets `event_` in front: the event label `reason` is `event_reason`.
 
-A counter appears when it first counts: a series that is not there yet means 0 for counts of trouble, and "no data" for
-scores. It is shown as 0 once and as it is from then on, so that `increase` sees its first step; a second Prometheus that scrapes
-the same worker may miss it.
+A counter appears when it first counts: a series that is not there yet means 0 for counts of trouble, and "no
+data" for scores. It is shown as 0 once and as it is from then on, so that `increase` sees its first step; a
+second Prometheus that scrapes the same worker may miss it.
 """
 
 _SUMS: Final = """\
 ## From the six sums to numbers
 
-Every scored answer carries the probability p with which it was sampled; its weight is w = 1 / p, its score x. From six
-sums of both a mean, its error and the effective sample size follow over any window and any choice of labels:
+Every scored answer carries the probability p with which it was sampled; its weight is w = 1 / p, its score x.
+From six sums of both a mean, its error and the effective sample size follow over any window and any choice of
+labels:
 
 | sum | metric |
 |---|---|
 {rows}
 
-The recording rules in `helm/files/rules.yaml` do this over 5 minutes, an hour and a day and keep the scores of each
-evaluator apart; take them where you can. By hand, while **one evaluator** judges (see `judgestream_evaluator_info`):
+The recording rules in `helm/files/rules.yaml` do this over 5 minutes, an hour and a day and keep the scores
+of each evaluator apart; take them where you can. By hand, while **one evaluator** judges (see
+`judgestream_evaluator_info`):
 """
 
 _SUM_NAMES: Final = {

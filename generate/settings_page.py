@@ -1,4 +1,4 @@
-"""The reference of all settings, from the models: every field with its type, default and meaning, and examples."""
+"""The reference of all settings, from the models: fields with type, default and meaning; examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ kafka:
   bootstrap_servers: "kafka-0:9092,kafka-1:9092"
   group_id: judgestream
   security: {protocol: SASL_SSL, mechanism: SCRAM-SHA-512, username: judgestream, password_env: KAFKA_PASSWORD}
-""",
+""",  # noqa: E501
     "topics": """\
 topics:
   events: support.answers
@@ -81,7 +81,7 @@ sinks:
   collector: {kind: otlp_topic}
   langfuse: {kind: langfuse, url: "https://cloud.langfuse.com", public_key: pk-lf-1, secret_env: LANGFUSE_SECRET_KEY}
   hook: {kind: webhook, url: "https://example.com/verdicts", secret_env: HOOK_SECRET}
-""",
+""",  # noqa: E501
     "telemetry": """\
 telemetry:
   host: 0.0.0.0
@@ -96,8 +96,8 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from streams/settings; changes here are lost. -->
 
-One YAML file holds all settings. `judgestream config check FILE` checks it, `config show FILE` prints what is in force, and
-`config schema` prints the JSON Schema for an editor.
+One YAML file holds all settings. `judgestream config check FILE` checks it, `config show FILE` prints what is
+in force, and `config schema` prints the JSON Schema for an editor.
 
 - A variable `JUDGESTREAM_<SECTION>__<FIELD>` overrides the file: `JUDGESTREAM_SAMPLING__DEFAULT_RATE=0.1`.
 - A name that does not exist is an error that suggests the right one.
@@ -180,7 +180,7 @@ def rows_of(schema: dict[str, Any], path: str, field: dict[str, Any]) -> Iterato
 
 
 def _section_of(schema: dict[str, Any], node: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Find the model within a node: itself, what a list holds, what a mapping holds, or one of its alternatives."""
+    """Find the model within a node: itself, an item of a list, a value of a mapping, or an alternative."""
     node = resolve(schema, node)
     if "properties" in node:
         return "", node

@@ -51,7 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a part of the library when it is asked for, so that a pure module of this package costs nothing else."""
+    """Import a part of the library when it is asked for: a pure module of this package costs nothing else."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

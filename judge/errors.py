@@ -3,7 +3,7 @@
 JudgeError
 ├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
 │   ├── EndpointDownError      it was not asked, for it is down
-│   └── DrainingError          it was not asked, for the worker ends or rebalances: the task's next reader judges it
+│   └── DrainingError          not asked: the worker ends or rebalances, the task's next reader judges it
 ├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
 │   └── ResponseFormatError    the endpoint does not take the response format that was asked for
 ├── EventError                 this event only: becomes a Failed result with its `error_type`

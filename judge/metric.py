@@ -202,7 +202,7 @@ class Metric(Protocol):
         """
 
     def merged(self, replies: Sequence[str]) -> str:
-        """Put the replies to the parts of a task together to one that `interpret` takes for the whole task."""
+        """Put the replies to the parts of a task together, as one that `interpret` takes for the whole."""
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the judge's request, or decide at once where no call is needed."""

@@ -61,7 +61,7 @@ def with_named_texts(task: JudgeTask, text: str) -> JudgeTask:
 
 
 def reading_size(texts: QAEvent | JudgeTask) -> int:
-    """How much there is to read in all texts: ASCII characters, others counted as often as they take longer to read."""
+    """How much there is to read: ASCII characters; others count by the time they take to read."""
     pages = texts.context or {}
     return sum(
         size_of(text)

@@ -44,7 +44,7 @@ class ToolCall(BaseModel):
 
 
 def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """Producers had fields of these names, in shapes of their own, before events did: those are passed over."""
+    """Producers had fields of these names, in their own shapes, before events did: those are passed over."""
     try:
         return validate(value)
     except ValidationError:
@@ -111,7 +111,8 @@ class QAEvent(BaseModel):
         BeforeValidator(_by_name, json_schema_input_type=dict[str, str | _Page] | list[str | _Page] | None),
     ] = Field(
         default=None,
-        description='The pages the answer may cite (for relevance): {"Page-1": text, ...}, under any names, or '
+        description='The pages the answer may cite (for relevance): {"Page-1": text, ...}, under any '
+        "names, or "
         "a list of texts or of "
         "objects with a text and a name.",
     )
@@ -120,7 +121,9 @@ class QAEvent(BaseModel):
     tracestate: str | None = Field(default=None, max_length=512, description="W3C tracestate.")
     messages: Annotated[_Messages | None, _Passed] = Field(
         default=None,
-        description="The conversation, the answer included; what is no list of role and content is passed over.",
+        description=(
+            "The conversation, the answer included; what is no list of role and content is passed over."
+        ),
     )
     tool_calls: Annotated[_ToolCalls | None, _Passed] = Field(
         default=None, description="The tools that were called, in order; passed over as `messages` are."

@@ -19,7 +19,7 @@ StreamsError
 ├── DemoError               the demo cannot do what it was asked to
 ├── StoreError              the verdict store cannot be used
 │   ├── StoreMissingError   there is no file: nothing was stored yet
-│   ├── StoreDamagedError   the file is damaged or of another version: it is set aside and rebuilt from the topics
+│   ├── StoreDamagedError   damaged or of another version: it is set aside and rebuilt from the topics
 │   ├── StoreFullError      the disk is full: the store waits, the worker goes on
 │   └── TooSlowError        a question took too long
 ├── BadFilterError          a filter of verdicts cannot be understood

@@ -64,7 +64,9 @@ def kubernetes_schemas() -> Path:
 
 
 def kubernetes_versions() -> list[str]:
-    """Give the versions of Kubernetes that `kubernetes_schemas` has, oldest first, as kubeconform names them (1.34.0)."""
+    """Give the versions of Kubernetes that `kubernetes_schemas` has, oldest first, as kubeconform names them
+    (1.34.0).
+    """
     found = [
         folder.name.removeprefix("v").removesuffix("-standalone-strict")
         for folder in kubernetes_schemas().glob("v*-standalone-strict")

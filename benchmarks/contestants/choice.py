@@ -25,7 +25,7 @@ def by_key(rate: float) -> Callable[[bytes, bytes], bool]:
 
 
 def by_label(rates: dict[str, float], default: float, name: str) -> Callable[[bytes, bytes], bool]:
-    """Keep a share of the records, by the hash of the event's id, each value of a label with a share of its own."""
+    """Keep a share of the records by the hash of the event id; each value of a label has its own share."""
     limits = {value: _RANGE - round(rate * _RANGE) for value, rate in rates.items()}
     otherwise = _RANGE - round(default * _RANGE)
     sha256 = hashlib.sha256

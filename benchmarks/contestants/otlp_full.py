@@ -1,4 +1,4 @@
-"""Parses OTLP records whole, by the generated messages of opentelemetry-proto: `otlp_full FILE`, seconds a round on a line."""
+"""Parses OTLP records whole with opentelemetry-proto: `otlp_full FILE`; prints seconds a round."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 
 
 class Pace:
-    """Notes wall-clock and CPU time when the first records are seen, and tells both when the last one is done.
+    """Notes wall-clock and CPU time at the first records; tells both when the last one is done.
 
     Args:
         total: Records that there are.

@@ -1,4 +1,4 @@
-"""The event loop that the worker has, for a plain program: none of the worker's other settings of the interpreter."""
+"""The worker's event loop for a plain program, without the worker's other interpreter settings."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From traffic, rates, latency and prices to partitions, workers, tokens and money: what `docs/scaling.md` is made from."""
+"""From traffic, rates, latency and prices to partitions, workers, tokens and money (`docs/scaling.md`)."""

@@ -1,4 +1,7 @@
-"""Write or check the tables of `docs/scaling.md`, or size a workload: `python -m benchmarks.sizing --write | --check | --size ...`."""
+"""Writes or checks the tables of `docs/scaling.md`, or sizes a workload.
+
+python -m benchmarks.sizing --write | --check | --size ...
+"""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def metrics() -> Json:
 
 
 def event_labels() -> list[Json]:
-    """The variables `app` and `model`: empty where telemetry.labels does not name them, and then without effect."""
+    """The variables `app` and `model`: empty, and without effect, where telemetry.labels has them not."""
     family = 'judgestream_results_total{job=~"$job", metric=~"$metric"}'
     return [
         label_variable(

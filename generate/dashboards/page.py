@@ -14,8 +14,8 @@ _INTRODUCTION: Final = f"""\
 
 <!-- Made by `python -m generate --write`; changes here are lost. -->
 
-Three dashboards for Grafana 11 and newer, in `helm/files/dashboards/`. Start with *Quality*; it links to the other two, with
-the same time range and choices.
+Three dashboards for Grafana 11 and newer, in `helm/files/dashboards/`. Start with *Quality*; it links to the
+other two, with the same time range and choices.
 
 | dashboard | its question |
 |---|---|
@@ -23,8 +23,9 @@ the same time range and choices.
 
 ## Without Grafana
 
-Every worker shows the key panels on a page of its own, at `/` of its port: drops, means over time with their intervals, the
-worst labels, scores, rates, the judge, the last verdicts. It holds this worker's last hour and nothing of the others.
+Every worker shows the key panels on a page of its own, at `/` of its port: drops, means over time with their
+intervals, the worst labels, scores, rates, the judge, the last verdicts. It holds this worker's last hour and
+nothing of the others.
 
 ![The worker's page during a drop: coverage and relevance fall, and their series are marked as dropped](images/page-light.png)
 
@@ -37,25 +38,31 @@ worst labels, scores, rates, the judge, the last verdicts. It holds this worker'
 ## Getting them
 
 - `docker compose up` and the Helm chart bring them along.
-- Elsewhere: import the JSON files, and load `helm/files/rules.yaml` and `helm/files/alerts.yaml` into the Prometheus that
-  scrapes the workers. Without the recording rules *Quality* stays empty: they keep the scores of each evaluator apart.
+- Elsewhere: import the JSON files, and load `helm/files/rules.yaml` and `helm/files/alerts.yaml` into the
+  Prometheus that scrapes the workers. Without the recording rules *Quality* stays empty: they keep the scores
+  of each evaluator apart.
 - All workers of one installation share a scrape `job`; two installations do not.
-- Set `timeInterval` of the data source to your scrape interval: the shortest window of a rate follows from it.
-- Links to runbooks begin with the hidden variable `runbooks`. Its default, `{RUNBOOKS}`,
-  is a stand-in: give it the address where you read `docs/alerts.md`, in the dashboard's settings or in the JSON.
+- Set `timeInterval` of the data source to your scrape interval: the shortest window of a rate follows from
+  it.
+- Links to runbooks begin with the hidden variable `runbooks`. Its default, `{RUNBOOKS}`, is a stand-in: give
+  it the address where you read `docs/alerts.md`, in the dashboard's settings or in the JSON.
 
 ## Reading them
 
-- **Weighted.** An answer sampled with probability 0.1 counts ten times in every mean. Counts of results are as they are.
-- **Intervals.** Dashed lines are the ends of a 95% interval. Two means whose intervals overlap may be the same.
-- **Evaluators.** A fingerprint names prompt, schema, scoring rules, model and parameters together; legends show its first
-  eight characters. A new evaluator begins a new line, and a purple mark says when. Numbers of two are never added up or
-  compared.
-- **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value. An empty panel says why.
-- **Labels.** `app`, `model`, `prompt_version` and others are there if `telemetry.labels` names them. On results and scores `model` is
-  that event label: what wrote the answer. On judge calls, tokens, cost and `judgestream_evaluator_info` it is the judge's.
+- **Weighted.** An answer sampled with probability 0.1 counts ten times in every mean. Counts of results are
+  as they are.
+- **Intervals.** Dashed lines are the ends of a 95% interval. Two means whose intervals overlap may be the
+  same.
+- **Evaluators.** A fingerprint names prompt, schema, scoring rules, model and parameters together; legends
+  show its first eight characters. A new evaluator begins a new line, and a purple mark says when. Numbers of
+  two are never added up or compared.
+- **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value. An empty panel
+  says why.
+- **Labels.** `app`, `model`, `prompt_version` and others are there if `telemetry.labels` names them. On
+  results and scores `model` is that event label: what wrote the answer. On judge calls, tokens, cost and
+  `judgestream_evaluator_info` it is the judge's.
 - **Red marks** on the graphs are firing alerts.
-"""
+"""  # noqa: E501
 
 
 def page(dashboards: Iterable[Dashboard]) -> str:

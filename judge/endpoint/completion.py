@@ -102,7 +102,7 @@ def read_completion(raw: bytes) -> Completion:
 
 
 def _read_otherwise(raw: bytes) -> _Body:
-    """What the fast reader does not take: lone surrogates in a text, and errors in the place of a completion."""
+    """What the fast reader does not take: lone surrogates, and errors in the place of a completion."""
     try:
         loaded = json.loads(raw, parse_int=_whole_number)
     except (ValueError, RecursionError):

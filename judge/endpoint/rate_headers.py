@@ -1,4 +1,4 @@
-"""Reads `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, as OpenAI and those who speak its protocol send them."""
+"""Reads `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, as OpenAI-compatible endpoints send them."""
 
 from __future__ import annotations
 

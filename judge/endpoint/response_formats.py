@@ -48,7 +48,7 @@ class AskedForm:
     """What the prompt says of the form; None: nothing."""
 
     def with_instruction(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-        """The conversation, with the instruction at the end of the system's turn (a new one where there is none)."""
+        """The conversation with the instruction at the end of the system turn, added where missing."""
         if self.instruction is None:
             return messages
         if messages and messages[0].role == "system":

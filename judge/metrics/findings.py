@@ -1,4 +1,4 @@
-"""What verification found: corrections, which lower a score, and suspicions, which lower it under `strict` alone."""
+"""What verification found: corrections lower a score; suspicions lower it under `strict` alone."""
 
 from __future__ import annotations
 

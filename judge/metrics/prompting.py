@@ -111,7 +111,7 @@ def _load(name: str) -> str:
 
 
 def built_in_messages(name: str, sections: Mapping[str, str]) -> tuple[ChatMessage, ...]:
-    """The messages of a built-in prompt: its instructions as the system's turn, the fenced event as the user's."""
+    """The messages of a built-in prompt: instructions as system turn, the fenced event as user turn."""
     return ChatMessage("system", load_prompt(name)), ChatMessage("user", fence(sections))
 
 

@@ -1,1 +1,1 @@
-"""The offline judge: rules behind an OpenAI-compatible address on loopback, for trying and testing without a model."""
+"""The offline judge: rules behind an OpenAI-compatible address on loopback, for trials without a model."""

@@ -30,7 +30,7 @@ _MIN_CLAUSE_WORDS = 4
 
 
 def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
-    """List what a reference says and whether an answer says it, in the form of the schema `coverage_evidence`.
+    """List what a reference says and whether an answer says it, in the schema `coverage_evidence`.
 
     Facts are the reference's sentences, split at semicolons, before some conjunctions and between
     alternatives; with a cue word such as "therefore" they are conclusions, where others are facts. One is

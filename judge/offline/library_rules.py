@@ -25,22 +25,22 @@ _PART_END = re.compile(
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    r"\b(?:i (?:can['\u2019]?t|cannot|could not|am unable|['\u2019]?m unable|am not able|won['\u2019]t|do not know|don['\u2019]t know|have no)|(?:i['\u2019]?m|i am)"
+    r"\b(?:i (?:can['\u2019]?t|cannot|could not|am unable|['\u2019]?m unable|am not able|won['\u2019]t|do not know|don['\u2019]t know|have no)|(?:i['\u2019]?m|i am)"  # noqa: E501
     r" (?:sorry|afraid)|no information|not (?:able|allowed|possible) to (?:answer|say|help))\b",
     re.IGNORECASE,
 )
 _RUDE = re.compile(
-    r"\b(?:idiots?|stupid|fools?|foolish|morons?|shut up|dumb|pathetic|hate you|kill (?:you|yourself)|go away|worthless|disgusting)\b",
+    r"\b(?:idiots?|stupid|fools?|foolish|morons?|shut up|dumb|pathetic|hate you|kill (?:you|yourself)|go away|worthless|disgusting)\b",  # noqa: E501
     re.IGNORECASE,
 )
 _IMPATIENT = re.compile(
     r"\b(?:as i (?:told|said)|obviously|again and again|how often|your (?:own )?fault)\b|!!+", re.IGNORECASE
 )
 _PERSONAL = re.compile(
-    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+|\b(?:\d[ -]?){13,19}\b|\bborn on\b[^.\n]{0,40}\d{4}|\+\d[\d ()/-]{7,20}\d|\blives at \d+[^.\n]{0,60}"
+    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+|\b(?:\d[ -]?){13,19}\b|\bborn on\b[^.\n]{0,40}\d{4}|\+\d[\d ()/-]{7,20}\d|\blives at \d+[^.\n]{0,60}"  # noqa: E501
 )
 _CITED = re.compile(
-    r"\(([A-Z][\w-]+(?: (?:et al\.?|and|&) ?[\w-]*)?,? \d{4})\)|https?://[^\s)\]]+|\[(?:page|source|doc(?:ument)?)?[ -]?([\w-]{1,40})\]",
+    r"\(([A-Z][\w-]+(?: (?:et al\.?|and|&) ?[\w-]*)?,? \d{4})\)|https?://[^\s)\]]+|\[(?:page|source|doc(?:ument)?)?[ -]?([\w-]{1,40})\]",  # noqa: E501
     re.IGNORECASE,
 )
 

@@ -19,9 +19,9 @@ TextName = Literal["question", "answer", "reference", "context"]
 
 _NAMES: Mapping[TextName, str] = {
     "question": r"questions?|input|query|user(?:'s)? (?:question|query|input|message)|prompt|instruction",
-    "answer": r"(?:model(?:'s)? |candidate |system |ai |assistant(?:'s)? )?(?:answer|response|output|reply|completion)"
+    "answer": r"(?:model(?:'s)? |candidate |system |ai |assistant(?:'s)? )?(?:answer|response|output|reply|completion)"  # noqa: E501
     r"(?: (?:to (?:judge|evaluate|rate|grade)|under (?:test|judgement|evaluation)))?|output_text|assistant",
-    "reference": r"(?:(?:reference|expected|ideal|gold|golden|correct|known good|ground[- ]truth)(?: (?:answer|response|output))?)",
+    "reference": r"(?:(?:reference|expected|ideal|gold|golden|correct|known good|ground[- ]truth)(?: (?:answer|response|output))?)",  # noqa: E501
     "context": r"(?:page |retrieved |source )?(?:context|pages|documents|passages|sources)",
 }
 _LABEL = re.compile(
@@ -35,7 +35,7 @@ _INTEGERS = r"(-?\d{1,4})\s*(?:\([^()\n]{0,60}\)\s*)?(?:to|and|\.\.|-|\u2013|\u2
 _RANGES = (
     re.compile(rf"whole number from {_INTEGERS}"),
     re.compile(
-        rf"(?:from|between|scale(?: of)?|range(?: of)?|score\W{{0,4}}|integer|rat(?:e|ing)\W{{0,4}})\s*\W?{_INTEGERS}",
+        rf"(?:from|between|scale(?: of)?|range(?: of)?|score\W{{0,4}}|integer|rat(?:e|ing)\W{{0,4}})\s*\W?{_INTEGERS}",  # noqa: E501
         re.IGNORECASE,
     ),
     re.compile(rf"[(<\[]\s*{_INTEGERS}"),

@@ -23,7 +23,7 @@ MAX_CLAIMS = 300
 
 _MIN_CLAIM_WORDS = 3
 _NO_CLAIM = re.compile(
-    r"\W*(?:i['\u2019]m|i am|i cannot|i can['\u2019]t|i could not|i couldn['\u2019]t|i do not|i don['\u2019]t|sorry|unfortunately|hello|hi\b|hope"
+    r"\W*(?:i['\u2019]m|i am|i cannot|i can['\u2019]t|i could not|i couldn['\u2019]t|i do not|i don['\u2019]t|sorry|unfortunately|hello|hi\b|hope"  # noqa: E501
     r"|i hope|please|let me know|the (?:context|pages?|documents?) (?:do|does|did) not|unable to)\b",
     re.IGNORECASE,
 )
@@ -121,7 +121,7 @@ def relevance_evidence(
 
 
 def is_claim(text: str) -> bool:
-    """Whether a text seems to claim something: it is no heading, introduction, question, refusal or courtesy."""
+    """Whether a text seems to claim something: no heading, introduction, question, refusal or courtesy."""
     return (
         not text.startswith("#")
         and text.rstrip("*_ ")[-1:] not in {":", "?"}

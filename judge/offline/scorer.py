@@ -148,7 +148,7 @@ def _packs_verdict(
 
 
 def _by_share(shown: Shown, low: int, high: int) -> dict[str, Any]:
-    """A score from the share of words that the answer has of the reference, or else that the pages or question have of it."""
+    """A score from the share of words that the answer has of the reference, else of the pages or question."""
     said = Vocabulary(word_texts(without_tags(shown.answer)))
     claimed = [word.text for word in content_words(without_tags(shown.answer))]
     if shown.reference:

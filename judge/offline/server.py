@@ -1,4 +1,4 @@
-"""The offline judge behind an OpenAI-compatible address, so that the whole real path runs without a key or a model."""
+"""The offline judge behind an OpenAI-compatible address: the real path without a key or a model."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Transient failures are tried again, at the same endpoint and then at the next; a
 however long it takes. Whether an event or its endpoint is to blame is decided by what becomes of other events
 and of a neutral one (judge/pool/neutral_probe). A verdict comes whole from one endpoint, so its evaluator
 names the model that gave it.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class ReliableJudge:
         await self._pool.rest(seconds, self._chats)
 
     def _wait_seconds(self, attempt: Attempt) -> float:
-        """Exponential, with a cap and a jitter of up to a half, so that those who failed together come back apart."""
+        """Exponential, with a cap and up to a half of jitter: calls that failed together come apart."""
         patience = self._pool.patience
         attempt.pauses += 1
         longest = min(

@@ -108,7 +108,7 @@ class JudgingStack:
         *,
         parameters: Mapping[str, Any] | None = None,
     ) -> Judge:
-        """Give a metric's judge at one endpoint, by default the first, outside the pool's limits: one try a call."""
+        """Give a metric's judge at one endpoint (default: the first), outside the pool's limits: one try."""
         asked = endpoint or self.endpoints[0]
         # The smallest window of all: what is cut must not depend on which endpoint answers.
         windows = [one.context_tokens for one in self.endpoints if one.context_tokens is not None]

@@ -1,4 +1,4 @@
-"""Verdicts in a row that failed at one endpoint: whether it may be the endpoint that fails, and not the events.
+"""Consecutive failed verdicts at one endpoint: whether the endpoint may be at fault, not the events.
 
 Pure.
 """

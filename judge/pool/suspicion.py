@@ -1,4 +1,4 @@
-"""Whether it is the event that keeps failing, or the endpoint: decided by what became of other calls meanwhile.
+"""Whether the event keeps failing or the endpoint does: decided by what became of other calls meanwhile.
 
 Pure.
 """

@@ -242,7 +242,7 @@ class TextIndex:
             start = self.normal.find(wanted, start)
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Start and end (exclusive) in the text of what stands between two positions of `normal`, at least one apart."""
+        """Start and end (exclusive) in the text of what lies between two positions of `normal`."""
         return self.original(start), self.original(end - 1) + self._width(end - 1)
 
     def _inside(self, position: int) -> bool:
@@ -325,5 +325,5 @@ def _word_may_end(before: str, after: str) -> bool:
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether a text begins with a letter of a script without spaces between words, where a word's edge cannot be seen."""
+    """Whether a text begins with a letter of a script without spaces: there a word's edge is not seen."""
     return _IS_UNSPACED.match(text) is not None

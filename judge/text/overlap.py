@@ -27,10 +27,14 @@ LONG_STATEMENT = 3
 _NOT_SIGNIFICANT = re.compile(r"\D")
 _STEM_CHARS = 4
 _USUAL_ENDINGS = """
-    s es ed d ing er ers or ors ion ions tion tions ation ations ment ments al als ally ly ity ities e y ie ies ied ier iest ic ics ical
-    ically ist ists ism ive ively ful fully ness less able ible n en t r rs st est th ance ence ant ent ants ents ary ory ous sis ses tic
-    tical ure ures age ages ian ians an ans ia ish ize ized izes izing ise ised ises ising izer iser ify ifies ified ate ates ated ating
-    m em te ten tet ung ungen lich liche er ere eren erem ste sten a o as os i ar ando ado ada ados adas aire ais ait ons ez iques ique
+    s es ed d ing er ers or ors ion ions tion tions ation ations ment ments al als ally ly ity ities e y ie
+    ies ied ier iest ic ics ical
+    ically ist ists ism ive ively ful fully ness less able ible n en t r rs st est th ance ence ant ent ants
+    ents ary ory ous sis ses tic
+    tical ure ures age ages ian ians an ans ia ish ize ized izes izing ise ised ises ising izer iser ify ifies
+    ified ate ates ated ating
+    m em te ten tet ung ungen lich liche er ere eren erem ste sten a o as os i ar ando ado ada ados adas aire
+    ais ait ons ez iques ique
     amente mente zione zioni cion ciones ement ements eur eurs euse
 """
 _ENDINGS = frozenset({"", *_USUAL_ENDINGS.split()})
@@ -41,7 +45,8 @@ _LITTLE_ENGLISH, _MUCH_ENGLISH = 0.08, 0.25
 _MIN_LANGUAGE_WORDS = 15
 _LANGUAGE_CHARS = 1000
 _UP_TO_TWENTY = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen
     eighteen nineteen twenty
 """
 _SPELLED = {word: str(number) for number, word in enumerate(_UP_TO_TWENTY.split())}
@@ -119,7 +124,7 @@ def _by_stem(words: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def _stem_ends(word: str) -> Iterator[int]:
-    """Where a word's stem may end: before a usual ending, at most five letters long, after at least four letters."""
+    """Where a word's stem may end: before a usual ending of at most five letters, after at least four."""
     for end in range(max(_STEM_CHARS, len(word) - 5), len(word) + 1):
         if _is_ending(word[end:]):
             yield end
@@ -211,7 +216,7 @@ class Surroundings:
             missing -= place[0] >= end
 
     def bounds(self, place: tuple[int, int], *, neighbours: int = 0) -> tuple[int, int]:
-        """The place, widened to the ends of the sentences that it touches, and of so many before and after them."""
+        """The place, widened to whole sentences, with a number of sentences before and after."""
         self._read(place[1], max(1, neighbours))
         first = bisect_right(self._ends, place[0]) - neighbours
         last = bisect_left(self._starts, place[1]) - 1 + neighbours
@@ -267,7 +272,7 @@ def shortfall(
 
 
 def _is_strong(word: Word, text: str, told: str) -> bool:
-    """Whether one shared word says much: a number, or a name, which has a capital within a sentence, and in the other text."""
+    """Whether one shared word says much: a number, or a name (a capital within a sentence) in both texts."""
     if word.text[0].isdecimal():
         return sum(char.isdecimal() for char in word.text) > 1  # one digit is a list mark as likely as not
     before = text[: word.start].rstrip(" \t\"'(\u201c\u2018*_")

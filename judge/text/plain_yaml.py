@@ -1,4 +1,4 @@
-"""Reading YAML that people write as settings: plain values, bounded in size, and an error for everything else. Pure."""
+"""Reads YAML settings: plain values, bounded in size, and an error for everything else. Pure."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 _TITLES_AND_SUCH = """
-    approx bros ca cf dept dr e.g eg etc ft gen gov i.e ie inc jr lt ltd mr mrs ms mt prof rev sen sgt sr st viz vs
+    approx bros ca cf dept dr e.g eg etc ft gen gov i.e ie inc jr lt ltd mr mrs ms mt prof rev sen sgt sr st
+    viz vs
 """
 _ABBREVIATIONS = frozenset(_TITLES_AND_SUCH.split())
 _NUMBERED = "art ch col eq fig figs no nos op p pp sec vol"

@@ -185,7 +185,7 @@ def _read(answer: str, citing: Citing) -> _Reading:
 
 
 def _lines(answer: str) -> tuple[list[tuple[int, str]], list[str]]:
-    """The lines of an answer with their offsets, and apart from them its footnotes and the list of sources at its end."""
+    """The lines of an answer with their offsets; apart from them, its footnotes and final list of sources."""
     own: list[tuple[int, str]] = []
     listed: list[str] = []
     offset = 0

@@ -26,12 +26,18 @@ _ASCII_WORD = re.compile(
     r"[a-z][a-z0-9]*(?:'(?!s\b)[a-z]+)?|[0-9]+(?:[.,][0-9]+)*(?:[a-z][a-z0-9]*)?", re.ASCII
 )
 _STOP_WORDS = """
-    about above after again all also am an and any are as at be because been before being below between both but by
-    can could did do does doing down during each few for from further had has have having he her here hers herself
-    him himself his how i if in into is it its itself just let may me might more most must my myself nor of off on
-    once only or other our ours ourselves out over own per quite rather same shall she should so some such than that
-    the their theirs them themselves then there these they this those through thus to too under until up upon us very
-    via was we were what when where whether which while who whom whose why will with would yet you your yours yourself
+    about above after again all also am an and any are as at be because been before being below between both
+    but by
+    can could did do does doing down during each few for from further had has have having he her here hers
+    herself
+    him himself his how i if in into is it its itself just let may me might more most must my myself nor of
+    off on
+    once only or other our ours ourselves out over own per quite rather same shall she should so some such
+    than that
+    the their theirs them themselves then there these they this those through thus to too under until up upon
+    us very
+    via was we were what when where whether which while who whom whose why will with would yet you your yours
+    yourself
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that carry no content by themselves. Negations and "yes" are not among them: they turn a fact

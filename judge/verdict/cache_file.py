@@ -31,7 +31,7 @@ _SCHEMA: Final = f"""
     CREATE INDEX IF NOT EXISTS verdicts_by_use ON verdicts (used);
     PRAGMA application_id = {APPLICATION_ID};
     PRAGMA user_version = {_VERSION};
-"""
+"""  # noqa: E501
 
 
 class FileCache:

@@ -1,4 +1,4 @@
-"""One task in, one result out: asks the judge, has the metric check the reply, and fills in who judged and what it cost."""
+"""One task in, one result out: asks the judge, has the metric check the reply, adds evaluator and cost."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Judge:
             return Failed(error_type=error_type, detail=detail, **self._common(task, replies, asked=asked))
 
     async def try_neutral(self, ask: Ask) -> None:
-        """Have the neutral event judged, with one call, to find out whether this metric can be judged here at all.
+        """Have the neutral event judged with one call, to find out whether this metric can be judged at all.
 
         Args:
             ask: How the call is made.

@@ -171,7 +171,7 @@ class FileRun:
             self.kept.append(result)
 
     def _counted(self, lines: Iterable[Line]) -> Iterable[Line]:
-        """Count the lines as they are read, and say once of each name that it looks like a slip of the pen."""
+        """Count the lines as they are read, and say once of each unknown name which field it resembles."""
         from streams.judging.files.reading import misspelt
 
         mapped = self._settings is not None and self._settings.ingest.mapping

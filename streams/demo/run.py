@@ -1,4 +1,4 @@
-"""The whole product in one process and one event loop: broker, judge, worker, events, and someone who watches."""
+"""The whole product in one process and one event loop: broker, judge, worker, events and a viewer."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def _colour(score: float, lowest: float, highest: float) -> str:
 
 
 def standing_alerts(alerts: Sequence[Alert]) -> list[Alert]:
-    """Pick what matters now: the last word on each part of the traffic, all of the traffic before parts of it.
+    """Pick what matters now: the latest alert of each series, all of the traffic before its parts.
 
     A recovery is left out once it is old, measured by the newest alert or recovery there is.
 

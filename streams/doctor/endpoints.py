@@ -1,4 +1,4 @@
-"""Tries the judge's endpoints: are they there, do they take the key, do they have the model, do they judge."""
+"""Tries the judge's endpoints: reached, key accepted, model known, a verdict given."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def _answered(
 
 
 def _skew(date: str | None, at: float) -> float | None:
-    """This machine's clock less the other one's, which tells whole seconds: half a second is added on average."""
+    """This machine's clock less the other one's, in whole seconds: half a second is added on average."""
     if date is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Looks at the newest records of the events' topic: whether they become events, and what keeps others from it."""
+"""Looks at the newest records of the events topic: whether they become events, and why others do not."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Diagnosis:
 
     @property
     def exit_code(self) -> int:
-        """0: a worker can run, with warnings or without; 1: something failed; 2: the settings must change first."""
+        """0: a worker can run, perhaps with warnings; 1: something failed; 2: the settings must change."""
         if any(one.by_settings for one in self.failures):
             return 2
         return 1 if self.failures else 0

@@ -1,4 +1,4 @@
-"""Asks brokers, one connection each, without a retry and without a trace: no topic, no record, no member of a group."""
+"""Asks brokers over one connection each, without a retry or a trace: no topic, record or group member."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class _Place:
 
 
 def push_down(policy: SamplingPolicy, ingest: Ingest) -> PushDown | None:
-    """Build the predicate, or None where there is nothing to decide: every event is kept, or only a whole event can say.
+    """Build the predicate, or None where nothing can be decided: all are kept, or the whole event is needed.
 
     The latter is so where what sampled upstream counts, whose probability may stand in the body.
     """

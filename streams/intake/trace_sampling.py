@@ -69,7 +69,7 @@ class TraceSampler:
 
 
 class TracePushDown:
-    """Says of a raw record whether it is delivered: where a trace of it is in the sample, or it cannot be read.
+    """Says of a raw record whether it is delivered: a trace of it is in the sample, or it is unreadable.
 
     Args:
         policy: What decides.

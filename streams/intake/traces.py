@@ -112,7 +112,7 @@ class TraceIntake:
         await self._intake.on_surprise(record, error)
 
     def release(self) -> None:
-        """Let go of all open traces: partitions are given away, and whoever reads them next begins with their records."""
+        """Let go of all open traces: partitions are given away, their next reader begins with the records."""
         if self._closing is not None:
             self._closing.cancel()
         for _, task in self._read_back.values():

@@ -1,4 +1,4 @@
-"""The entries of W3C tracestate that samplers share: `ot=rv:...;th:...`, as OpenTelemetry's tracestate handling writes them. Pure."""
+"""The entries of W3C tracestate that samplers share, `ot=rv:...;th:...`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which judge a command asks when no settings file names one: the usual OPENAI_* variables, or the offline judge."""
+"""Which judge a command asks without a settings file: the OPENAI_* variables, or the offline judge."""
 
 from __future__ import annotations
 

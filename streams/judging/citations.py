@@ -1,4 +1,4 @@
-"""Notices that most of the judged answers cite in no form that is understood: their 1s say nothing of their quality."""
+"""Notices that most judged answers have no citation that is understood: their 1s say nothing of quality."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class RawSchema(faust.Schema):
 
 
 class QuietMonitor(faust.Monitor):
-    """Faust's own statistics, left out: nobody reads them here, and they cost a good part of what a record costs."""
+    """Faust's own statistics, left out: nobody reads them here, and they cost time at every record."""
 
     on_message_in = faust.Sensor.on_message_in
     on_message_out = faust.Sensor.on_message_out
@@ -98,7 +98,7 @@ class App(faust.App):
             super()._crash(reason)
 
     async def stop(self) -> None:
-        """Stop, and wait for the consumer's thread: after a crash it ends later, and would report to a closed loop."""
+        """Stop, and wait for the consumer's thread: after a crash it ends later, when its loop is closed."""
         await super().stop()
         consumer = self._consumer
         thread = None if consumer is None else consumer._thread._thread  # noqa: SLF001 - nothing public tells of it

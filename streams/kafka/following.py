@@ -1,4 +1,4 @@
-"""Reads topics without a consumer group, from positions that the reader keeps itself, to their end and on from there."""
+"""Reads topics without a consumer group, from positions kept by the reader, to their end and on."""
 
 from __future__ import annotations
 

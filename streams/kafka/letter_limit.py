@@ -26,7 +26,7 @@ class _Tally:
 
 
 class DeadLetterLimit:
-    """Stops a worker that would set everything aside: then not the records are wrong, but a setting or a producer.
+    """Stops a worker that would set everything aside: a setting or a producer is wrong, not the records.
 
     Args:
         limit: What is allowed; None for any number.

@@ -261,7 +261,7 @@ class Output:
         await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
-        """Note that a record was read and nothing follows from it: for the limit of dead letters it is a good one."""
+        """Note that a record was read and needs no output: for the limit of dead letters it is a good one."""
         self._limit.finished(topic)
 
     async def dead_letter(
@@ -323,7 +323,7 @@ class Output:
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:
-    """Give a result in ever smaller forms: whole, without evidence (marked), without all that can be missed."""
+    """Give a result in ever smaller forms: whole, without evidence (marked), without all optional fields."""
     yield result
     yield shrink(result)
     if isinstance(result, Failed):

@@ -1,4 +1,4 @@
-"""What lies on a partition before the offset that a worker begins with: read once, without a consumer group."""
+"""What lies on a partition before a worker's first offset: read once, without a consumer group."""
 
 from __future__ import annotations
 

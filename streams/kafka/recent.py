@@ -97,7 +97,7 @@ class RecentResults:
     async def _places(
         self, consumer: AIOKafkaConsumer, tasks: Collection[tuple[str, int]]
     ) -> list[TopicPartition]:
-        """Results and tasks of an event have the same key: with as many partitions they lie on the same ones."""
+        """Results and tasks of an event share a key: with as many partitions they lie on the same ones."""
         scores = self._topics.scores
         client: Any = consumer._client  # noqa: SLF001 - nothing public asks for the partitions of a topic that is not read
         cluster = await client.fetch_all_metadata()

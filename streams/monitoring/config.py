@@ -83,7 +83,7 @@ class MonitorConfig:
         )
 
     def measures(self, metric: str) -> tuple[Measure, ...]:
-        """Say what is watched of a metric's scores: the mean, shares of low scores, and the mix where there is one."""
+        """Say what is watched of a metric's scores: the mean, shares of low scores, and any mix."""
         lowest, highest = self.score_ranges[metric]
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         levels = self.shares.get(metric, (lowest_third(lowest, highest),))

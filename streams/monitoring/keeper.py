@@ -167,7 +167,7 @@ class Keeper:
                     await self._save(number, held)
 
     async def attend(self) -> None:
-        """Every few seconds: take up partitions that are new here, let go of those that are gone, keep what is due."""
+        """Every few seconds: take up new partitions, let go of those that are gone, keep what is due."""
         while True:
             try:
                 await self._look()
@@ -249,7 +249,7 @@ class Keeper:
         _log.info("monitor has caught up", partition=number, observations=count)
 
     async def _warm_up(self, monitor: Monitor, first: Record) -> None:
-        """Learn from the results before the first observations: a release without observations has judged them."""
+        """Learn from the results before the first observations: an older release has judged them."""
         if first.offset > 0:
             return
         observed = [

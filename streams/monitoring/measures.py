@@ -103,6 +103,6 @@ def share_of(
 
 
 def lowest_third(lowest: float, highest: float) -> float:
-    """Give the level of the lowest third of a scale, whole where the ends are: 2 of 1 to 5, 1 of 0 to 5, 33 of 0 to 100."""
+    """Give the level of the lowest third of a scale, whole where the ends are: 2 of 1 to 5, 1 of 0 to 5."""
     level = lowest + (highest - lowest) / 3
     return float(int(level)) if float(lowest).is_integer() and highest - lowest > 2 else level

@@ -232,7 +232,7 @@ class Monitor:
         return entry
 
     def _make_room(self, key: SeriesKey, now: datetime) -> bool:
-        """Drop the series that has been silent for longest, if that is long or the new one is the whole traffic."""
+        """Drop the series that has been silent longest, if that is long or the new one is all the traffic."""
         silent = min(self._entries, key=lambda key: (self._entries[key].heard_at, -len(key.labels)))
         if key.labels and (now - self._entries[silent].heard_at).total_seconds() < SILENT_SECONDS:
             return False

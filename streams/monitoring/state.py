@@ -1,4 +1,4 @@
-"""How the monitor's state lies in its topic: one record a series, and one a partition that says how far they reach. Pure.
+"""How the monitor's state lies in its topic: a record a series, and one a partition with its reach. Pure.
 
 Every record can be lost or old without harm: state is a shortcut to what reading the observations again would
 give.

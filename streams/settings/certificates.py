@@ -53,7 +53,7 @@ def validity_of(file: Path) -> Validity:
 
 
 def _validity(der: bytes) -> Validity:
-    """Walk to the dates: Certificate, TBSCertificate, [version], serial, algorithm, issuer, validity (RFC 5280)."""
+    """Walk to the dates: Certificate, TBSCertificate, [version], serial, algorithm, issuer, validity."""
     _, certificate, _ = _element(der)
     _, to_be_signed, _ = _element(certificate)
     tag, _, rest = _element(to_be_signed)

@@ -1,1 +1,1 @@
-"""Takes verdicts to where teams already look, from the results' topic and beside judging, which never waits for it."""
+"""Delivers verdicts to other systems from the results topic, beside judging, which never waits for it."""

@@ -252,7 +252,7 @@ class Webhook:
         return True
 
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
-        """Send a list of results, signed: `sha256=` HMAC over `<time>.<body>`, so that a request cannot be sent again later."""
+        """Send a list of results, signed `sha256=` HMAC over `<time>.<body>` against a later replay."""
         body = b'{"results":[' + b",".join(one.result.model_dump_json().encode() for one in batch) + b"]}"
         at = str(int(self.now()))
         signature = hmac.new(self.secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""The file: opened for the one writer or for a reader, made where it is missing, set aside where it is damaged."""
+"""The file: opened for the writer or a reader, made where missing, set aside where damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers questions about the store, from as many threads as ask: each has a connection of its own for the time."""
+"""Answers questions about the store from any thread: each has its own connection for the time."""
 
 from __future__ import annotations
 

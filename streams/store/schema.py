@@ -101,4 +101,4 @@ CREATE INDEX labels_result ON labels (result_id, at);
 CREATE TABLE positions (
   topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL, PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
-"""
+"""  # noqa: E501

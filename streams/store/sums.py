@@ -158,7 +158,7 @@ def labels_of(asking: Asking, sets: Iterable[int]) -> dict[int, dict[str, str]]:
 
 
 def choices(asking: Asking) -> Mapping[str, Any]:
-    """Give what there is to filter by: metrics, kinds of corrections and suspicions, evaluators, labels with few values."""
+    """Give the filters: metrics, kinds of corrections and suspicions, evaluators, labels with few values."""
     kinds: dict[int, list[str]] = {0: [], 1: []}
     for row in asking.rows(
         "SELECT DISTINCT sort, name FROM marks JOIN names ON names.id = marks.kind ORDER BY name"

@@ -128,7 +128,7 @@ def _reason(result: Mapping[str, Any]) -> str:
 
 
 def one(asking: Asking, result_id: str) -> dict[str, Any] | None:
-    """Give a verdict with its whole record (`result`), its texts (`texts`, None where none are kept), labels and place.
+    """Give a verdict with its record (`result`), texts (`texts`, None where not kept), labels and place.
 
     Args:
         asking: The store.
@@ -163,7 +163,7 @@ def of_event(asking: Asking, event_id: str) -> list[dict[str, Any]]:
 
 
 def every(asking: Asking, wanted: Filter) -> Iterator[dict[str, Any]]:
-    """Go through all verdicts, oldest first, each as in `page`, with `people`: the latest label of each person."""
+    """Go through all verdicts, oldest first, as in `page`, with `people`: each person's latest label."""
     where, parameters = selected(wanted, matching(asking, wanted.words))
     for row in asking.each(
         f"SELECT {_FIELDS}, b.body, (SELECT count(*) FROM labels l WHERE l.result_id = v.result_id) AS "
@@ -187,7 +187,7 @@ def labels(asking: Asking, result_id: str) -> list[dict[str, Any]]:
 
 
 def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, str, str, int, float]]:
-    """Give the scores of the live stream since a moment in the order of judging, or none where there are too many.
+    """Give live scores since a moment in the order of judging, or none where there are too many.
 
     Args:
         asking: The store.

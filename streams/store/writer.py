@@ -43,7 +43,7 @@ class Writer:
         self._values: dict[str, set[str]] | None = None
 
     def _forget(self) -> None:
-        """Know nothing that is not in the file: what was learnt in a transaction that failed is gone with it."""
+        """Know nothing that is not in the file: what a failed transaction taught is dropped with it."""
         self._names.clear()
         self._evaluators.clear()
         self._sets.clear()

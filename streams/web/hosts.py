@@ -1,4 +1,4 @@
-"""Which names the port answers to, where nobody logs in: a page of somebody else's must not read this one by renaming it. Pure."""
+"""Which names the port answers to without a login, against DNS rebinding by other pages. Pure."""
 
 from __future__ import annotations
 

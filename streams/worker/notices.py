@@ -74,7 +74,7 @@ def tell_move(move: Move) -> None:
 
 
 async def watch_removed_metrics(settings: Settings, metrics: Metrics) -> None:
-    """Look every few minutes, for ever, for tasks that nobody judges, because their metric is not in the settings."""
+    """Look every few minutes for tasks that nobody judges, because their metric is not in the settings."""
     while True:
         try:
             tasks = await removed_tasks(settings)

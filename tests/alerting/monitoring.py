@@ -1,4 +1,6 @@
-"""A real Prometheus and Alertmanager on loopback, with the shipped rules on a shorter clock, and a webhook that listens."""
+"""A real Prometheus and Alertmanager on loopback, with the shipped rules on a shorter clock, and a webhook
+that listens.
+"""
 
 from __future__ import annotations
 

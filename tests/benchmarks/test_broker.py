@@ -27,7 +27,7 @@ from benchmarks.broker import running
 with running([sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]) as pid:
     print(pid, end="", flush=True)
     time.sleep(600)
-"""
+"""  # noqa: E501
 _WITH_A_BROKER = """
 import time
 from benchmarks.broker import running_broker

@@ -1,4 +1,6 @@
-"""Real workers as processes, a scripted judge, topics of their own, and the end of it all: the checker's report."""
+"""Real workers as processes, a scripted judge, topics of their own, and the end of it all: the checker's
+report.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,9 @@ class Arena:
         await self._feed.held_back()
 
     async def judged(self, least: int) -> None:
-        """Wait until the judge has answered so many calls more than now, or all it will be asked now was produced."""
+        """Wait until the judge has answered so many calls more than now, or all it will be asked now was
+        produced.
+        """
         feed, before = self._feed, await self.judge.change()
         assert feed is not None, "start_feed comes first"
 
@@ -214,7 +218,8 @@ class Arena:
         await until(enough, f"{least} more verdicts", deadline_seconds=self.size.settle_seconds)
 
     async def verdict(self) -> Report:
-        """Produce the last events, wait for every event's outcome and its commit, end the workers, look a last time.
+        """Produce the last events, wait for every event's outcome and its commit, end the workers, look a
+        last time.
 
         Raises:
             AssertionError: Something is lost or invented, or a worker does not end in order.

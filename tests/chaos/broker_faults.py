@@ -44,7 +44,9 @@ async def _away(arena: Arena, end: Callable[[], None]) -> Report:
 
 @fault("broker's disk full", access="alone")
 async def disk_full(arena: Arena) -> Report:
-    """No file of the broker may grow any more: a write fails half-way, it gives up, and is started when there is room again."""
+    """No file of the broker may grow any more: a write fails half-way, it gives up, and is started when there
+    is room again.
+    """
     await arena.begin(stretch=2)
     broker = arena.kafka.pid
     assert broker is not None
@@ -117,7 +119,9 @@ async def _refused(arena: Arena, error: int) -> Report:
 
 @fault("produce refused: KAFKA_STORAGE_ERROR", access="proxied")
 async def storage_error(arena: Arena) -> Report:
-    """For some seconds the broker answers that it cannot write: everything waits, and nothing is set aside for it."""
+    """For some seconds the broker answers that it cannot write: everything waits, and nothing is set aside
+    for it.
+    """
     return await _refused(arena, KAFKA_STORAGE_ERROR)
 
 
@@ -166,7 +170,9 @@ async def partitions_added(arena: Arena) -> Report:
 
 @fault("transactions given up")
 async def transactions_given_up(arena: Arena) -> Report:
-    """Beside every event there is one in a transaction that is aborted: none of those is judged, and nothing waits behind them."""
+    """Beside every event there is one in a transaction that is aborted: none of those is judged, and nothing
+    waits behind them.
+    """
     await arena.start_workers(arena.crew)
     arena.start_feed(abort=True)
     report = await arena.verdict()
@@ -187,7 +193,9 @@ async def every_codec(arena: Arena) -> Report:
 
 @fault("broker paused beyond the session", access="alone")
 async def broker_paused(arena: Arena) -> Report:
-    """SIGSTOP of the broker for longer than a session: every worker says that it is not ready, and goes on afterwards."""
+    """SIGSTOP of the broker for longer than a session: every worker says that it is not ready, and goes on
+    afterwards.
+    """
     await arena.begin(stretch=2)
     broker = arena.kafka.pid
     assert broker is not None

@@ -47,7 +47,9 @@ def settings_changes() -> dict[str, Any]:
 
 
 def event(number: int, poison_every: int) -> bytes | None:
-    """The record of a number: poison at regular intervals, one in 300 for no metric, one in 5 for one metric alone."""
+    """The record of a number: poison at regular intervals, one in 300 for no metric, one in 5 for one metric
+    alone.
+    """
     if number % poison_every == poison_every - 1:
         return POISON[number // poison_every % len(POISON)]
     app = "nowhere" if number % 300 == 7 else "help" if number % 5 == 0 else "shop"

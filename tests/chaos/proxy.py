@@ -74,7 +74,9 @@ class Proxy:
             link.close()
 
     def go_half_open(self) -> None:
-        """Let nothing pass on the connections there are, nor on those that are made until the mode changes."""
+        """Let nothing pass on the connections there are, nor on those that are made
+        until the mode changes.
+        """
         self.mode = "half-open"
         for link in self._links:
             link.dead = True

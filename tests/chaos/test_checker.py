@@ -83,7 +83,9 @@ def test_what_is_right_passes() -> None:
 
 
 def test_duplicates_are_counted_and_allowed() -> None:
-    """One result three times, one task and one dead letter twice: 2, 1 and 1 duplicates, and nothing wrong."""
+    """One result three times, one task and one dead letter twice: 2, 1 and 1
+    duplicates, and nothing wrong.
+    """
     world = _world()
     doubled = Written(
         events=world.events,

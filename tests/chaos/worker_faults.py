@@ -54,7 +54,9 @@ async def killed_again_and_again(arena: Arena) -> Report:
 
 @fault("SIGKILL of all at once", workers=3)
 async def all_killed(arena: Arena) -> Report:
-    """SIGKILL of all workers in the same moment: nobody is left to take over, and those that start begin at what was committed."""
+    """SIGKILL of all workers in the same moment: nobody is left to take over, and those that start begin at
+    what was committed.
+    """
     await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
     for worker in arena.workers:
         os.kill(worker.pid, signal.SIGKILL)
@@ -90,7 +92,9 @@ async def rolling_restart_static(arena: Arena) -> Report:
 
 @fault("SIGSTOP beyond the session")
 async def zombie_wakes_up(arena: Arena) -> Report:
-    """SIGSTOP for longer than the session timeout: the group goes on without it, and what it does on waking is harmless."""
+    """SIGSTOP for longer than the session timeout: the group goes on without it, and what it does on waking
+    is harmless.
+    """
     await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
     zombie = arena.workers[0].pid
     os.kill(zombie, signal.SIGSTOP)
@@ -110,7 +114,9 @@ async def zombie_wakes_up(arena: Arena) -> Report:
 
 @fault("workers join under load", workers=3)
 async def workers_join(arena: Arena) -> Report:
-    """Two workers join one that cannot keep up: the judge is asked for three times as much at once, and nothing is done twice for it."""
+    """Two workers join one that cannot keep up: the judge is asked for three times as much at once, and
+    nothing is done twice for it.
+    """
     await arena.judge.change(latency_seconds=0.5 * JUDGE_TIMEOUT_SECONDS)
     await arena.begin(workers=1)
     await arena.start_workers(arena.crew - 1)
@@ -130,7 +136,9 @@ async def workers_join(arena: Arena) -> Report:
 
 @fault("agents over processes, killed at random", workers=4)
 async def split_agents_killed(arena: Arena) -> Report:
-    """Intake, judging and monitoring in processes of their own, each killed in turn: each group goes on where it was."""
+    """Intake, judging and monitoring in processes of their own, each killed in turn: each group goes on where
+    it was.
+    """
     arena.stage.changes["kafka.session_timeout_seconds"] = SESSION_SECONDS
     await arena.start_workers(1, agents=("intake",))
     await arena.start_workers(2, agents=("judge",))
@@ -150,7 +158,9 @@ async def split_agents_killed(arena: Arena) -> Report:
 
 @fault("two workers with one instance id")
 async def one_place_for_two(arena: Arena) -> Report:
-    """The second takes the place, the first ends with the cause: nothing is read twice for more than what was in hand."""
+    """The second takes the place, the first ends with the cause: nothing is read twice for more than what was
+    in hand.
+    """
     arena.stage.changes["kafka.group_instance_id"] = "the-same"
     await arena.start_workers(1)
     arena.start_feed(stretch=2)
@@ -168,7 +178,9 @@ async def one_place_for_two(arena: Arena) -> Report:
 
 @fault("offsets reset to the beginning", workers=1)
 async def offsets_reset(arena: Arena) -> Report:
-    """An operator sets the group back while its worker is away: everything comes again, under the same result ids."""
+    """An operator sets the group back while its worker is away: everything comes again, under the same result
+    ids.
+    """
     await arena.begin()
     worker = arena.workers[0]
     await arena.judged(100)

@@ -1,4 +1,6 @@
-"""docs/deploy.md, docs/upgrading.md and the systemd unit: what they tell people to write and to type holds."""
+"""docs/deploy.md, docs/upgrading.md and the systemd unit: what they tell people to
+write and to type holds.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_the_settings_hold(tmp_path: Path) -> None:
 
 
 def test_the_unit_fits_the_program_and_the_page() -> None:
-    """Its paths are those of the page, its time to stop is longer than a worker needs, settings that do not hold end it."""
+    """Its paths are those of the page, its time to stop is longer than a worker needs, settings that do not
+    hold end it.
+    """
     lines = [line for line in UNIT.read_text(encoding="utf-8").splitlines() if re.match(r"\w+=", line)]
     unit = dict(line.split("=", 1) for line in lines)
     assert (

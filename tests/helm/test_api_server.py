@@ -108,7 +108,9 @@ def _without_place(documents: list[Manifest]) -> list[Manifest]:
 
 
 def test_the_server_would_refuse_a_mistake(server: Cluster, tmp_path: Path) -> None:
-    """What the tests above rely on: a selector that does not fit its pods and an unknown field are refused."""
+    """What the tests above rely on: a selector that does not fit its pods and an
+    unknown field are refused.
+    """
     (deployment,) = of_kind(rendered(CHART / "ci" / "default-values.yaml"), "Deployment")
     _without_place([deployment])
     for path, expected in (
@@ -185,7 +187,9 @@ def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) 
 
 
 def _startable(pod: dict[str, Any]) -> dict[str, Any]:
-    """What the controllers of workloads and the admission that is off would add: restarts, volumes of claims."""
+    """What the controllers of workloads and the admission that is off would add:
+    restarts, volumes of claims.
+    """
     volumes = {one["name"] for one in pod.get("volumes", [])}
     claimed = {
         mount["name"] for container in pod["containers"] for mount in container.get("volumeMounts", [])

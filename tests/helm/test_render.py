@@ -91,7 +91,9 @@ def test_the_schemas_refuse_what_they_do_not_know() -> None:
 
 
 def test_the_operators_types_take_every_field(tmp_path: Path) -> None:
-    """TypeScript accepts the objects of the Prometheus Operator as its types declare them, and refuses another field."""
+    """TypeScript accepts the objects of the Prometheus Operator as its types declare them, and refuses
+    another field.
+    """
     modules = node_modules(ROOT / "tests" / "generate" / "dashboards" / "types" / "package.json")
     (tmp_path / "node_modules").symlink_to(modules)
     options = {
@@ -404,7 +406,9 @@ def test_the_package_holds_the_chart_alone(tmp_path: Path) -> None:
 
 
 def test_names_stay_short_enough() -> None:
-    """The longest release name, in StatefulSets: their pods carry a label of the name and eleven characters more."""
+    """The longest release name, in StatefulSets: their pods carry a label of the name and eleven characters
+    more.
+    """
     release = "r" * 53
     said = run(
         tool("helm"),

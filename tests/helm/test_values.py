@@ -233,7 +233,9 @@ def test_the_chart_installs_this_version() -> None:
 
 
 def test_the_grace_period_covers_the_drain() -> None:
-    """The chart counts with what a worker takes at worst: the judge's time-out and 5 s, within 20 and 120 s, and 15 s to leave."""
+    """The chart counts with what a worker takes at worst: the judge's time-out and 5 s, within 20 and 120 s,
+    and 15 s to leave.
+    """
     from streams.worker.run import CLOSE_SECONDS, LONGEST_STOP_SECONDS, STOP_SECONDS
 
     helpers = (CHART / "templates" / "_helpers.tpl").read_text(encoding="utf-8")

@@ -142,13 +142,15 @@ def test_the_sandbox_is_one(image: Built) -> None:
             "ids": [os.getuid(), os.getgid(), *os.getgroups()],
             "capabilities": {status[name].strip() for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")} == {"0" * 16},
             "written": [path for path in ("/", "/opt/judgestream", "/etc", "/var/tmp", "/dev", "/tmp") if written(path)],
-        }))"""
+        }))"""  # noqa: E501
     done = run_inside(image, "python3", "-c", tried)
     assert json.loads(done.stdout) == {"ids": [65532, 65532], "capabilities": True, "written": ["/tmp"]}, done
 
 
 async def test_the_health_check_knows_a_worker(image: Built, tmp_path: Path) -> None:
-    """The image's own command and health check: not well before the worker runs, well while it does, and SIGTERM ends it."""
+    """The image's own command and health check: not well before the worker runs, well while it does, and
+    SIGTERM ends it.
+    """
     async with EmbeddedBroker() as broker, running("offline-judge", "--port", "0", "--json") as judge:
         address = json.loads(await judge.line())["base_url"]
         settings: dict[str, Any] = {

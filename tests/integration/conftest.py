@@ -1,4 +1,6 @@
-"""Brokers for the integration tests: the embedded one, and Apache Kafka where the marker `kafka` is selected."""
+"""Brokers for the integration tests: the embedded one, and Apache Kafka where the
+marker `kafka` is selected.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ def _consumer_threads() -> list[threading.Thread]:
 
 @pytest.fixture(autouse=True)
 async def ended_consumer_threads() -> AsyncIterator[None]:
-    """Let the consumer threads of crashed applications end while the event loop that they report to is still open.
+    """Let the consumer threads of crashed applications end while the event loop that they report to is still
+    open.
 
     Otherwise they complain in the middle of a later test, which has nothing to do with them.
     """

@@ -132,7 +132,9 @@ class ApacheKafka:
         return ""
 
     def _ports(self, count: int) -> Sequence[int]:
-        """Free ports: for clients, for the detour, for a proxy, for controllers, then of further listeners."""
+        """Free ports: for clients, for the detour, for a proxy, for controllers, then
+        of further listeners.
+        """
         return free_ports(count)
 
     def _cluster_id(self) -> str:
@@ -267,7 +269,8 @@ def kafka_jars() -> Path:
 
 
 def write_tools(folder: Path) -> None:
-    """Put Kafka's own commands for ACLs, groups and topics into a folder, under the names that people know them by.
+    """Put Kafka's own commands for ACLs, groups and topics into a folder, under the names that people know
+    them by.
 
     Raises:
         KafkaUnavailableError: Java or Maven is missing.

@@ -10,7 +10,9 @@ from urllib.parse import quote, quote_plus
 
 
 def forms(secret: str) -> set[bytes]:
-    """How a secret may look in bytes: as it is, escaped, in a URL, and in base64 in each of its three alignments."""
+    """How a secret may look in bytes: as it is, escaped, in a URL, and in base64 in each of its three
+    alignments.
+    """
     raw = secret.encode()
     found = {
         secret,

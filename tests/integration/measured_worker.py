@@ -1,4 +1,6 @@
-"""A worker that notes how long its event loop stood still: `python -m tests.integration.measured_worker SETTINGS PAUSES`."""
+"""A worker that notes how long its event loop stood still: `python -m tests.integration.measured_worker
+SETTINGS PAUSES`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ NOTED_SECONDS = 0.02
 
 
 async def note_pauses(path: Path) -> None:
-    """Append a line "moment seconds" for every stretch in which this process worked and its loop did not turn; Unix time."""
+    """Append a line "moment seconds" for every stretch in which this process worked and its loop did not
+    turn; Unix time.
+    """
     with path.open("a", encoding="utf-8") as file:
         while True:
             begun, used = time.perf_counter(), time.process_time()

@@ -43,13 +43,15 @@ async def copy(stream):
         await target.send(key=event.key, value=event.value.upper())
 
 app.main()
-"""
+"""  # noqa: E501
 
 
 async def test_a_faust_app_works_against_the_broker(
     broker: RunningBroker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """A stock app creates its internal topics, joins its group, reads every record and writes one for each."""
+    """A stock app creates its internal topics, joins its group, reads every record and
+    writes one for each.
+    """
     source, target, group = topic_name("source"), topic_name("target"), topic_name("app")
     broker.create_topic(source, 2)
     broker.create_topic(target, 2)

@@ -325,7 +325,9 @@ def _second(answer: Reader) -> int:
 def test_a_static_member_is_fenced_by_its_successor(
     broker: RunningBroker, topic_name: Callable[[str], str]
 ) -> None:
-    """Two processes with one instance id: the newer one takes over, the older one is told so and commits nothing."""
+    """Two processes with one instance id: the newer one takes over, the older one is told so and commits
+    nothing.
+    """
     topic, group = topic_name("fenced"), topic_name("group")
     broker.create_topic(topic, 1)
     with WireClient(broker.bootstrap_servers) as one, WireClient(broker.bootstrap_servers) as two:

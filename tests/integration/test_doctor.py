@@ -290,7 +290,9 @@ async def _end(consumer: AIOKafkaConsumer, partition: TopicPartition) -> int:
 
 
 async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
-    """While a worker judges, the doctor looks again and again: the same members, the same generation, no record of its own."""
+    """While a worker judges, the doctor looks again and again: the same members, the same generation, no
+    record of its own.
+    """
     chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')
     group = topics.settings.kafka.group_id
     async with topics.worker(chat) as (worker, _):
@@ -355,7 +357,9 @@ async def test_the_command_says_all_of_it(topics: Stage) -> None:
 async def test_as_init_container(
     tmp_path: Path, offline: OfflineJudge, unused_port: Callable[[], int]
 ) -> None:
-    """With --wait it says what it waits for until broker and topics are there, and then lets the worker start."""
+    """With --wait it says what it waits for until broker and topics are there, and then lets the worker
+    start.
+    """
     stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
     stage.changes = {
         "topics.create": False,

@@ -56,7 +56,9 @@ def settings(secure_kafka: SecureKafka) -> Settings:
 
 @pytest.fixture(scope="module")
 def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where things are typed: the administrator's login is here, and topics were created by the printed commands."""
+    """Where things are typed: the administrator's login is here, and topics were created by the printed
+    commands.
+    """
     made = tmp_path_factory.mktemp("typed")
     (made / "admin.properties").write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
@@ -71,7 +73,9 @@ def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pyte
 async def test_topics_and_permissions_are_what_a_worker_needs(
     secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands of docs/security.md for a worker with all parts: after them, and not before, it may start."""
+    """The commands of docs/security.md for a worker with all parts: after them, and not
+    before, it may start.
+    """
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     grants = worker_grants(settings.topics, settings.metrics, settings.kafka.group_id, AGENTS)

@@ -1,4 +1,6 @@
-"""One hostile record among a thousand, read by two workers: nothing that one event or reply holds stops the others."""
+"""One hostile record among a thousand, read by two workers: nothing that one event or reply holds stops the
+others.
+"""
 
 from __future__ import annotations
 
@@ -305,7 +307,9 @@ async def _produce(stage: Stage, run: int, hostile: Fields | None) -> tuple[int,
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 async def test_one_record_holds_up_nobody(broker: RunningBroker, tmp_path: Path) -> None:
-    """All others are judged within twice the undisturbed time, nobody leaves the group, and no worker grows beyond its bound."""
+    """All others are judged within twice the undisturbed time, nobody leaves the group, and no worker grows
+    beyond its bound.
+    """
     rows: list[dict[str, Any]] = []
     async with endpoint() as port, contextlib.AsyncExitStack() as running:
         changes = {

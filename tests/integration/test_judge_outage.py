@@ -70,7 +70,9 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
 
 
 async def test_a_spare_takes_over_and_gives_back(stage: Stage) -> None:
-    """While the first endpoint is gone the worker stays ready, and each result says who judged it, by which model."""
+    """While the first endpoint is gone the worker stays ready, and each result says who judged it, by which
+    model.
+    """
     async with (
         troubled_judge(REPLY, latency_seconds=0.02) as first,
         troubled_judge(REPLY, latency_seconds=0.02) as spare,

@@ -338,7 +338,9 @@ async def test_whoever_is_kept_out_learns_why(
     kafka: SecureKafka,
     fault: Fault,
 ) -> None:
-    """One line with reason and remedy, that stays so until somebody changes something, and no secret in it."""
+    """One line with reason and remedy, that stays so until somebody changes something,
+    and no secret in it.
+    """
     settings = KafkaSettings.model_validate(fault.section(kafka))
     with pytest.raises(Exception) as caught:  # noqa: PT011 - each is another; what it is taken for counts
         await reach(settings)
@@ -568,7 +570,9 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
 async def test_a_connection_that_is_refused_later_is_told_with_its_reason(
     kafka: SecureKafka, what: str, expected: str
 ) -> None:
-    """What a running worker notes for its port: secrets and certificates are rotated, or not, while it runs."""
+    """What a running worker notes for its port: secrets and certificates are rotated,
+    or not, while it runs.
+    """
     (fault,) = (fault for fault in FAULTS if fault.what == what)
     settings = KafkaSettings.model_validate(fault.section(kafka))
     access = Access(settings)

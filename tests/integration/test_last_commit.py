@@ -17,7 +17,9 @@ from tests.integration.test_transport import Bench
 async def test_a_commit_under_way_does_not_stand_for_the_last_one(
     broker: RunningBroker, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the first of two records is being committed the second is finished and the application stops: both are committed."""
+    """While the first of two records is being committed the second is finished and the application stops:
+    both are committed.
+    """
     topic = topic_name("last")
     broker.create_topic(topic, 1)
     bench = Bench(broker.bootstrap_servers, topic)

@@ -87,7 +87,9 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
 
 
 async def test_sigkill_changes_no_alert(stage: Stage) -> None:
-    """A worker process is killed before, during and after the drop, in the middle of its results, and another goes on."""
+    """A worker process is killed before, during and after the drop, in the middle of its results, and another
+    goes on.
+    """
     group = stage.settings.kafka.group_id
     done = 0
     for stretch in (range(200), range(200, 260), range(260, 300)):
@@ -117,7 +119,9 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
 
 
 async def test_results_of_a_release_without_observations_are_learned_from(stage: Stage) -> None:
-    """The group has read the calm results and knows nothing of observations: the fall that follows is called at once."""
+    """The group has read the calm results and knows nothing of observations: the fall that follows is called
+    at once.
+    """
     group = f"{stage.settings.kafka.group_id}.monitor"
     async with stage.worker(None, agents=["monitor"]):
         await stage.produce(results(range(CALM)), topic="scores")

@@ -312,7 +312,9 @@ def test_the_scan_finds_what_it_looks_for() -> None:
 
 
 async def test_a_worker_in_trouble(tmp_path: Path) -> None:
-    """Debug logs, errors that echo the key, an error within, dead letters, results, page, metrics and probes."""
+    """Debug logs, errors that echo the key, an error within, dead letters, results,
+    page, metrics and probes.
+    """
     key_file = tmp_path / "key"
     key_file.write_text(SECRETS["judge key by file"])
     env = {"THE_KEY": SECRETS["judge key by variable"], "OPENAI_API_KEY": SECRETS["openai key"]}

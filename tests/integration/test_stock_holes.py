@@ -54,7 +54,9 @@ def promise(kept: bool, what: str) -> None:
 
 @dataclass
 class Rig:
-    """A topic to read, a topic to write that takes small records only, and an application on one of the transports."""
+    """A topic to read, a topic to write that takes small records only, and an application on one of the
+    transports.
+    """
 
     kafka: KafkaSettings
     source: str
@@ -269,7 +271,9 @@ def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
 
 @pytest.mark.parametrize("way", ["send", "send_soon", "sink"])
 async def test_a_write_that_fails_is_no_success(rig: Rig, way: str) -> None:
-    """The broker refuses an output for good: whoever wrote it learns of it, and its record is not finished."""
+    """The broker refuses an output for good: whoever wrote it learns of it, and its
+    record is not finished.
+    """
     await rig.produce(1)
     app, written = rig.build(), asyncio.Event()
     if rig.is_stock:
@@ -381,7 +385,8 @@ async def _outputs(rig: Rig) -> list[bytes]:
 # The embedded broker has no transactions.
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 async def test_what_is_done_twice_counts_once(rig: Rig, tmp_path: Path) -> None:
-    """A worker ends between writing and committing, and another does the work again: readers count one output.
+    """A worker ends between writing and committing, and another does the work again: readers count one
+    output.
 
     With stock Faust they read what is committed, as `exactly_once` wants it, but the output's topic is none
     that the application reads. With ours they drop what has an id that was there before.

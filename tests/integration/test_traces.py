@@ -73,7 +73,9 @@ def counts(registry: CollectorRegistry) -> Counter[tuple[str, str]]:
 
 
 async def test_every_trace_ends_as_one_thing(stage: Stage) -> None:
-    """Roots first, children late, batches twice, roots lost, no model at all: read = skipped + sampled, by trace."""
+    """Roots first, children late, batches twice, roots lost, no model at all: read = skipped + sampled, by
+    trace.
+    """
     stage.changes["sampling.default_rate"] = 0.5
     ids = trace_ids(24, seed=1)
     full, twice, rootless, silent = ids[:12], ids[12:16], ids[16:20], ids[20:]
@@ -128,7 +130,9 @@ async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage
 
 
 async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stage: Stage) -> None:
-    """Its root lies behind the first record of a trace that is still open, so that it is read again without its children."""
+    """Its root lies behind the first record of a trace that is still open, so that it is read again without
+    its children.
+    """
     stage.partitions = 1
     stage.changes["ingest.otlp"] = {"grace_seconds": 0.2, "idle_seconds": 30, "max_seconds": 60}
     whole, other = trace_ids(2, seed=4)
@@ -151,7 +155,8 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
 
 
 async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, judge: Endpoint) -> None:
-    """SIGKILL amid traces, three times: children late and early, batches twice, roots lost, a child after the close.
+    """SIGKILL amid traces, three times: children late and early, batches twice, roots lost, a child after the
+    close.
 
     Every trace has its results under one id, and the last of them is of the whole trace: what is read again
     after a crash is joined with what was committed before it.

@@ -142,7 +142,9 @@ async def test_what_was_not_acknowledged_comes_again(bench: Bench) -> None:
 
 
 async def test_a_late_acknowledgement_after_a_rebalance_changes_nothing(bench: Bench) -> None:
-    """Record 0 was delivered before a rebalance and again after it: only the last delivery's ack is committed."""
+    """Record 0 was delivered before a rebalance and again after it: only the last delivery's ack is
+    committed.
+    """
     await bench.produce(2)
     place = TP(bench.topic, 0)
     async with bench.app() as (app, hands):
@@ -215,7 +217,9 @@ async def test_a_topic_has_no_more_in_hand_than_its_room(bench: Bench) -> None:
 
 
 async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
-    """Records of 400 bytes in a room of 1,000: three are let in (the third crosses the line), not the fourth."""
+    """Records of 400 bytes in a room of 1,000: three are let in (the third crosses the
+    line), not the fourth.
+    """
     await bench.produce(10, value=b"x" * 400)
     async with bench.app(Plan(rooms={bench.topic: Room(records=100, bytes=1_000)})) as (_, hands):
         await until(lambda: len(hands.taken) == 3, "three records")
@@ -225,7 +229,9 @@ async def test_room_is_counted_in_bytes_too(bench: Bench) -> None:
 
 
 async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
-    """After a seek back everything from there comes again, acks of before do not count, and the lower offset is committed."""
+    """After a seek back everything from there comes again, acks of before do not count, and the lower offset
+    is committed.
+    """
     await bench.produce(6)
     async with bench.app() as (app, hands):
         await until(lambda: len(hands.taken) == 6, "six records")
@@ -272,7 +278,9 @@ async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
 async def test_a_group_that_does_not_let_go_is_left_all_the_same(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Leaving waits for an answer of the broker that does not come: the application ends, and its connections with it."""
+    """Leaving waits for an answer of the broker that does not come: the application ends, and its connections
+    with it.
+    """
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     async with bench.app() as (app, _):
         client = _consumer(app)._thread._ensure_consumer()

@@ -93,7 +93,8 @@ class _Writers:
 @pytest.mark.parametrize("broker", [pytest.param("apache", marks=pytest.mark.kafka)], indirect=True)
 @pytest.mark.parametrize("rate", [1.0, 0.5], ids=["agents", "push-down"])
 async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path: Path, rate: float) -> None:
-    """Transactions committed, aborted and open, in every codec, between plain records: what is committed is judged.
+    """Transactions committed, aborted and open, in every codec, between plain records: what is committed is
+    judged.
 
     The lag ends at 0 behind markers and aborted records; the open one is judged once it is committed.
     """
@@ -167,7 +168,9 @@ async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker,
 
 
 async def test_what_retention_removed_is_counted(broker: RunningBroker, tmp_path: Path) -> None:
-    """Of 20 events 5 are read, then the first 12 are removed: the next worker says that 7 are lost and judges the other 8."""
+    """Of 20 events 5 are read, then the first 12 are removed: the next worker says that 7 are lost and judges
+    the other 8.
+    """
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)
     await stage.produce([event(number) for number in range(5)])

@@ -224,7 +224,9 @@ async def test_an_outage_of_the_judge_loses_nothing(stage: Stage) -> None:
 async def test_a_judge_that_can_never_answer_stops_the_worker(
     stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong key is no outage: once confirmed the worker ends with the error, tells it without stack traces, and commits no task."""
+    """A wrong key is no outage: once confirmed the worker ends with the error, tells it without stack traces,
+    and commits no task.
+    """
     monkeypatch.setattr(wiring, "open_stack", partial(open_stack, confirm_seconds=0.1))
     chat = Chat()
     chat.error = JudgeConfigurationError("401 from endpoint scripted: set api_key_env")
@@ -322,7 +324,9 @@ async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage)
 
 
 async def test_a_topic_that_loses_records_is_refused(stage: Stage, broker: Any) -> None:
-    """A compacted topic for results (or one that takes hardly anything) keeps a worker from starting, and it says why."""
+    """A compacted topic for results (or one that takes hardly anything) keeps a worker from starting, and it
+    says why.
+    """
     lossy = {"apache": {"cleanup_policy": "compact"}, "embedded": {"max_message_bytes": "1000"}}[broker.kind]
     await asyncio.to_thread(broker.create_topic, stage.topic("scores"), stage.partitions, **lossy)
     with pytest.raises(TopicsError, match=r"scores: (cleanup\.policy|max\.message\.bytes) must be"):
@@ -367,7 +371,9 @@ async def test_the_port_serves_metrics_and_page(stage: Stage) -> None:
 
 
 async def test_what_the_broker_takes_no_more_is_cut_or_set_aside(stage: Stage, broker: Any) -> None:
-    """A task over the task topic's limit and an event over the dead letters' limit: both end as dead letters."""
+    """A task over the task topic's limit and an event over the dead letters' limit:
+    both end as dead letters.
+    """
     for topic, limit in (("tasks.tone", "50000"), ("dead", "60000")):
         await asyncio.to_thread(
             broker.create_topic, stage.topic(topic), stage.partitions, max_message_bytes=limit
@@ -481,7 +487,9 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
 
 
 async def test_results_count_once_whoever_writes_them(stage: Stage) -> None:
-    """A worker is killed after its results and before its commit, so to say: the next one writes them again, and counts none."""
+    """A worker is killed after its results and before its commit, so to say: the next one writes them again,
+    and counts none.
+    """
     async with stage.worker(Chat()) as (_, registry):
         await stage.produce([event(number) for number in range(12)])
 

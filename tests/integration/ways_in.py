@@ -86,7 +86,7 @@ FAULTS = (
         "wrong password",
         "SCRAM",
         lambda kafka: scram(kafka) | {"password_env": "WRONG_PASSWORD"},
-        r"refuses the user 'judgestream' or its password with SCRAM-SHA-512 .*; check kafka\.security\.username",
+        r"refuses the user 'judgestream' or its password with SCRAM-SHA-512 .*; check kafka\.security\.username",  # noqa: E501
     ),
     Fault(
         "unknown user",
@@ -110,7 +110,7 @@ FAULTS = (
         "wrong authority",
         "TLS",
         lambda kafka: tls(kafka) | {"ca_file": str(strangers(kafka) / "ca.pem")},
-        r"is not signed by an authority that is trusted here .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
+        r"is not signed by an authority that is trusted here .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",  # noqa: E501
     ),
     Fault(
         "the system's authorities",
@@ -182,7 +182,7 @@ FAULTS = (
         "no login",
         "LOGIN",
         lambda _: {},
-        r"asks for a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",
+        r"asks for a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",  # noqa: E501
     ),
     Fault(
         "no login with TLS",

@@ -1,4 +1,6 @@
-"""A second OpenAI-compatible server, which answers what a test tells it to: status, headers, body, delay, hang, drip."""
+"""A second OpenAI-compatible server, which answers what a test tells it to: status, headers, body, delay,
+hang, drip.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ def item(text: str, reference_span: str, answer_span: str) -> dict[str, Any]:
 
 
 async def test_the_worked_case() -> None:
-    """An endpoint lists 2 facts, no conclusion, 1 term and the same organization: exactly the published verdict."""
+    """An endpoint lists 2 facts, no conclusion, 1 term and the same organization: exactly the published
+    verdict.
+    """
     evidence = {
         "facts": [
             item("It is in Paris.", "The Eiffel Tower is in Paris.", "is located in Paris"),

@@ -61,7 +61,9 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
 def test_an_example_works_when_it_is_pasted(page: str) -> None:
-    """Into Python's asynchronous prompt, as the README says, with the offline judge: no error, and a score of 5."""
+    """Into Python's asynchronous prompt, as the README says, with the offline judge: no error, and a score of
+    5.
+    """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "asyncio"],
         input=f"{_example(ROOT / page)}\n",
@@ -139,7 +141,9 @@ def test_importing_the_package_is_light() -> None:
 
 @pytest.mark.parametrize("redact", ["emails", ["email"], ["emails", "names of people"]])
 def test_redaction_never_fails_open(redact: Any) -> None:
-    """A kind that does not exist would replace nothing and say nothing: an error that names those that exist."""
+    """A kind that does not exist would replace nothing and say nothing: an error that
+    names those that exist.
+    """
     with pytest.raises(JudgeConfigurationError, match="redact must be a list of secrets, emails, ibans, "):
         Judge(redact=redact)
 

@@ -1,4 +1,6 @@
-"""An OpenAI-compatible server under load: with a latency, a switch for outages, and a limit a minute if wanted."""
+"""An OpenAI-compatible server under load: with a latency, a switch for outages, and a limit a minute if
+wanted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The whole way with a real model that cannot judge: slow, often wrong, and yet nothing is lost and nothing invalid published."""
+"""The whole way with a real model that cannot judge: slow, often wrong, and yet nothing is lost and nothing
+invalid published.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,9 @@ def modules() -> Iterator[ModuleType]:
 
 
 def expressions() -> list[Expression]:
-    """All expressions that stand at the top of a module, each with every method that the module calls on it."""
+    """All expressions that stand at the top of a module, each with every method that
+    the module calls on it.
+    """
     found = []
     for module in modules():
         named = {

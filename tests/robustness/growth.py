@@ -45,7 +45,9 @@ def steepest(
 
 
 def _ratio(function: Callable[[str], object], name: str, size: int) -> tuple[float, float]:
-    """The ratio, measured again while it is too large: a pause of the machine makes one, a square makes all."""
+    """The ratio, measured again while it is too large: a pause of the machine makes
+    one, a square makes all.
+    """
     small, large = corpus.text(name, size), corpus.text(name, 2 * size)
     lowest_small = lowest_large = float("inf")
     for _ in range(_TRIES):

@@ -1,4 +1,6 @@
-"""Every function that reads foreign text, by name: what an event, a record or a judge's reply brings passes through these."""
+"""Every function that reads foreign text, by name: what an event, a record or a judge's reply brings passes
+through these.
+"""
 
 from __future__ import annotations
 

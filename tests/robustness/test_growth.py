@@ -57,7 +57,9 @@ def test_an_expression_reads_in_proportion(expression: Expression) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_reads_in_proportion(name: str) -> None:
-    """Decoding, redaction, tags, sentences, words, prompts, fitting, replies and the verification of both metrics."""
+    """Decoding, redaction, tags, sentences, words, prompts, fitting, replies and the verification of both
+    metrics.
+    """
     assert _steep(READERS[name], tuple(corpus.TEXTS) if WHOLE else _READ) == []
 
 

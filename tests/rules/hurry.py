@@ -1,4 +1,6 @@
-"""Rules with a shorter clock: what takes hours in production can be watched in a test with a real Prometheus."""
+"""Rules with a shorter clock: what takes hours in production can be watched in a test
+with a real Prometheus.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = r"(?:\d+[smhdw])+"
 # Only where a duration stands for time; the windows in the names of recorded series stay as they are.
 _PLACES = re.compile(
-    rf"(?P<before>\[|:(?=\d+[smhdw]\])|offset |(?:\w*interval|for|keep_firing_for|eval_time): )(?P<time>{_DURATION})"
+    rf"(?P<before>\[|:(?=\d+[smhdw]\])|offset |(?:\w*interval|for|keep_firing_for|eval_time): )(?P<time>{_DURATION})"  # noqa: E501
 )
 
 

@@ -41,7 +41,9 @@ def recorded() -> set[str]:
 
 
 def names(expr: str) -> set[str]:
-    """Names of the project's series in an expression: recorded ones, and metrics without a histogram's suffix."""
+    """Names of the project's series in an expression: recorded ones, and metrics without a histogram's
+    suffix.
+    """
     found = set(_NAME.findall(_STRING.sub('""', expr)))
     return {name if ":" in name else _PARTS_OF_A_HISTOGRAM.sub("", name) for name in found}
 

@@ -117,7 +117,9 @@ def test_every_metric_is_used_or_unused_on_purpose() -> None:
 
 
 def test_promtool_tests_order_the_groups() -> None:
-    """Promtool runs groups in no promised order unless told: every test file says so, with names that exist."""
+    """Promtool runs groups in no promised order unless told: every test file says so,
+    with names that exist.
+    """
     groups = {
         group["name"] for file in ("rules.yaml", "alerts.yaml") for group in load(FILES / file)["groups"]
     }

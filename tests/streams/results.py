@@ -52,7 +52,9 @@ def _common(
     seconds: float | None = None,
     replay_id: str | None = None,
 ) -> dict[str, object]:
-    """Describe event number `number`, which was answered `seconds` (or else `number` seconds) after the start."""
+    """Describe event number `number`, which was answered `seconds` (or else `number` seconds) after the
+    start.
+    """
     moment = at(number if seconds is None else seconds)
     event_id = f"e{number}"
     return {

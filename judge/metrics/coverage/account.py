@@ -1,4 +1,4 @@
-"""Whether a coverage judge's items account for the reference, so that leaving out what was missed gains nothing."""
+"""Whether a coverage judge's items account for the reference: leaving out misses must gain nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Account:
         return FACTS_SHARE * len(of_facts) >= len(both)
 
     def left_out(self, spans: Collection[str]) -> list[ReferenceSentence]:
-        """What the items leave out of the reference: its sentences of which less than half is covered, in their order.
+        """What the items leave out of the reference: sentences of which less than half is covered, in order.
 
         Of a short sentence one covered word is enough, and the shortest are held against the judge all
         together only.

@@ -92,7 +92,7 @@ def _without_contradicted(task: JudgeTask, counts: Counts, findings: Findings) -
 
 
 def _with_facts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
-    """Without facts a judge would be given their neutral ratio: conclusions count as facts, else the reference's sentences."""
+    """Without facts, conclusions count as facts, else the reference's sentences: no neutral ratio."""
     if counts.conclusions[1]:
         detail = "conclusions are counted without a fact that they could be drawn from"
         if findings.suspect("conclusions_without_facts", detail):

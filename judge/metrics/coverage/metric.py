@@ -69,7 +69,7 @@ class Coverage:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules of this folder, `judge.text` and `scoring`, with the strength of verification."""
+        """Version of the rules of this folder, `judge.text` and `scoring`, with the verification strength."""
         return f"coverage-4, {self._verification}"
 
     def select(self, event: QAEvent) -> Inputs:

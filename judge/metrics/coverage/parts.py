@@ -1,4 +1,4 @@
-"""Long references in parts: each is judged by itself, and the lists are put together as one judge would have written them.
+"""Long references in parts: each is judged by itself, and the lists are merged exactly.
 
 A judge lists every statement of the reference. Of a long one that is more than a reply may have, and a reply
 that is cut is lost. So the reference is split at the ends of sentences, the whole answer is compared with

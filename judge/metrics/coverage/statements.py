@@ -123,7 +123,7 @@ class Statements:
 
     @cached_property
     def _is_on_something_else(self) -> bool:
-        """Whether the answer hardly has a word of the question, though the reference shows that an answer has some."""
+        """Whether the answer shares hardly a word with the question, though the reference does."""
         if not self._asked_words or _has_share(self._asked_words, self.answer_words):
             return False
         if sum(map(is_content, self.answer_words)) < LONG_ANSWER:
@@ -160,7 +160,7 @@ class Statements:
         return self._comparable and bool(self.own) and not self._within(*stated)
 
     def _problem_of_repetition(self, stated: tuple[int, int], said: Vocabulary, told: str) -> str | None:
-        """The item says nothing beyond the question (or yes, or no): half of it must be in the answer, too."""
+        """The item says nothing beyond the question, or yes or no: half of it must be in the answer, too."""
         if told.rstrip().endswith(("?", "\uff1f")):
             return "it is a question"
         span = self._reference.index.text[stated[0] : stated[1]]

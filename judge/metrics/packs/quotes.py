@@ -21,7 +21,7 @@ MAX_NAMED = 5
 
 
 def read_quotes(given: Any) -> Mapping[str, QuotedText]:
-    """Read a pack's `quotes`: keys of the verdict, at any depth, with the text that their values are copied from.
+    """Read a pack's `quotes`: keys of the verdict, at any depth, with the text that is quoted there.
 
     Raises:
         PromptPackError: It is no mapping of names to texts.

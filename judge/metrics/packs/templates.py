@@ -121,7 +121,7 @@ YAML = Dialect(
 _FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
 _ROLE_LINE = re.compile(
     r"[ ]{0,3}(?:(?P<heading>\#{1,6})[ \t]*|(?P<strong>\*\*|__))?"
-    r"(?P<role>system|user)(?:[ \t]+(?:prompt|message|template|part))?[ \t]*(?P<colon>:)?[ \t]*(?:\*\*|__|\#+)?(?P<late>:)?[ \t]*",
+    r"(?P<role>system|user)(?:[ \t]+(?:prompt|message|template|part))?[ \t]*(?P<colon>:)?[ \t]*(?:\*\*|__|\#+)?(?P<late>:)?[ \t]*",  # noqa: E501
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"\s*(?:#{1,6}[^\n]*)?\s*")

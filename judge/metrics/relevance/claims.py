@@ -24,30 +24,44 @@ MAX_CHARS = 4000
 """Of a sentence, so much is looked at."""
 
 _OPENINGS = """
-    hi|hello|hey|dear|thanks|thank you|sure|certainly|of course|absolutely|great question|good question|happy to help|glad to|i hope
-    hope this|hope that|let me know|feel free|please|if you have any|if you need|if you would like|if you'd like|if there is anything|would you like
-    is there anything|anything else|here is|here are|here's|below is|below are|below you|the following|in the following|in this answer|i can|i could
-    i would|i'll|i will|i am|i'm|i have|i've|let's|let us|let me|you're welcome|no problem|you are welcome|good luck|have a|sorry|unfortunately, i
-    based on the|according to the provided|according to the context|according to the documents|as an ai|i don't|i do not|i cannot|i can't
-    to answer|in answer to|as follows|overview|note that this|disclaimer|this answer|this response|we hope|we are happy|don't hesitate|do not hesitate
-    hallo|guten tag|guten morgen|liebe|gerne|gern|naturlich|selbstverstandlich|klar|ich hoffe|lassen sie|lass mich|falls sie|wenn sie fragen
-    wenn du fragen|bei fragen|bei weiteren fragen|bei ruckfragen|hier ist|hier sind|hier finden|im folgenden|vielen dank|danke|bitte|ich kann|ich bin|ich habe|leider
-    gibt es noch|kann ich|zusammengefasst|basierend auf den|auf grundlage der|laut den|viele grusse|mit freundlichen|viel erfolg|melden sie|zogern sie
-    bonjour|salut|bien sur|voici|j'espere|n'hesitez|merci|si vous avez|si tu as|je peux|je suis|je vous|je n|avec plaisir|ci-dessous|d'apres les|selon les documents
+    hi|hello|hey|dear|thanks|thank you|sure|certainly|of course|absolutely|great question|good question
+    happy to help|glad to|i hope
+    hope this|hope that|let me know|feel free|please|if you have any|if you need|if you would like
+    if you'd like|if there is anything|would you like
+    is there anything|anything else|here is|here are|here's|below is|below are|below you|the following
+    in the following|in this answer|i can|i could
+    i would|i'll|i will|i am|i'm|i have|i've|let's|let us|let me|you're welcome|no problem|you are welcome
+    good luck|have a|sorry|unfortunately, i
+    based on the|according to the provided|according to the context|according to the documents|as an ai
+    i don't|i do not|i cannot|i can't
+    to answer|in answer to|as follows|overview|note that this|disclaimer|this answer|this response|we hope
+    we are happy|don't hesitate|do not hesitate
+    hallo|guten tag|guten morgen|liebe|gerne|gern|naturlich|selbstverstandlich|klar|ich hoffe|lassen sie
+    lass mich|falls sie|wenn sie fragen
+    wenn du fragen|bei fragen|bei weiteren fragen|bei ruckfragen|hier ist|hier sind|hier finden|im folgenden
+    vielen dank|danke|bitte|ich kann|ich bin|ich habe|leider
+    gibt es noch|kann ich|zusammengefasst|basierend auf den|auf grundlage der|laut den|viele grusse
+    mit freundlichen|viel erfolg|melden sie|zogern sie
+    bonjour|salut|bien sur|voici|j'espere|n'hesitez|merci|si vous avez|si tu as|je peux|je suis|je vous|je n
+    avec plaisir|ci-dessous|d'apres les|selon les documents
     puis-je|y a-t-il|est-ce que|malheureusement, je|desole|bonne journee|cordialement|pour repondre
-    hola|claro|por supuesto|buenos dias|buenas|espero que|no dude|no dudes|gracias|si tiene|si tienes|si necesita|si necesitas|puedo|estoy|lo siento|a continuacion
-    aqui tiene|aqui esta|aqui estan|con gusto|segun los documentos|segun el contexto|hay algo mas|quiere|quieres|un saludo|saludos|encantado
-    merhaba|selam|tabii|elbette|iste|umarim|lutfen|tesekkur|baska bir|baska sorunuz|yardimci olabilir|memnuniyetle|asagida|uzgunum|maalesef|sorulariniz|sorunuz|iyi gunler
+    hola|claro|por supuesto|buenos dias|buenas|espero que|no dude|no dudes|gracias|si tiene|si tienes
+    si necesita|si necesitas|puedo|estoy|lo siento|a continuacion
+    aqui tiene|aqui esta|aqui estan|con gusto|segun los documentos|segun el contexto|hay algo mas|quiere
+    quieres|un saludo|saludos|encantado
+    merhaba|selam|tabii|elbette|iste|umarim|lutfen|tesekkur|baska bir|baska sorunuz|yardimci olabilir
+    memnuniyetle|asagida|uzgunum|maalesef|sorulariniz|sorunuz|iyi gunler
     verilen|saglanan belge|belgelere gore|rica ederim|kolay gelsin
-    مرحبا|اهلا|السلام|بالتاكيد|بالطبع|بكل سرور|امل ان|اتمني|ارجو|لا تتردد|شكرا|اليك|فيما يلي|اذا كان لديك|اذا كنت|هل|عذرا|للاسف|يسعدني|يمكنني|من فضلك|بناء علي
+    مرحبا|اهلا|السلام|بالتاكيد|بالطبع|بكل سرور|امل ان|اتمني|ارجو|لا تتردد|شكرا|اليك|فيما يلي|اذا كان لديك
+    اذا كنت|هل|عذرا|للاسف|يسعدني|يمكنني|من فضلك|بناء علي
     وفقا للسياق|وفقا للمستندات|على الرحب|تحياتي
 """
 _OPENING = re.compile(
-    rf"\W*(?:{'|'.join(re.escape(fold(part.strip())) for line in _OPENINGS.strip().splitlines() for part in line.split('|') if part.strip())})(?![^\W_])"
+    rf"\W*(?:{'|'.join(re.escape(fold(part.strip())) for line in _OPENINGS.strip().splitlines() for part in line.split('|') if part.strip())})(?![^\W_])"  # noqa: E501
 )
 _SOURCES_SAY_NOTHING = re.compile(
     r"(?:context|pages?|documents?|sources?|text|information|kontext|dokumente?n?|quellen?|contexte|documents|contexto|documentos?|baglam|belge\w{0,6}|السياق|المستندات)"
-    r"[^.]{0,60}?(?:does not|do not|doesn't|don't|did not|no information|not (?:contain|provide|mention|include|specify)|enthalt\w{0,3} kein|nennt kein|ne (?:contient|mentionne|precise)"
+    r"[^.]{0,60}?(?:does not|do not|doesn't|don't|did not|no information|not (?:contain|provide|mention|include|specify)|enthalt\w{0,3} kein|nennt kein|ne (?:contient|mentionne|precise)"  # noqa: E501
     r"|no (?:contiene|menciona|incluye|indica)|yer almiyor|bulunmuyor|icermiyor|لا (?:يذكر|يحتوي|يتضمن))"
 )
 # Words to a reader or of a writer: politeness as likely as a claim.
@@ -121,7 +135,7 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s{0,3}(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|
 
 
 def claims_nothing(sentence: str) -> bool:
-    """Whether a sentence surely claims nothing: a greeting, a heading, an introduction, a question, an offer, a refusal."""
+    """Whether a sentence surely claims nothing: greeting, heading, introduction, question, offer, refusal."""
     text = sentence[:MAX_CHARS].strip()
     if not words(text):
         return True
@@ -135,7 +149,7 @@ def claims_nothing(sentence: str) -> bool:
 
 
 def _claims_beside(folded: str) -> bool:
-    """Whether a number, or many words, stand beside what an opening says: "Sure, it opens at 9" claims something."""
+    """Whether a number, or many words, follow an opening: "Sure, it opens at 9" claims something."""
     return any(map(str.isdigit, folded)) or len(content_words(folded)) > 12
 
 

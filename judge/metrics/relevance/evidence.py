@@ -320,7 +320,7 @@ class _Stretches:
                 self._ends.append(end)
 
     def has_half(self, claim: Claim, parts: Iterable[tuple[int, int]]) -> bool:
-        """Whether at least half of the words of a claim's sentences are covered: one word of it is not the claim."""
+        """Whether at least half of the words of a claim's sentences are covered: one word is too few."""
         places = [
             (claim.start + start + word.start, claim.start + start + word.end)
             for start, end in parts

@@ -1,4 +1,4 @@
-"""Relevance: whether an answer's claims are supported by the pages they cite and answer the question, 1 to 5."""
+"""Relevance, 1 to 5: are an answer's claims supported by the pages they cite, and do they answer?"""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Relevance:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules of this folder, `judge.text` and `scoring`, with the settings that change a score."""
+        """Version of the rules of this folder, `judge.text` and `scoring`, and settings that move a score."""
         own = "" if self._pattern is None else f", citations {short_hash(self._pattern)}"
         without = "" if self._without_citations == "lowest" else ", without citations unscored"
         return f"relevance-4, {self._verification}{own}{without}"

@@ -1,4 +1,4 @@
-"""Whether the words of pages bear out an answer's claims, and whether the answer is about the question at all."""
+"""Whether the words of pages bear out an answer's claims, and whether it is about the question at all."""
 
 from __future__ import annotations
 

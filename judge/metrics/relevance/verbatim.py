@@ -88,7 +88,7 @@ def _caps(
 def _caps_of_words(
     task: JudgeTask, claims: Sequence[Claim], total: int, pages: Mapping[int, str], untagged: str
 ) -> list[tuple[tuple[str, str], tuple[int, str]]]:
-    """What the words allow, wherever on the pages the judge saw its claims supported: suspicions, and what each would allow."""
+    """What the words allow, on whatever page the judge saw support: suspicions with their caps."""
     support = Support(task.question, task.answer, untagged)
     indexes = {page: TextIndex(text) for page, text in pages.items()}
     borne_out = sum(

@@ -1,4 +1,4 @@
-"""Who may call one endpoint now: its limits, the pauses that it asked for, the queue of those who wait, and what calls teach."""
+"""Who may call one endpoint now: its limits, the pauses it asked for, the queue, and what calls teach."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class LearnedQuota(Quota):
         self._learned_at, self._growth = lesson.opens_at, GROWTH
 
     def unlearn(self) -> None:
-        """Keeping the pauses that the endpoint asked for has not helped: no limit made it refuse, and none is learned."""
+        """The pauses that the endpoint asked for have not helped: no limit made it refuse."""
         if not self._answered:
             self._learned, self._lesson = self._held, None
 

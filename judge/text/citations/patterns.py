@@ -14,7 +14,7 @@ MANY = 1000
 
 
 def safe_pattern(pattern: str) -> str:
-    """Check a pattern of citations: it must be a regular expression whose time is bounded by the text's length.
+    """Check a pattern of citations: a regular expression whose time is bounded by the text's length.
 
     Raises:
         ValueError: It is none, is longer than 500 characters, or repeats what repeats or looks back to a

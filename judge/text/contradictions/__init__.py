@@ -1,1 +1,1 @@
-"""Whether two sentences say opposite or different things, where code can show it: numbers, units, dates, polarity, yes and no."""
+"""Whether two sentences contradict each other, where code can show it: numbers, polarity, yes and no."""

@@ -1,4 +1,4 @@
-"""Whether what is stated contradicts what a source says, shown by numbers, units, dates, polarity or yes and no. Pure.
+"""Whether a statement contradicts a source, shown by numbers, units, dates, polarity or yes and no. Pure.
 
 Precision goes before recall: a difference counts only where the rest of both sentences says that the same
 thing is meant. Two numbers in sentences on different things contradict nothing, nor does a number that is
@@ -130,7 +130,7 @@ def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | N
 
 
 def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
-    """Numbers in much the same words: the one of each side that the other has not, if it stands by the same words."""
+    """Numbers in much the same words: one on each side that the other lacks, beside the same words."""
     left = [one for one in mine.quantities if not _has(its.quantities, one)]
     right = [one for one in its.quantities if not _has(mine.quantities, one)]
     if not left or not right or min(len(left), len(right)) > 1:
@@ -140,7 +140,7 @@ def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | N
 
 
 def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
-    """The same number in another unit of the same kind (500 mg, 500 g), the only one of its kind on both sides, by a common word."""
+    """One number in another unit of its kind (500 mg, 500 g), the only one of the kind on both sides."""
     if len(mine.quantities) != 1 or len(its.quantities) != 1:
         return None
     one, other = mine.quantities[0], its.quantities[0]

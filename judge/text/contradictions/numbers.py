@@ -9,10 +9,12 @@ from fractions import Fraction
 from judge.text.contradictions.reading import fold
 
 _SMALL = """
-    zero|null|sıfır one|صفر two|zwei|deux|dos|iki|اثنان|اثنين three|drei|trois|tres|üç|ثلاثة|ثلاث four|vier|quatre|cuatro|dört|أربعة|أربع
+    zero|null|sıfır one|صفر two|zwei|deux|dos|iki|اثنان|اثنين three|drei|trois|tres|üç|ثلاثة|ثلاث
+    four|vier|quatre|cuatro|dört|أربعة|أربع
     five|fünf|cinq|cinco|beş|خمسة|خمس six|sechs|seis|altı|ستة|ست seven|sieben|sept|siete|yedi|سبعة|سبع
     eight|acht|huit|ocho|sekiz|ثمانية|ثماني nine|neun|neuf|nueve|dokuz|تسعة|تسع ten|zehn|dix|diez|on|عشرة|عشر
-    eleven|elf|onze|once twelve|zwölf|douze|doce thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty
+    eleven|elf|onze|once twelve|zwölf|douze|doce thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+    twenty
 """
 SPELLED = {fold(name): number for number, names in enumerate(_SMALL.split()) for name in names.split("|")} | {
     name: ten * 10

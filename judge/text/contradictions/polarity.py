@@ -38,31 +38,44 @@ _NEGATED: Final = ("n't",)
 # What stands beside a negation and says nothing by itself, and articles.
 _FILLERS: Final = _folded("""
     do does did is are was were am be been being has have had a an the any
-    ne n wird werden wurde wurden ist sind war waren hat haben ein eine einen einem einer der die das den dem des
+    ne n wird werden wurde wurden ist sind war waren hat haben ein eine einen einem einer der die das den dem
+    des
     est sont était étaient a ont le la les un une de du des
     es son está están fue ser el los las una
     bir dir dır dur dür هو هي كان كانت ان
 """) | _folded("can could will would shall should")  # fmt: skip
 _ELIDED: Final = frozenset({"l", "d", "n", "qu", "s", "c", "j", "m"})
-_NOT_ONLY: Final = _folded("only just merely nur seulement solo sólo sadece yalnızca solamente فقط until bis simply "
+_NOT_ONLY: Final = _folded("only just merely nur seulement solo sólo sadece yalnızca solamente فقط until bis simply "  # noqa: E501
         "necessarily unbedingt"
     " nécessairement necesariamente mutlaka")  # fmt: skip
 _PREFIXES: Final = ("un", "in", "im", "ir", "il", "non", "dis")
 _OPPOSITES: Final = """
-    increase/decrease increases/decreases increased/decreased increasing/decreasing rise/fall rises/falls rose/fell rising/falling
-    raise/lower raises/lowers raised/lowered higher/lower highest/lowest more/less more/fewer most/least maximum/minimum
-    before/after always/never true/false with/without safe/dangerous legal/forbidden allowed/forbidden allowed/prohibited
-    permitted/prohibited accept/reject accepts/rejects accepted/rejected succeeded/failed succeeds/fails won/lost win/lose alive/dead
-    inside/outside above/below left/right north/south northern/southern east/west eastern/western hot/cold positive/negative
-    open/closed opens/closes opened/closed enabled/disabled enable/disable start/stop starts/stops started/stopped same/different
-    early/late earlier/later earliest/latest good/bad better/worse best/worst largest/smallest larger/smaller longest/shortest
-    longer/shorter faster/slower old/new older/younger oldest/youngest first/last everyone/nobody everything/nothing all/none
-    steigt/sinkt steigen/sinken stieg/sank erlaubt/verboten vor/nach mit/ohne höher/niedriger mehr/weniger immer/nie
+    increase/decrease increases/decreases increased/decreased increasing/decreasing rise/fall rises/falls
+    rose/fell rising/falling
+    raise/lower raises/lowers raised/lowered higher/lower highest/lowest more/less more/fewer most/least
+    maximum/minimum
+    before/after always/never true/false with/without safe/dangerous legal/forbidden allowed/forbidden
+    allowed/prohibited
+    permitted/prohibited accept/reject accepts/rejects accepted/rejected succeeded/failed succeeds/fails
+    won/lost win/lose alive/dead
+    inside/outside above/below left/right north/south northern/southern east/west eastern/western hot/cold
+    positive/negative
+    open/closed opens/closes opened/closed enabled/disabled enable/disable start/stop starts/stops
+    started/stopped same/different
+    early/late earlier/later earliest/latest good/bad better/worse best/worst largest/smallest larger/smaller
+    longest/shortest
+    longer/shorter faster/slower old/new older/younger oldest/youngest first/last everyone/nobody
+    everything/nothing all/none
+    steigt/sinkt steigen/sinken stieg/sank erlaubt/verboten vor/nach mit/ohne höher/niedriger mehr/weniger
+    immer/nie
     größer/kleiner erhöht/senkt offen/geschlossen gut/schlecht links/rechts richtig/falsch wahr/falsch
-    augmente/diminue augmenté/diminué avant/après avec/sans plus/moins toujours/jamais vrai/faux autorisé/interdit ouvert/fermé
-    aumenta/disminuye aumentó/disminuyó antes/después con/sin más/menos siempre/nunca verdadero/falso permitido/prohibido
+    augmente/diminue augmenté/diminué avant/après avec/sans plus/moins toujours/jamais vrai/faux
+    autorisé/interdit ouvert/fermé
+    aumenta/disminuye aumentó/disminuyó antes/después con/sin más/menos siempre/nunca verdadero/falso
+    permitido/prohibido
     abierto/cerrado mejor/peor mayor/menor
-    artar/azalır arttı/azaldı artırır/azaltır önce/sonra var/yok doğru/yanlış açık/kapalı güvenli/tehlikeli yasal/yasak büyük/küçük
+    artar/azalır arttı/azaldı artırır/azaltır önce/sonra var/yok doğru/yanlış açık/kapalı güvenli/tehlikeli
+    yasal/yasak büyük/küçük
     يزيد/ينقص ارتفع/انخفض قبل/بعد دائما/أبدا صحيح/خطأ مسموح/ممنوع آمن/خطير أكبر/أصغر اكثر/اقل مع/بدون
 """
 _OPPOSITE: Final[dict[str, set[str]]] = {}
@@ -114,7 +127,7 @@ def _stands_alone(row: Sequence[Token]) -> bool:
 
 
 def polarity_differs(one: str, other: str) -> bool:
-    """Whether two sentences say opposite things in the same words: one negated and the other not, or one word its opposite.
+    """Whether two sentences say opposite things in the same words: a negation, or an opposite word.
 
     Nothing is said of questions, nor of "not only" and its like.
     """

@@ -34,7 +34,7 @@ _UNSEEN = re.compile(
 )
 # Footnotes and evidence tags, emphasis, the number of a list's item: no part of what is said.
 _ASIDE = re.compile(
-    r"\[\^?[\d,; -]{1,20}\]|\u3010[^\u3010\u3011]{1,60}\u3011|[*_`]{1,3}|^\s{0,9}(?:[-*+\u2022]|\d{1,2}[.)])\s"
+    r"\[\^?[\d,; -]{1,20}\]|\u3010[^\u3010\u3011]{1,60}\u3011|[*_`]{1,3}|^\s{0,9}(?:[-*+\u2022]|\d{1,2}[.)])\s"  # noqa: E501
 )
 _LETTER = rf"[^\W\d_{UNSPACED}]"
 _TOKEN = re.compile(

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit: what it measures, and how it relates to the base unit of that (`base = value * factor + offset`)."""
+    """A unit: what it measures, and its relation to the base unit (`base = value * factor + offset`)."""
 
     dimension: str
     factor: Fraction = Fraction(1)
@@ -58,7 +58,10 @@ _TABLE: Mapping[str, Mapping[str, str]] = {
         "201168/125": "mi mile miles meile meilen milla millas",
     },
     "volume": {
-        "1/1000": "ml milliliter milliliters millilitre millilitres mililitro mililitros mililitre مل ملليلتر",
+        "1/1000": (
+                "ml milliliter milliliters millilitre millilitres mililitro mililitros mililitre مل "
+                "ملليلتر"
+            ),
         "1/100": "cl centiliter centilitre",
         "1/10": "dl deciliter decilitre",
         "1": "l liter liters litre litres litern litro litros لتر لترا",

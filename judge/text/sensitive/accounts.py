@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 _CARD = re.compile(
-    r"(?<![\w-])(?<!\d\.)(?:[2-6]\d{3}(?:[ .-]{0,2}\d{4}){3}(?:[ -]\d{3})?|3[47]\d{2}[ -]\d{6}[ -]\d{5}|[2-6]\d{11,18})(?![\w-]|\.\d)"
+    r"(?<![\w-])(?<!\d\.)(?:[2-6]\d{3}(?:[ .-]{0,2}\d{4}){3}(?:[ -]\d{3})?|3[47]\d{2}[ -]\d{6}[ -]\d{5}|[2-6]\d{11,18})(?![\w-]|\.\d)"  # noqa: E501
 )
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[ -]?\d{2}(?=\s{0,2}[.-]?[A-Za-z0-9])")
 _BETWEEN: Final = frozenset(" \t\n.-")
@@ -27,14 +27,14 @@ _IBAN_CHARS: Final = {
 
 
 def find_cards(text: str) -> Iterator[tuple[int, int]]:
-    """Where numbers of payment cards stand: 12 to 19 digits, at once or in groups, with a right check digit (ISO/IEC 7812)."""
+    """Where payment card numbers stand: 12 to 19 digits with a right check digit (ISO/IEC 7812)."""
     for match in _CARD.finditer(text):
         if _passes_luhn(match[0]):
             yield match.span()
 
 
 def find_ibans(text: str) -> Iterator[tuple[int, int]]:
-    """Where international bank account numbers stand, with the length of their country and right check digits (ISO 13616)."""
+    """Where IBANs stand: of their country's length and with right check digits (ISO 13616)."""
     end = 0
     for match in _IBAN.finditer(text):
         size = _IBAN_CHARS.get(match[0][:2].upper())

@@ -69,7 +69,7 @@ def doctor(
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
 ) -> None:
-    """Try everything a worker needs: settings, secrets, broker, topics, rights, judge, one verdict a metric, clock.
+    """Try everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
 
     Nothing is changed, and workers that run are not disturbed. Exit code 0: a worker can run, with warnings
     or without; 1: something failed; 2: the settings must change first.

@@ -66,7 +66,7 @@ def map_(
         ),
     ] = False,
 ) -> None:
-    """Show what records become under the settings: the event after mapping, what sampling says, who would judge it.
+    """Show what records become under the settings: the mapped event, sampling, and the metrics that judge it.
 
     Judges nothing and writes nothing. Reads a topic without a consumer group: nobody's offsets move.
     """

@@ -1,4 +1,4 @@
-"""`judgestream topics`: creates the topics that are missing, and drains the tasks of a metric that was removed."""
+"""`judgestream topics`: creates missing topics, and drains the tasks of a metric that was removed."""
 # ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers, to drop a batch sent twice and to notice one that is missing."""
+"""What a partition remembers of idempotent producers: drops a batch sent twice, notices one missing."""
 
 from __future__ import annotations
 

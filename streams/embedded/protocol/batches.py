@@ -123,7 +123,7 @@ def parse_header(data: Buffer) -> BatchHeader:
 
 
 def stored(data: Buffer, header: BatchHeader, base_offset: int) -> StoredBatch:
-    """Copy a batch out of its request and give it its offset and leader epoch (its checksum covers neither)."""
+    """Copy a batch out of its request with its offset and leader epoch (its checksum covers neither)."""
     copy = bytearray(data)
     _INT64.pack_into(copy, 0, base_offset)
     _INT32.pack_into(copy, _LEADER_EPOCH_POSITION, 0)

@@ -16,7 +16,7 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}.bar{background:#3f
 .worse{color:#b3261e}small{color:#5b616a}
 @media(prefers-color-scheme:dark){body{color:#e6e8eb;background:#16181c}td,th{border-color:#3a3f47}.bar{background:#8c9eff}
 small{color:#a0a6af}.worse{color:#ff8a80}}
-"""
+"""  # noqa: E501
 
 
 def page(title: str, summary: FileSummary, comparisons: Sequence[Comparison] = ()) -> str:

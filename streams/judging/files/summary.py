@@ -242,7 +242,7 @@ class FileSummary:
         next(one for one in self.metrics if one.metric == result.metric).add(result)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs: of a single metric its summary itself, of several one each under `metrics`."""
+        """Give it for programs: of a single metric its summary, of several each under `metrics`."""
         common = {"lines": self.lines, "invalid": self.invalid.total()}
         if self.checks.input_tokens or self.checks.output_tokens:
             common["checks"] = self.checks.as_json()  # type: ignore[assignment] # JSON

@@ -1,4 +1,4 @@
-"""How every client gets into the broker: Faust's, and aiokafka's own for producing, following and administration."""
+"""How every client connects to the broker: Faust's, and aiokafka's producer, follower and administrator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every connection of aiokafka's clients is opened here: with the password as it is now, and with an eye on refusals.
+"""Opens every connection of aiokafka's clients with the current password, and notes refusals.
 
 aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as
 the text that its client was built with, and whose errors the client turns into log lines and tries again, for

@@ -1,4 +1,4 @@
-"""One try to get into the broker that says what is wrong: where a Kafka client only says that it could not."""
+"""One try to connect to the broker that says what is wrong, where a Kafka client only says that it failed."""
 
 from __future__ import annotations
 

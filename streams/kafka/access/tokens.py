@@ -1,4 +1,4 @@
-"""Tokens to log in to the broker with (OAUTHBEARER): from a file, from a token endpoint, or signed for Amazon MSK.
+"""Tokens for OAUTHBEARER logins: from a file, from a token endpoint, or signed for Amazon MSK.
 
 A token is needed when a connection is opened and at no other time, so that is when one is fetched.
 Connections are opened from several threads, each with an event loop of its own; what takes time runs in a

@@ -20,4 +20,4 @@ On the worker's own consumer, by `streams.kafka.transport`:
 | `GroupCoordinator._send_req`, `_do_heartbeat` | notes when the coordinator answered last, and who took our place (`transport.membership`) |
 | `Consumer`, `Producer`, `Transport`, `AIOKafkaConsumerThread` of Faust's driver, subclassed | commits in order, push-down, room by topic, idempotent producer |
 | `faust.App._create_directories`, `crash`; `TableManager.on_start`; `Monitor` | no files, no tables, no statistics of Faust's own |
-"""
+"""  # noqa: E501

@@ -17,7 +17,7 @@ _LENGTH_ENDS: Final = 12
 
 
 class FetchedBatches:
-    """In the place of `aiokafka.record.memory_records.MemoryRecords`, with the methods that its fetcher calls.
+    """Replaces `aiokafka.record.memory_records.MemoryRecords`, with the methods that its fetcher calls.
 
     Args:
         data: The batches, one after the other; the broker may have cut the last one off.

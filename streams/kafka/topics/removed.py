@@ -78,7 +78,7 @@ async def removed_tasks(
 
 
 async def drain(settings: Settings, metric: str, *, dry_run: bool = False) -> int:
-    """Set aside every task that waits of a metric that was removed, as a dead letter with reason `unknown_metric`.
+    """Set aside every waiting task of a metric that was removed, as a dead letter (`unknown_metric`).
 
     Their records are then deleted from the task topic. A second time there is nothing left to do; where it is
     broken off, the same tasks may be set aside twice.

@@ -64,7 +64,7 @@ class Consumer(driver.Consumer):
 
     @property
     def assigned(self) -> bool:
-        """Whether the group has said what is to be read here, which may be nothing: a spare worker is at its post."""
+        """Whether the group has assigned partitions, perhaps none: a spare worker is ready, too."""
         return bool(self.can_resume_flow.is_set())
 
     @property
@@ -279,7 +279,7 @@ class Consumer(driver.Consumer):
             self._pass_over(taken)
 
     def _pass_over(self, taken: Taken) -> None:
-        """Leave behind what lies in a log and is no record: markers of transactions, those given up, removed records."""
+        """Pass over what is no record: transaction markers, aborted records, removed records."""
         for tp, position in taken.positions.items():
             book = self._books.get(tp)
             if (
@@ -323,7 +323,7 @@ class Consumer(driver.Consumer):
             self._parked[tp] = records[index + 1 :]
 
     def _not_read_before(self, tp: TP, records: Sequence[Any], book: OffsetBook) -> Sequence[Any]:
-        """Leave out what was delivered already: nobody has decided that the partition goes back (see `on_move`)."""
+        """Leave out what was delivered already: nobody has moved the partition back (see `on_move`)."""
         position = book.position
         if position is None or records[0].offset >= position:
             return records

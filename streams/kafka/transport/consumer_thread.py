@@ -123,7 +123,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             await asyncio.sleep(0)  # sockets are closed in the loop's next round, and there may be none
 
     def close(self) -> None:
-        """Do nothing: Faust calls this when a rebalance falls into a stop, and the stop closes everything by itself.
+        """Do nothing: Faust calls this on a rebalance within a stop, and the stop closes everything.
 
         Its own method marks the client as closed, so that nobody leaves the group any more, and then closes
         connections from an event loop that is not theirs.
@@ -137,7 +137,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     def highwater(self, tp: TP) -> int | None:
-        """The offset behind the last record that may be read: behind it lie transactions that are still open."""
+        """The offset behind the last readable record: beyond it transactions are still open."""
         consumer = self._ensure_consumer()
         stable: int | None = consumer.last_stable_offset(tp)
         highwater: int | None = consumer.highwater(tp)
@@ -217,7 +217,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         }
 
     def _examine(self, error: KafkaError) -> None:
-        """Leave a partition alone whose offset is said to be out of range, until it is known whether that is so."""
+        """Pause a partition whose offset is reported out of range, until that is confirmed or refuted."""
         subscriptions = self._ensure_consumer()._subscription  # noqa: SLF001 - aiokafka's own way is to lose the offset
         for tp, offset in error.args[0].items():
             if not subscriptions.is_assigned(tp):

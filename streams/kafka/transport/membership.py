@@ -1,4 +1,4 @@
-"""What the group's coordinator says to this member: when it answered last, and that somebody has taken our place."""
+"""What the group coordinator says to this member: when it answered last, and whether it is fenced."""
 
 from __future__ import annotations
 

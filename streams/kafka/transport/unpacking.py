@@ -102,7 +102,7 @@ def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
 
 
 def _salvaged(fetched: Any, raw: memoryview, error: Exception) -> Iterator[Any]:
-    """Read a batch anew that aiokafka's parser has given up in the middle, with one that gives up single records."""
+    """Parse a batch that aiokafka's parser gave up, with a parser that gives up single records only."""
     try:
         for record in records_of(raw):
             if record.offset >= fetched.next_fetch_offset:

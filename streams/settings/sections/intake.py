@@ -144,7 +144,8 @@ class SamplingSettings(Section):
     )
     key: SamplingKey = Field(
         default="auto",
-        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash of "
+        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash "
+        "of "
         "the "
         "record's key, so that all events with one key stand or fall together.",
     )

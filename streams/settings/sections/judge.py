@@ -131,7 +131,8 @@ class BudgetSettings(Section):
     calls_per_hour: int | None = Field(default=None, ge=1, le=1_000_000_000, description="Judge calls.")
     when_spent: Literal["defer", "lower_rate"] = Field(
         default="defer",
-        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer events "
+        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer "
+        "events "
         "are sampled, too, "
         "and each says with which probability (intake and judge in one worker).",
     )
@@ -177,7 +178,9 @@ class JudgeSettings(Section):
     endpoints: tuple[EndpointSettings, ...] = Field(
         default=(),
         max_length=20,
-        description="In order of preference; empty: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL give one.",
+        description=(
+            "In order of preference; empty: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL give one."
+        ),
     )
     max_in_flight: int = Field(
         default=64, ge=1, le=10_000, description="Judge calls at the same time, a worker."

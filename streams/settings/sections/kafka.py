@@ -99,7 +99,8 @@ class KafkaSettings(Section):
 
     resume_at: Literal["committed", "beginning"] = Field(
         default="committed",
-        description="Where reading goes on when a topic's log has become shorter than what was read of it (it "
+        description="Where reading goes on when a topic's log has become shorter than what was read of it "
+        "(it "
         "was made "
         "anew, or a replica that lagged became leader): at the committed offset if the log has it, or at "
         "its beginning.",

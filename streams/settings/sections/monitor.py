@@ -24,7 +24,9 @@ class MonitorSettings(Section):
         default=60,
         ge=10,
         le=1_000_000,
-        description="Judged answers after which a series first says what is normal; again with every doubling.",
+        description=(
+            "Judged answers after which a series first says what is normal; again with every doubling."
+        ),
     )
     min_drop: float = Field(
         default=0.1,

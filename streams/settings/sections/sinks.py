@@ -36,7 +36,8 @@ class SinkSettings(Section):
     public_key: str | None = Field(default=None, min_length=1, description="Langfuse's public key.")
     secret_env: EnvName | None = Field(
         default=None,
-        description="Name of the environment variable with the secret: Langfuse's secret key, a bearer token, "
+        description="Name of the environment variable with the secret: Langfuse's secret key, a bearer "
+        "token, "
         "or what a "
         "webhook is signed with.",
     )

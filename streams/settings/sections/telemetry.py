@@ -73,7 +73,8 @@ class TelemetrySettings(Section):
     tls: TlsSettings | None = Field(default=None, description="Has the port speak TLS.")
     page: Literal["open", "loopback"] = Field(
         default="open",
-        description="loopback: without a login the page answers this machine alone (and kubectl port-forward), "
+        description="loopback: without a login the page answers this machine alone (and kubectl "
+        "port-forward), "
         "metrics and probes all; open: "
         "the page answers all, too.",
     )
@@ -82,7 +83,8 @@ class TelemetrySettings(Section):
     ] = Field(
         default=(),
         max_length=50,
-        description="Names under which the page may be asked for without a login, *.example.com for all below "
+        description="Names under which the page may be asked for without a login, *.example.com for all "
+        "below "
         "it; addresses, names without "
         "a dot, and those of private domains (.local, .internal, .svc) always may.",
     )

@@ -1,4 +1,4 @@
-"""The worker's one port: /metrics, /healthz, /readyz, a page for people, and the explorer where a store runs."""
+"""The worker's one port: /metrics, /healthz, /readyz, a page, and the explorer where a store runs."""
 
 from __future__ import annotations
 

@@ -135,7 +135,9 @@ def test_selectors_speak_of_labels_that_their_metric_has(path: Path) -> None:
 
 @each_dashboard
 def test_scores_of_two_evaluators_never_share_a_line(path: Path) -> None:
-    """Sums of scores are taken from the rules, which know the evaluator, and it stays in every sum and legend."""
+    """Sums of scores are taken from the rules, which know the evaluator, and it stays in every sum and
+    legend.
+    """
     for panel in _panels(_load(path)):
         for target in panel["targets"]:
             expr = plain(target["expr"], {"window": "1h"})

@@ -1,4 +1,6 @@
-"""Every expression of every dashboard on Prometheus' own engine, over metrics made by the worker's own code."""
+"""Every expression of every dashboard on Prometheus' own engine, over metrics made by
+the worker's own code.
+"""
 
 from __future__ import annotations
 

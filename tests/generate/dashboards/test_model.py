@@ -49,7 +49,9 @@ def test_grafanas_model_knows_every_field(path: Path) -> None:
 @pytest.mark.parametrize("version", ["grafana-schema-oldest", "grafana-schema-newest"])
 @each_dashboard
 def test_grafanas_types_take_every_value(path: Path, version: str, tmp_path: Path) -> None:
-    """TypeScript accepts dashboard, options and field settings of each panel as Grafana 11.0 and 13 declare them."""
+    """TypeScript accepts dashboard, options and field settings of each panel as Grafana 11.0 and 13 declare
+    them.
+    """
     modules = node_modules(_TYPES / "package.json")
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "tsconfig.json").write_text(json.dumps(_settings(version)), encoding="utf-8")

@@ -1,4 +1,6 @@
-"""Ten hours of three workers' metrics, made with the worker's own `Metrics`, as promtool's rule tests read them."""
+"""Ten hours of three workers' metrics, made with the worker's own `Metrics`, as promtool's rule tests read
+them.
+"""
 
 from __future__ import annotations
 

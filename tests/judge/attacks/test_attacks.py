@@ -58,7 +58,9 @@ def test_the_corpus() -> None:
 @each_attack
 @each_metric
 def test_no_attack_leaves_its_fence(attack: Attack, metric: Metric) -> None:
-    """The instructions are the same as ever, and the answer comes back as one section with nothing unseen in it."""
+    """The instructions are the same as ever, and the answer comes back as one section with nothing unseen in
+    it.
+    """
     request = metric.prepare(attack_task(metric, attack.answer))
     if not isinstance(request, ChatRequest):
         return  # nothing to ask about
@@ -100,7 +102,9 @@ def _is_out_of_reach(attack: Attack, metric: Metric) -> bool:
 
 
 async def test_the_liar_can_do_its_work() -> None:
-    """An answer that deserves it gets full marks from the liar: that it fails above is not for want of trying."""
+    """An answer that deserves it gets full marks from the liar: that it fails above is not for want of
+    trying.
+    """
     answer = (
         "The Eiffel Tower stands in Paris, on the Champ de Mars. [Page 1]\n"
         "It was completed in March 1889 for the World's Fair. [Page 2]"

@@ -27,7 +27,9 @@ DEADLINE_SECONDS = 30.0
 
 
 def test_waits_of_less_than_a_millisecond_end() -> None:
-    """A limit of 2,000 a second is a turn each half millisecond: all calls have theirs, and none waits for ever."""
+    """A limit of 2,000 a second is a turn each half millisecond: all calls have theirs, and none waits for
+    ever.
+    """
 
     async def judge_all() -> list[str]:
         chat = ScriptedChat(lambda _: '{"score": 3, "justification": "plain"}')

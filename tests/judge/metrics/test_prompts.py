@@ -1,4 +1,6 @@
-"""The built-in prompts: each has a worked example that comes out as it says, and tells what code does with a reply."""
+"""The built-in prompts: each has a worked example that comes out as it says, and tells what code does with a
+reply.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever an event holds and a judge writes: a result that keeps to its published schema, and no error but the project's own."""
+"""Whatever an event holds and a judge writes: a result that keeps to its published schema, and no error but
+the project's own.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +181,9 @@ def test_what_is_published_keeps_to_its_schema(
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300) | REPLIES.map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_no_bytes_from_an_endpoint_break_its_reader(body: bytes) -> None:
-    """What is not a chat completion is said to be none, and what is one can be interpreted or not: nothing else comes up."""
+    """What is not a chat completion is said to be none, and what is one can be interpreted or not: nothing
+    else comes up.
+    """
     for whole in (body, b'{"choices": [{"message": {"content": ' + body + b"}}]}"):
         try:
             text = read_completion(whole).text

@@ -124,7 +124,9 @@ def test_alternatives_are_facts_of_their_own(answer: str, facts: list[str]) -> N
     st.lists(PIECES, max_size=40).map(" ".join),
 )
 def test_what_is_listed_holds(reference: str, answer: str) -> None:
-    """Schema, spans that occur, no item twice, nothing left out: code doubts only a bare "not", and too few facts."""
+    """Schema, spans that occur, no item twice, nothing left out: code doubts only a bare "not", and too few
+    facts.
+    """
     evidence = coverage_evidence(reference=reference, answer=answer)
     jsonschema.validate(evidence, dict(COVERAGE_SCHEMA.schema))
     checked = verify_coverage(CoverageReply.model_validate(evidence), reference=reference, answer=answer)

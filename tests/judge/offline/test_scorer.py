@@ -127,7 +127,7 @@ Rate how friendly the answer is, from 0 (hostile) to 10.
 {{ item.input }}
 ## Answer
 {{ item.output_text }}
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""What becomes of verdicts when a real server misbehaves: the stated outcome, nothing lost, every call counted."""
+"""What becomes of verdicts when a real server misbehaves: the stated outcome, nothing lost, every call
+counted.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,9 @@ FAULT_SECONDS = 1.5
 
 
 async def test_what_stays_costs_few_calls_and_no_event() -> None:
-    """Each fault for a while, under load: no result, no storm, and once it is over every event has its verdict."""
+    """Each fault for a while, under load: no result, no storm, and once it is over every event has its
+    verdict.
+    """
 
     async def stays(name: str, fault: Answer) -> None:
         async with (
@@ -268,7 +272,9 @@ async def test_the_spare_judges_while_the_first_is_broken() -> None:
 
 
 async def test_every_fault_in_turn_loses_nothing() -> None:
-    """One endpoint, 200 events, each third call meets the next fault: 200 verdicts, and no more calls than that takes."""
+    """One endpoint, 200 events, each third call meets the next fault: 200 verdicts, and no more calls than
+    that takes.
+    """
     faults = list(PASSING.values())
     script = [answer for fault in faults for answer in (GOOD, GOOD, fault)]
     async with (

@@ -95,7 +95,9 @@ def test_a_call_that_is_answered_in_time_is_made_once() -> None:
 
 
 def test_a_slow_call_is_made_again_and_the_first_reply_counts() -> None:
-    """The first would take 20 s, the second, after 5, takes 2: over after 7, two tries, the first given up."""
+    """The first would take 20 s, the second, after 5, takes 2: over after 7, two tries,
+    the first given up.
+    """
     server = Server((20.0, None), (2.0, None))
     (result,), sent, over, _ = judged(server)
     assert isinstance(result, Scored)

@@ -148,7 +148,9 @@ def test_a_healthy_endpoint_is_asked_once_and_leaves_no_trace() -> None:
 
 
 def test_an_outage_is_waited_out_with_few_calls_and_full_speed_after_it() -> None:
-    """500 events meet a judge that is down for an hour: no result before, all within 10 s after, no storm meanwhile."""
+    """500 events meet a judge that is down for an hour: no result before, all within 10 s after, no storm
+    meanwhile.
+    """
 
     async def scenario() -> None:
         back = now() + 3_600
@@ -245,7 +247,9 @@ def test_the_bound_on_calls_holds_over_all_endpoints() -> None:
 
 @pytest.mark.parametrize("told", ["limit", "retry-after"])
 def test_a_limit_of_sixty_a_minute_is_used_and_kept(told: str) -> None:
-    """300 events at a server that grants 60 a minute: at least 90% of it used, at most 2% refused, none lost."""
+    """300 events at a server that grants 60 a minute: at least 90% of it used, at most
+    2% refused, none lost.
+    """
 
     async def scenario() -> None:
         began, used = now(), Counter[int]()
@@ -306,7 +310,9 @@ def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
 
 @pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
 def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
-    """A minute in which every call is refused for a second: few calls, and within 10 s the speed of before, 64 a second."""
+    """A minute in which every call is refused for a second: few calls, and within 10 s the speed of before,
+    64 a second.
+    """
 
     async def scenario() -> None:
         began = now()
@@ -328,7 +334,9 @@ def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_s
 
 
 def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
-    """Others have used up 600 a minute, 40 s are left of it: from the next minute on at least 90% of what is granted is used."""
+    """Others have used up 600 a minute, 40 s are left of it: from the next minute on at least 90% of what is
+    granted is used.
+    """
 
     async def scenario() -> None:
         began, used = now(), Counter[int]({0: 600})
@@ -555,7 +563,9 @@ def test_what_needs_no_call_is_decided_during_an_outage() -> None:
 
 
 def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
-    """Cancelled while waiting for a turn, in a call, and in a pause: the next ones are judged all the same."""
+    """Cancelled while waiting for a turn, in a call, and in a pause: the next ones are
+    judged all the same.
+    """
 
     async def scenario() -> None:
         server = Server(lambda _, text: HANG if text == "hang" else 0.1)
@@ -575,7 +585,9 @@ def test_a_judge_given_up_by_its_caller_leaves_no_slot_taken() -> None:
 
 
 def test_an_overloaded_endpoint_is_asked_less() -> None:
-    """It bears 8 calls at a time and answers 503 to more: few are refused in the long run, and none is lost."""
+    """It bears 8 calls at a time and answers 503 to more: few are refused in the long
+    run, and none is lost.
+    """
 
     async def scenario() -> None:
         busy = JudgeUnavailableError("503", kind="overloaded")
@@ -625,7 +637,9 @@ def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
 
 
 def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
-    """A reply to mend and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD a million."""
+    """A reply to mend and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD a
+    million.
+    """
 
     async def scenario() -> None:
         judge, notes = paid_pool(Paid("primary", ["?", DOWN, "?", DOWN]), Paid("spare", ['{"score": 3}']))
@@ -661,7 +675,9 @@ def test_what_an_error_says_was_used_is_counted_once() -> None:
 
 
 def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
-    """Each try breaks off after a reply to mend, while checks are answered: 100 tokens a try, and 7 a check."""
+    """Each try breaks off after a reply to mend, while checks are answered: 100 tokens
+    a try, and 7 a check.
+    """
 
     async def scenario() -> None:
         script: list[Any] = ["?", DOWN] * 50

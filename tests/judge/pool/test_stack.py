@@ -36,7 +36,9 @@ async def test_what_was_opened_is_closed_and_what_was_lent_is_not() -> None:
 
 
 async def test_the_smallest_window_counts_at_every_endpoint() -> None:
-    """What is cut does not depend on which endpoint answers: both get the same words, fewer than there are."""
+    """What is cut does not depend on which endpoint answers: both get the same words,
+    fewer than there are.
+    """
     chats = [ScriptedChat(["{}"] * 9, endpoint=name) for name in ("wide", "narrow")]
     endpoints = [Endpoint(chats[0], context_tokens=100_000), Endpoint(chats[1], context_tokens=9_000)]
     reference = "".join(f"The tower number {number} stands in the town. " for number in range(2_000))

@@ -66,7 +66,9 @@ def by_word(slow: object) -> Callable[[Server, str], Any]:
 
 @pytest.mark.parametrize("max_in_flight", [16, 64])
 def test_one_in_twenty_hanging_holds_nobody_up(max_in_flight: int) -> None:
-    """2,400 events at 10 a second, 120 of them hang for ever: at the end of 244 s all 2,280 others are judged, no hanging one for good."""
+    """2,400 events at 10 a second, 120 of them hang for ever: at the end of 244 s all 2,280 others are
+    judged, no hanging one for good.
+    """
 
     async def scenario() -> None:
         async with judging(by_word(HANG), max_in_flight=max_in_flight, timeout_seconds=TIMEOUT_SECONDS) as (
@@ -90,7 +92,9 @@ def test_one_in_twenty_hanging_holds_nobody_up(max_in_flight: int) -> None:
 
 
 def test_a_burst_of_hanging_events_holds_the_rest_up_for_a_minute_at_most() -> None:
-    """150 hanging ones, then 1,200 good ones at 5 a second: at 243 s all good ones are judged, and the hanging ones come to an end."""
+    """150 hanging ones, then 1,200 good ones at 5 a second: at 243 s all good ones are judged, and the
+    hanging ones come to an end.
+    """
 
     async def scenario() -> None:
         async with judging(by_word(HANG), timeout_seconds=TIMEOUT_SECONDS) as (judge, pool, _):
@@ -107,7 +111,9 @@ def test_a_burst_of_hanging_events_holds_the_rest_up_for_a_minute_at_most() -> N
 
 
 def test_events_that_take_longer_than_the_time_out_come_to_an_end() -> None:
-    """1 in 50 takes 1.5 times the time-out: when nothing else comes any more they end as no_answer, and the endpoint is not down."""
+    """1 in 50 takes 1.5 times the time-out: when nothing else comes any more they end as no_answer, and the
+    endpoint is not down.
+    """
 
     async def scenario() -> None:
         async with judging(by_word(1.5 * TIMEOUT_SECONDS), timeout_seconds=TIMEOUT_SECONDS) as (
@@ -125,7 +131,9 @@ def test_events_that_take_longer_than_the_time_out_come_to_an_end() -> None:
 
 
 def test_while_others_wait_those_that_timed_out_have_a_tenth_of_the_slots() -> None:
-    """With 20 slots and always more to judge, at most 2 calls under way are for events that timed out before."""
+    """With 20 slots and always more to judge, at most 2 calls under way are for events
+    that timed out before.
+    """
 
     async def scenario() -> None:
         under_way, most = 0, 0
@@ -175,7 +183,9 @@ def test_one_refusal_after_good_replies_is_a_hiccup(status: int) -> None:
 
 
 def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
-    """A 403 for each try of one body, from the very first call on: content_refused, and the others are judged."""
+    """A 403 for each try of one body, from the very first call on: content_refused, and the others are
+    judged.
+    """
 
     async def scenario() -> None:
         refusal = JudgeConfigurationError("answered 403: blocked")
@@ -216,7 +226,9 @@ def test_a_configuration_that_never_worked_ends_the_start_after_it_was_confirmed
 
 
 def test_a_refusal_of_everything_after_good_replies_is_an_outage() -> None:
-    """For an hour the key is refused: nothing is decided, the pool says why, and all is judged when it is taken again."""
+    """For an hour the key is refused: nothing is decided, the pool says why, and all is judged when it is
+    taken again.
+    """
 
     async def scenario() -> None:
         began = now()
@@ -251,7 +263,8 @@ WRONG: dict[str, Exception] = {
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_an_endpoint_that_is_wrong_for_everybody_decides_few_events(wrong: Exception) -> None:
-    """For 20 s it fails every call in the same way, with 400 events at 20 a second: few results say so, the others are verdicts.
+    """For 20 s it fails every call in the same way, with 400 events at 20 a second: few results say so, the
+    others are verdicts.
 
     Five since the last verdict; of the two good calls that are under way when it begins each may begin the
     count again.
@@ -309,7 +322,9 @@ def test_events_that_all_fail_by_themselves_are_decided(kind: FailedType) -> Non
 
 
 def test_calls_under_way_when_it_goes_down_do_not_put_off_the_first_probe() -> None:
-    """64 calls fail one after the other over some seconds: a neutral event is sent within a second of the one that opens the breaker."""
+    """64 calls fail one after the other over some seconds: a neutral event is sent within a second of the one
+    that opens the breaker.
+    """
 
     async def scenario() -> None:
         began = now()

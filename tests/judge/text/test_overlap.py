@@ -216,7 +216,9 @@ def test_a_whole_reference_is_not_matched_by_half_of_it() -> None:
 
 @pytest.mark.parametrize("fact", [[], [("Paris", "in Paris")]])
 def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
-    """A judge that calls all that was missed a conclusion does not get the facts' whole weight for one word."""
+    """A judge that calls all that was missed a conclusion does not get the facts' whole
+    weight for one word.
+    """
     reference = (
         "It stands in Paris. Therefore visitors from all over the world come to see it and spend a lot "
         "of money there."
@@ -234,7 +236,9 @@ def test_conclusions_need_facts(fact: list[tuple[str, str | None]]) -> None:
 
 
 def test_what_repeats_the_question_counts_beside_what_says_more() -> None:
-    """A yes-or-no question's own words are worth something only where the answer also says more than they do."""
+    """A yes-or-no question's own words are worth something only where the answer also
+    says more than they do.
+    """
     reference = "The tower is in Paris. It weighs 7300 tonnes."
     question = "Is the tower in Paris?"
     for answer, matched in (

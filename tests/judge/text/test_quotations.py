@@ -26,7 +26,7 @@ ment of 1889 worked &amp; lasted. He said: \u201cIt works.\u201d
 
 The goverment recieved the report[^3] yesterday evening, without any comment from the ministry. The caf\u00e9 serves
 CO\u2082-free water. The drug is not safe for small children in general. Das Ger\u00e4t ist nicht wasserdicht.
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,10 @@ def test_a_text_may_be_read_without_its_tags() -> None:
                 "\u0627\u0644\u062f\u0651\u064e\u0648\u0627\u0621\u064f **\u0622\u0645\u0646** "
                 "\u0644\u0644\u0623\u0637\u0641\u0627\u0644."
             ),
-            "\u0627\u0644\u062f\u0648\u0627\u0621 \u0622\u0645\u0646 \u0644\u0644\u0623\u0637\u0641\u0627\u0644"),
+            (
+                    "\u0627\u0644\u062f\u0648\u0627\u0621 \u0622\u0645\u0646 "
+                    "\u0644\u0644\u0623\u0637\u0641\u0627\u0644"
+                )),
         ("\u6771\u4eac\u306f**\u65e5\u672c**\u306e\u9996\u90fd\u3067\u3059\u3002",
             "\u6771\u4eac\u306f\u65e5\u672c\u306e\u9996\u90fd\u3067\u3059"),
     ],

@@ -32,7 +32,9 @@ def test_the_corpus_is_what_the_page_says() -> None:
 
 
 def test_data_is_found_however_it_is_written() -> None:
-    """In prose, logs and JSON, in full-width forms, with characters of no width and blanks that do not break."""
+    """In prose, logs and JSON, in full-width forms, with characters of no width and
+    blanks that do not break.
+    """
     missed = [(kind, text) for kind, data, text in POSITIVES if _leaks(data, REDACTOR.redact(text))]
     assert len(missed) <= MOST_MISSED, missed
 
@@ -75,7 +77,9 @@ def test_what_only_looks_like_data_stays() -> None:
     ],
 )
 def test_a_text_is_normalised_before_it_is_redacted(kind: Kind, text: str, redacted: str) -> None:
-    """What the judge is sent is cleaned: what nobody sees must not carry data past the redaction and then vanish."""
+    """What the judge is sent is cleaned: what nobody sees must not carry data past the redaction and then
+    vanish.
+    """
     assert Redactor([kind]).redact(text) == redacted
 
 

@@ -149,7 +149,9 @@ async def test_an_error_of_one_event_becomes_its_result(
 
 
 async def test_a_reply_that_is_cut_is_paid_for() -> None:
-    """A reply that does not hold, and one that ends at its limit: the tokens and seconds of both, 10 + 20 and 1 + 2."""
+    """A reply that does not hold, and one that ends at its limit: the tokens and seconds of both, 10 + 20 and
+    1 + 2.
+    """
     prices = PriceTable({"m-1": ModelPrice(1.0, 4.0)})
     first = ChatReply("?", "m-1", Usage(input_tokens=100, output_tokens=10), 1.0)
     cut = ChatReply('{"sc', "m-1", Usage(input_tokens=150, output_tokens=20), 2.0)

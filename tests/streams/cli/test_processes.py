@@ -126,7 +126,9 @@ async def test_produce_to_a_topic_that_is_not_there_ends_at_once() -> None:
 
 
 async def test_an_empty_settings_file_starts_nothing(tmp_path: Path) -> None:
-    """It would judge everything at whatever endpoint the environment names, without a bound on what that costs."""
+    """It would judge everything at whatever endpoint the environment names, without a bound on what that
+    costs.
+    """
     config = tmp_path / "settings.yaml"
     config.write_text("")
     for command in (("worker", "--config"), ("config", "check")):

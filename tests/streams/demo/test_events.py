@@ -81,7 +81,9 @@ def test_one_in_a_hundred_gives_no_metric_anything_to_judge() -> None:
 
 
 def test_a_bounded_run_turns_worse_half_way() -> None:
-    """Of seven events the first four are good ones' (0, 1, 2 and 3: twice 3 is below 7), the rest the bad deployment's."""
+    """Of seven events the first four are good ones' (0, 1, 2 and 3: twice 3 is below 7), the rest the bad
+    deployment's.
+    """
     versions = [
         json.loads(record.value)["labels"]["prompt_version"] for record in bounded_records(QUESTIONS, 7)
     ]

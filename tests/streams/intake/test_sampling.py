@@ -113,7 +113,9 @@ def test_the_trace_id_gives_its_last_56_bits() -> None:
 
 @pytest.mark.parametrize("trace_id", [None, "", "0" * 32, "x" * 32, TRACE.upper(), TRACE[:-1], f"{TRACE}\n"])
 def test_without_a_valid_trace_id_the_event_id_decides(trace_id: str | None) -> None:
-    """An id of zeros is what uninstrumented services send: as randomness it would drop all of their events."""
+    """An id of zeros is what uninstrumented services send: as randomness it would drop
+    all of their events.
+    """
     digest = hashlib.sha256(b"e").hexdigest()
     assert event_randomness("e", trace_id, "ot=rv:ffffffffffffff") == int(digest[:14], 16)
 
@@ -262,7 +264,9 @@ def test_the_probability_is_that_of_both_samplers(
 
 
 def test_a_threshold_that_the_randomness_does_not_meet_is_unknown() -> None:
-    """R < T0 cannot have been kept by this R: the sampler upstream decided otherwise, and ours alone counts."""
+    """R < T0 cannot have been kept by this R: the sampler upstream decided otherwise,
+    and ours alone counts.
+    """
     decision = _decide(SamplingPolicy(default_rate=0.75, upstream="equalize"), RANGE // 2, "ot=th:c")
     assert (decision.keep, decision.probability) == (True, Fraction(3, 4))
 
@@ -276,7 +280,9 @@ def test_metrics_and_lowered_rates_meet_the_upstream_threshold_too() -> None:
 
 @given(st.integers(0, RANGE - 1), st.floats(0.001, 1), st.integers(0, RANGE - 1))
 def test_equalizing_never_keeps_what_our_own_rate_would_not(randomness: int, rate: float, limit: int) -> None:
-    """What reaches us met T0, so that the decision is that of our own threshold: only the probability differs."""
+    """What reaches us met T0, so that the decision is that of our own threshold: only the probability
+    differs.
+    """
     state = f"ot=th:{limit:014x}"
     ours = _decide(SamplingPolicy(default_rate=rate), randomness)
     both = _decide(SamplingPolicy(default_rate=rate, upstream="equalize"), randomness, state)

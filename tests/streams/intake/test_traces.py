@@ -1,4 +1,6 @@
-"""The intake of traces: held offsets, one event a trace, late and repeated records, what was before the first offset."""
+"""The intake of traces: held offsets, one event a trace, late and repeated records, what was before the first
+offset.
+"""
 
 from __future__ import annotations
 

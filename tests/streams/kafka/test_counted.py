@@ -32,7 +32,9 @@ def test_memory_is_bounded_and_the_latest_are_known() -> None:
 
 
 async def test_what_another_worker_wrote_counts_nowhere_and_what_we_wrote_once() -> None:
-    """While the topic is read two results are written: one that lies there from before, and one that is found where we put it."""
+    """While the topic is read two results are written: one that lies there from before, and one that is found
+    where we put it.
+    """
     metrics = Metrics(CollectorRegistry())
     counter = OnceCounter(metrics)
     ours, theirs = scored(1, 4), scored(2, 4)

@@ -178,7 +178,9 @@ async def test_a_partition_that_comes_back_is_brought_up_to_date() -> None:
 
 
 async def test_a_release_without_observations_has_left_results_to_learn_from() -> None:
-    """The first observation finds a topic of results: the drop after the upgrade is called as if nothing had been."""
+    """The first observation finds a topic of results: the drop after the upgrade is called as if nothing had
+    been.
+    """
     broker = Broker()
     every = results(seeded(3))
     for result in every:

@@ -65,7 +65,9 @@ def test_a_drop_is_called_with_all_that_a_sleepy_person_needs() -> None:
 
 
 def test_the_same_drop_has_the_same_id() -> None:
-    """A monitor that sees the same results again calls the same alert, and a drop and its recovery are two."""
+    """A monitor that sees the same results again calls the same alert, and a drop and
+    its recovery are two.
+    """
     results = [*calm(40), *[scored(n, 1) for n in range(40, 70)], *calm(300, first=70)]
     first, second = feed(Monitor(PLAIN), results), feed(Monitor(PLAIN), results)
     assert [alert.kind for alert in first] == ["drop", "recovered"]
@@ -91,7 +93,9 @@ def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -
 
 
 def test_scores_around_the_limit_do_not_flap() -> None:
-    """After a drop the mean hovers at the tolerated one, 5,000 answers long: few changes, each 500 answers apart."""
+    """After a drop the mean hovers at the tolerated one, 5,000 answers long: few changes, each 500 answers
+    apart.
+    """
     random = seeded(4)
     monitor = Monitor(MonitorConfig(labels=(), targets={"relevance": 4.0}))
     feed(monitor, [scored(n, 1) for n in range(50)])

@@ -36,7 +36,9 @@ def good(random: Random, number: int) -> Sample:
 
 
 def test_a_shape_that_changes_while_the_mean_stays_is_called_by_a_share() -> None:
-    """Fours and fives become fives and ones: the mean stays at 4.5, the share of at most 2 goes from 0 to 12.5%."""
+    """Fours and fives become fives and ones: the mean stays at 4.5, the share of at most 2 goes from 0 to
+    12.5%.
+    """
     random, series = seeded(1), Series(RULES)
 
     def mild(random: Random, number: int) -> Sample:
@@ -55,7 +57,9 @@ def test_a_shape_that_changes_while_the_mean_stays_is_called_by_a_share() -> Non
 
 
 def test_a_further_fall_of_what_has_dropped_is_an_alert_of_its_own() -> None:
-    """From 4.5 to 3, and after 500 answers there to 1.5: two drops, the second measured from the level of the first."""
+    """From 4.5 to 3, and after 500 answers there to 1.5: two drops, the second measured from the level of the
+    first.
+    """
     random, series = seeded(2), Series(MonitorConfig(labels=(), shares={"relevance": ()}).rules("relevance"))
     assert run(series, good, range(500), random) == []
     changes = run(series, lambda r, n: sample(n, r.choice([2, 3, 4])), range(500, 1000), random)

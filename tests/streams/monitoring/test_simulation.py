@@ -60,7 +60,9 @@ def test_a_drop_half_way_is_called_soon_and_never_before(
 
 
 def test_a_run_as_in_the_demo_through_the_whole_monitor() -> None:
-    """400 events, both metrics, three apps and two models: both overall series are called after the half, only."""
+    """400 events, both metrics, three apps and two models: both overall series are called after the half,
+    only.
+    """
     for seed in range(8):
         random = seeded(seed)
         monitor = Monitor()
@@ -99,7 +101,9 @@ def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
 
 
 def test_a_long_calm_run_stays_within_the_bound() -> None:
-    """30,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in 20,000."""
+    """30,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in
+    20,000.
+    """
     random = seeded(1)
     monitor = Monitor(MonitorConfig(labels=("app",)))
     probabilities = {"support": 1.0, "search": 0.5, "docs": 0.25}
@@ -115,7 +119,8 @@ def test_a_long_calm_run_stays_within_the_bound() -> None:
 
 
 def test_learned_baselines_rarely_break_the_bound() -> None:
-    """100 series, each with a baseline of its own and 500 calm answers after it, with a bound of one in 1,000.
+    """100 series, each with a baseline of its own and 500 calm answers after it, with a bound of one in
+    1,000.
 
     Without any room for the baseline's error the true mean would be below the learned one half of the time.
     """

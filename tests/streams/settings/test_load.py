@@ -49,7 +49,7 @@ def test_the_file_is_read(tmp_path: Path) -> None:
             judge:
               endpoints: [{name: primary, base_url: "http://127.0.0.1:1/v1/", model: m, api_key_env: OPENAI_API_KEY}]
             telemetry:
-            """,
+            """,  # noqa: E501
         ),
         {},
     )

@@ -1,4 +1,6 @@
-"""What each receiver is sent, and what becomes of its answers, against servers on loopback that answer as documented."""
+"""What each receiver is sent, and what becomes of its answers, against servers on loopback that answer as
+documented.
+"""
 
 from __future__ import annotations
 

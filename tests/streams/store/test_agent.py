@@ -85,7 +85,9 @@ def _records(first: int, end: int) -> list[Record]:
 
 
 async def test_a_store_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    """At any moment, over and over: in the end each result and text is there once, and so is what came meanwhile."""
+    """At any moment, over and over: in the end each result and text is there once, and so is what came
+    meanwhile.
+    """
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, 3_000)) as (broker, producer):
         for seconds in (0.02, 0.1, 0.3):

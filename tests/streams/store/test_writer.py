@@ -58,7 +58,9 @@ def test_positions_are_those_of_the_last_batch(path: Path) -> None:
 
 
 def test_a_batch_that_fails_leaves_nothing(path: Path) -> None:
-    """Neither records nor positions, and what was learnt for it is forgotten: the next batch is written whole."""
+    """Neither records nor positions, and what was learnt for it is forgotten: the next batch is written
+    whole.
+    """
     writer = Writer(path)
     writer.connection.execute("PRAGMA max_page_count = 60")
     labels = {"app": "a"}

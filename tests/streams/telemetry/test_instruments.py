@@ -295,7 +295,9 @@ def test_a_trace_id_that_is_none_becomes_no_exemplar(trace_id: str) -> None:
 
 
 def test_scores_and_delays_show_an_example() -> None:
-    """The trace id of the latest result stands beside its score and in the bucket of its delay: 3 s is below 5 s."""
+    """The trace id of the latest result stands beside its score and in the bucket of its delay: 3 s is below
+    5 s.
+    """
     metrics = Metrics(CollectorRegistry())
     metrics.observe_result(_scored(4).model_copy(update={"trace_id": "0af7651916cd43dd8448eb211c80319c"}))
     example = '# {trace_id="0af7651916cd43dd8448eb211c80319c"}'

@@ -134,7 +134,9 @@ def test_what_is_too_short_to_be_blotted_out_is_named() -> None:
 @pytest.mark.usefixtures("_as_before")
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_log_lines(form: str) -> None:
-    """Whoever writes it and wherever it stands in the line: event, value, traceback, a library's arguments."""
+    """Whoever writes it and wherever it stands in the line: event, value, traceback, a
+    library's arguments.
+    """
     stream = io.StringIO()
     telemetry = TelemetrySettings.model_validate({"log_format": form, "log_level": "debug"})
     set_up_logs(telemetry, stream, masker=Masker([SECRET]))

@@ -42,7 +42,9 @@ def log() -> _Log:
 
 
 def test_a_flood_of_a_minute_and_a_half_is_three_lines(log: _Log) -> None:
-    """100 lines a second for 90 s, with another node each time: the first, one after a minute, one at the end."""
+    """100 lines a second for 90 s, with another node each time: the first, one after a minute, one at the
+    end.
+    """
     for hundredth in range(9_000):
         log.seconds = hundredth / 100
         log.say("Failed fetch messages from %s: %s", hundredth % 3, "closed")

@@ -61,7 +61,7 @@ def export(
     store: StorePathOption = None,
     bootstrap_servers: BootstrapOption = None,
 ) -> None:
-    """Write verdicts as CSV, JSON lines or Parquet, one row each, with the labels that people gave beside them.
+    """Write verdicts as CSV, JSON lines or Parquet, one row each, with people's labels beside them.
 
     Parquet needs the extra `duckdb` and --output.
     """

@@ -1,1 +1,1 @@
-"""OTLP in: from the requests that a Collector writes to Kafka to the events that a person would read from them."""
+"""OTLP in: from the requests that a Collector writes to Kafka to the events that they hold."""

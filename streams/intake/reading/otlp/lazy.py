@@ -1,4 +1,4 @@
-"""A property that is worked out once: `functools.cached_property` without the lock that Python 3.11 takes at each first look."""
+"""A property computed once: `functools.cached_property` without the lock that Python 3.11 takes."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
 
 
 def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
-    """The last words of the user, as the answer's own step heard them, else the last model's that ran within it."""
+    """The user's last words as the answer's own step heard them, else as the last model in it did."""
     yield answer.last_question
     within = [step for step in trace.models if any(one is answer for one in trace.around(step))]
     for step in reversed(within or trace.models):
@@ -146,7 +146,7 @@ def tool_calls_of(trace: Trace, answer: Step) -> list[dict[str, str]]:
 
 
 def labels_of(trace: Trace, answer: Step, found: Sequence[tuple[str, Found | None]]) -> dict[str, str]:
-    """Gather the labels: of the service, of the answer's span and those around it, and where things were found."""
+    """Gather the labels: of the service, the answer's span and those around it, and the sources of texts."""
     labels: dict[str, str] = {}
     for name, source in found:
         if source is not None:
@@ -209,7 +209,7 @@ def event_fields(trace: Trace, answer: Step, *, event_id: str, joined: bool = Tr
 
 
 def tracestate_of(trace: Trace, answer: Step) -> str | None:
-    """Give the tracestate with the sampler's entry: the answer's own, else the root's, else of any span that has one.
+    """Give the tracestate with the sampler's entry: the answer's own, else the root's, else any span's.
 
     Some samplers write it on roots alone.
     """

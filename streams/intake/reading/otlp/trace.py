@@ -75,7 +75,7 @@ class Trace:
 
     @lazy
     def judged(self) -> tuple[Step, ...]:
-        """The steps that belong to the application's work: neither a worker's own nor within an evaluation."""
+        """The steps that belong to the application's work: neither a worker's nor within an evaluation."""
         apart = {step.span.span_id for step in self.steps if step.is_ours or step.kind in _APART}
         if not apart:
             return self.steps
@@ -93,7 +93,7 @@ class Trace:
 
     @lazy
     def answer(self) -> Step | None:
-        """The step whose output is the application's answer: the outermost workflow, agent or model that says something.
+        """The step whose output is the application's answer: the outermost workflow, agent or model.
 
         A step of a chain counts only where a model answered within it, or where none took part at all and it
         was asked something. Among equals the last to end is the answer: what came before were drafts and

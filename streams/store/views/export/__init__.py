@@ -1,1 +1,1 @@
-"""Verdicts as files for other tools: CSV, JSON lines and Parquet by day, with views that know their weights."""
+"""Verdicts as files for other tools: CSV, JSON lines, Parquet by day, and views that use the weights."""

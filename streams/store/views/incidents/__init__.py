@@ -1,1 +1,1 @@
-"""From many alerts to one incident and what explains it: grouping and causes are pure, `report` reads the store."""
+"""From many alerts to one incident and its causes: grouping and causes are pure, `report` reads the store."""

@@ -1,4 +1,4 @@
-"""Which verdicts a person is asked about: a random sample with known probability, the doubtful ones, or an incident's."""
+"""Which verdicts a person is asked about: a random sample, the doubtful ones, or an incident's."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Review:
         return json_response({"label_id": label.label_id, "judge_score": label.judge_score})
 
     def _foreign(self, request: web.Request) -> web.Response | None:
-        """Refuse what another page has a browser send: it knows neither our token nor may it send JSON or headers of its own."""
+        """Refuse what another page has a browser send: it lacks our token and the right to send JSON."""
         own_origin = request.headers.get("Origin") in {f"{request.scheme}://{request.host}", None}
         own_site = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
         token = hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), self._token.encode())

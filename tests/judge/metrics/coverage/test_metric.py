@@ -250,7 +250,9 @@ def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str])
 def test_a_judge_that_lists_nothing_gains_nothing(
     reference: str, answer: str, added: int, score_exact: str
 ) -> None:
-    """The reference's sentences themselves become the facts, matched only where the answer has all their words."""
+    """The reference's sentences themselves become the facts, matched only where the answer has all their
+    words.
+    """
     outcome = _judge(_reply(), reference=reference, answer=answer)
     assert _kinds(outcome) == ["reference_not_accounted"] * added
     assert len(outcome.evidence["facts"]) == added
@@ -318,7 +320,9 @@ def test_a_span_accounts_for_every_place_it_stands_at() -> None:
 def test_no_list_does_better_than_the_texts_allow(
     facts: list[Given], conclusions: list[Given], terms: list[Given]
 ) -> None:
-    """With an answer that has none of the reference's words nothing is ever matched, whatever the judge claims."""
+    """With an answer that has none of the reference's words nothing is ever matched, whatever the judge
+    claims.
+    """
     outcome = _judge(_reply(facts, conclusions, terms), answer="Bananas ripen quickly.")
     matched = [
         item
@@ -456,7 +460,9 @@ def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
 
 @given(st.text(), st.text(), st.text(), st.booleans())
 def test_no_span_breaks_anything(item: str, reference_span: str, answer_span: str, matched: bool) -> None:
-    """Odd characters in the judge's texts, lone surrogates among them, end in a result that can be written."""
+    """Odd characters in the judge's texts, lone surrogates among them, end in a result
+    that can be written.
+    """
     given_item = _item((item, reference_span, answer_span), matched=matched)
     reply = json.loads(_reply()) | {"facts": [given_item], "conclusions": [given_item], "terms": [given_item]}
     for reference in (REFERENCE, reference_span + " x", "\ud800 half a pair"):

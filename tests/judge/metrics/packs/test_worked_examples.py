@@ -38,7 +38,7 @@ messages:
       Question: {question}
       Answer: {answer}
       Pages: {context}
-"""
+"""  # noqa: E501
 RELEVANCE_MARKDOWN = """# Relevance
 
 ## System
@@ -70,7 +70,7 @@ If a text is missing, the score is 0 with "Fact: Evaluation not possible due to 
 Question: {{ item.input }}
 Ideal: {{ item.reference }}
 Answer: {{ item.output_text }}
-"""
+"""  # noqa: E501
 COVERAGE_YAML = """
 messages:
   - {role: system, content: 'Count. Reply with {"score": 0-5, "rationale": [five strings]}.'}
@@ -89,7 +89,7 @@ Rate the bedside manner from 0 to 10.
 # User
 {{ item.input }}
 {{ item.output_text }}
-"""
+"""  # noqa: E501
 TONE_YAML = """
 score_range: {min: 0, max: 10}
 messages:
@@ -200,7 +200,9 @@ def coverage(score: object, facts: str, conclusions: str, terms: str, organizati
     ],
 )
 def test_coverage_packs(tmp_path: Path, pack: str, reply: str, score: int, exact: str) -> None:
-    """The judge's score follows from its counts, so that it is published in one call and without a correction."""
+    """The judge's score follows from its counts, so that it is published in one call and without a
+    correction.
+    """
     result, chat = judged(tmp_path, pack, STARTED, reply)
     assert isinstance(result, Scored), result
     assert (result.score, result.score_exact, result.corrections) == (score, exact, ())

@@ -77,7 +77,9 @@ def _kinds(outcome: ScoredOutcome | UnscoredOutcome) -> list[str]:
 
 
 def test_a_good_answer() -> None:
-    """Every claim supported: the judge's verdict as it is, with no further keys, and the places of all spans."""
+    """Every claim supported: the judge's verdict as it is, with no further keys, and
+    the places of all spans.
+    """
     outcome = _judge(_reply(TALL, PARIS, BUILT))
     assert outcome.verdict == {"score": 5, "justification": "All fine."}
     assert outcome.corrections == ()
@@ -335,7 +337,9 @@ def test_no_reply_breaks_anything(reply: str, mode: Any) -> None:
     st.integers(1, 5),
 )  # fmt: skip
 def test_full_marks_need_every_claim(claims: list[dict[str, Any]], score: int) -> None:
-    """Whatever is listed: never above the judge's score, and 5 only where all of the answer's claims are upheld."""
+    """Whatever is listed: never above the judge's score, and 5 only where all of the answer's claims are
+    upheld.
+    """
     outcome = _judge(_reply(*claims, score=score))
     assert 1 <= outcome.score <= score
     listed = outcome.evidence["claims"]
@@ -383,7 +387,9 @@ def test_many_pages_are_no_burden() -> None:
 
 
 def test_the_request() -> None:
-    """Constant instructions, then the fenced event: its cited pages, and the names of those that do not exist."""
+    """Constant instructions, then the fenced event: its cited pages, and the names of those that do not
+    exist.
+    """
     answer = "It is tall. [Page 2] It is old. [Pages 8-9] It is here. [Page 1]"
     request = Relevance().prepare(
         make_task("relevance", question="How?", answer=answer, context={**PAGES, "Page-3": "unused"})

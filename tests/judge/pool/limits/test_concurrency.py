@@ -96,7 +96,9 @@ def test_an_endpoint_that_takes_its_time_is_not_waited_for() -> None:
 
 
 def test_calls_set_out_in_proportion_to_those_before() -> None:
-    """After n calls the next one waits 0.7 s / n: the 60th comes 0.7 s / 59 = 12 ms later, and less at a time of 20 ms is no burst."""
+    """After n calls the next one waits 0.7 s / n: the 60th comes 0.7 s / 59 = 12 ms later, and less at a time
+    of 20 ms is no burst.
+    """
     sent = setting_out(GentleStart(), most=64, seconds=0.7, until=4)
     for count in (10, 30, 59):
         assert sent[count] - sent[count - 1] == pytest.approx(0.7 / count, abs=0.003)
@@ -106,7 +108,9 @@ def test_calls_set_out_in_proportion_to_those_before() -> None:
 
 
 def test_all_are_under_way_after_a_few_rounds() -> None:
-    """From 4 to 256 sent at e-folds of 1 s: ln(64) = 4.2 s, and as many again to have 256 under way at once: 6 s or so."""
+    """From 4 to 256 sent at e-folds of 1 s: ln(64) = 4.2 s, and as many again to have 256 under way at once:
+    6 s or so.
+    """
     sent = setting_out(GentleStart(), most=256, seconds=1, until=8)
     under_way = [sum(moment - 1 < one <= moment for one in sent) for moment in range(1, 9)]
     assert next(round_ for round_, calls in enumerate(under_way, start=1) if calls >= 250) <= 7

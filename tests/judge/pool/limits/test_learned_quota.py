@@ -28,7 +28,9 @@ def test_a_refusal_teaches_what_was_granted_before_it() -> None:
 
 
 def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
-    """Four calls meet a minute that others have used up, or an endpoint that is out of order: all are refused."""
+    """Four calls meet a minute that others have used up, or an endpoint that is out of order: all are
+    refused.
+    """
     quota = LearnedQuota()
     for _ in range(4):
         quota.take(0.0, 1)
@@ -42,7 +44,9 @@ def test_an_endpoint_that_grants_nothing_teaches_no_limit() -> None:
 def test_refusals_that_no_pause_helps_against_teach_nothing(
     answered_between: bool, limit: float | None
 ) -> None:
-    """What was learned before the first of them holds: nothing, or the lesson of another minute, in which a call was answered."""
+    """What was learned before the first of them holds: nothing, or the lesson of another minute, in which a
+    call was answered.
+    """
     quota = LearnedQuota()
     for _ in range(11):
         quota.take(0.0, 1)
@@ -61,7 +65,9 @@ def test_refusals_that_no_pause_helps_against_teach_nothing(
 
 
 def test_a_rare_refusal_teaches_nothing() -> None:
-    """Two of 200 calls in a minute are no lesson, four of them are: 196 granted in 50 s and a pause of 1 s."""
+    """Two of 200 calls in a minute are no lesson, four of them are: 196 granted in 50 s
+    and a pause of 1 s.
+    """
     quota = LearnedQuota()
     for call in range(200):
         quota.take(call / 4, 1)
@@ -75,7 +81,9 @@ def test_a_rare_refusal_teaches_nothing() -> None:
 
 
 def test_an_endpoint_that_refuses_by_chance_is_not_asked_less_and_less() -> None:
-    """Every 200th call for a second, 20 a second at most: after ten minutes 18 a second and more are asked."""
+    """Every 200th call for a second, 20 a second at most: after ten minutes 18 a second
+    and more are asked.
+    """
     quota = LearnedQuota()
     now, paused_until, calls, asked = 0.0, 0.0, 0, Counter[int]()
     while now < 900:
@@ -146,7 +154,9 @@ class Bucket:
 def test_sixty_a_minute_are_used_without_breaking_the_limit(
     server: Callable[[], Callable[[float], float | None]], told: bool
 ) -> None:
-    """Over 20 minutes at least 90% of 1,200 calls are answered and at most 2% refused, whatever the server counts."""
+    """Over 20 minutes at least 90% of 1,200 calls are answered and at most 2% refused, whatever the server
+    counts.
+    """
     grant, quota = server(), LearnedQuota()
     now, paused_until, answered, refused = 0.0, 0.0, 0, 0
     while now < 1_200:

@@ -185,7 +185,9 @@ def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_check_fails_where_a_worker_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A variable that is not set, a paid endpoint without a budget: all in one go; `budget: none` is an answer."""
+    """A variable that is not set, a paid endpoint without a budget: all in one go; `budget: none` is an
+    answer.
+    """
     path = tmp_path / "settings.yaml"
     text = """
 metrics: {coverage: {}}

@@ -144,7 +144,9 @@ def test_a_port_that_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[
 async def test_the_port_itself_with_tls_and_a_password(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the worker serves and what the check asks fit together: by TLS, without the password, alive and not ready."""
+    """What the worker serves and what the check asks fit together: by TLS, without the password, alive and
+    not ready.
+    """
     own = Authority(tmp_path).issue("worker", "worker.example")
     (tmp_path / "password").write_text("hidden-from-checks")
     telemetry = {

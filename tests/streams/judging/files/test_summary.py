@@ -83,7 +83,9 @@ def test_the_page_is_whole_and_harmless() -> None:
 
 
 def test_a_paired_difference_by_hand() -> None:
-    """D = -1, -2, 0, -1: mean -1, variance 2/3, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half 1.29923."""
+    """D = -1, -2, 0, -1: mean -1, variance 2/3, standard error sqrt(2/3/4) = 0.40825; t(3) = 3.18245: half
+    1.29923.
+    """
     before = [scored(number, score) for number, score in enumerate((5, 5, 3, 4))]
     now = [scored(number, score) for number, score in enumerate((4, 3, 3, 3))]
     found = compare("relevance", [*before, scored(99, 5)], [*now, unscored(98)])

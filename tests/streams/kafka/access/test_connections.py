@@ -76,7 +76,9 @@ def test_a_password_is_read_anew_and_never_shown(tmp_path: Path) -> None:
 
 
 def test_faust_is_given_the_same_as_the_other_clients(tmp_path: Path) -> None:
-    """Password, token or certificates alone: what Faust hands to aiokafka is what aiokafka's own clients get."""
+    """Password, token or certificates alone: what Faust hands to aiokafka is what
+    aiokafka's own clients get.
+    """
     token = tmp_path / "token"
     for security in (
         {**SCRAM, "password_env": "P"},
@@ -180,7 +182,9 @@ def _refusing(context: ssl.SSLContext) -> Iterator[int]:
 async def test_a_refused_login_leaves_no_open_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever hears of the refusal may end at once: nothing waits for a broker that takes its time to hang up."""
+    """Whoever hears of the refusal may end at once: nothing waits for a broker that takes its time to hang
+    up.
+    """
     authority = Authority(tmp_path)
     own = authority.issue("broker", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -208,7 +212,8 @@ async def test_a_refused_login_leaves_no_open_connection(
 def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
     loop: Callable[[], asyncio.AbstractEventLoop], rounds: int
 ) -> None:
-    """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one kind of error.
+    """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one
+    kind of error.
 
     It is the one that is tried again. Any other ends the task that meets it, and with it heartbeats, metadata
     or commits.

@@ -123,5 +123,5 @@ from streams.kafka.access.access import client_options
 from streams.settings import KafkaSettings
 client_options(KafkaSettings())
 assert all(one is not other for one, other in zip(looks(), before))
-"""
+"""  # noqa: E501
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

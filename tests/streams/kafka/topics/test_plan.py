@@ -14,7 +14,9 @@ def _plan(**topics: Any) -> dict[str, WantedTopic]:
 
 
 def test_every_topic_is_kept_as_long_as_it_may_be_waited_for() -> None:
-    """Hours of the settings in milliseconds: 168 h are 604,800,000 ms, 720 h are 2,592,000,000, 87,600 h 315,360,000,000."""
+    """Hours of the settings in milliseconds: 168 h are 604,800,000 ms, 720 h are 2,592,000,000, 87,600 h
+    315,360,000,000.
+    """
     assert {name: topic.config.get("retention.ms") for name, topic in _plan().items()} == {
         "qa.events": "604800000",
         "judge.tasks.coverage": "604800000",

@@ -100,7 +100,9 @@ async def test_the_fetcher_checks_what_nobody_vouched_for(reply: object, checks:
 
 
 def test_without_the_extra_there_is_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither where the package is missing nor where it has only its Python part, which is slower than aiokafka's."""
+    """Neither where the package is missing nor where it has only its Python part, which is slower than
+    aiokafka's.
+    """
     assert hardware_crc32c() is google_crc32c.extend
     monkeypatch.setattr(google_crc32c, "implementation", "python")
     assert hardware_crc32c() is None

@@ -58,7 +58,9 @@ async def test_every_answer_is_noted() -> None:
 
 
 async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
-    """The heartbeat names the static member, the broker says that another has its place, and nothing more is sent."""
+    """The heartbeat names the static member, the broker says that another has its place, and nothing more is
+    sent.
+    """
     fenced: list[FencedError] = []
     coordinator = _Coordinator("pod-0")
     Membership(coordinator, fenced.append)

@@ -71,7 +71,9 @@ def test_reading_backwards_needs_a_new_book() -> None:
 
 @given(st.data())
 def test_agrees_with_the_obvious_model(data: st.DataObject) -> None:
-    """Whatever happens in whatever order, the committable offset is the lowest unfinished one, else the position."""
+    """Whatever happens in whatever order, the committable offset is the lowest unfinished one, else the
+    position.
+    """
     book = OffsetBook()
     position: int | None = None
     unfinished: list[int] = []

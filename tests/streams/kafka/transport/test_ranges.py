@@ -72,7 +72,9 @@ async def _at_once(_: float) -> None:
 
 
 async def test_a_stale_answer_is_found_out() -> None:
-    """Two answers of a broker that led the partition before, then one of the leader: the offset is in range."""
+    """Two answers of a broker that led the partition before, then one of the leader:
+    the offset is in range.
+    """
     leader = _Leader(Bounds(0, 1000), Bounds(0, 1000), Bounds(0, 2000))
     assert await confirmed_bounds(TP, 1184, leader, sleep=_at_once) == Bounds(0, 2000)
 

@@ -1,4 +1,6 @@
-"""Fetched batches are taken apart whatever is in them: the committed records, each whatever is wrong with another."""
+"""Fetched batches are taken apart whatever is in them: the committed records, each whatever is wrong with
+another.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ STEPS = st.one_of(
 def test_exactly_the_committed_records_are_handed_out(
     steps: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
-    """Plain batches, committed, aborted and open transactions of three producers, every codec, from any offset on."""
+    """Plain batches, committed, aborted and open transactions of three producers, every codec, from any
+    offset on.
+    """
     log = _Log()
     for kind, *what in steps:
         if kind == "plain":
@@ -164,7 +168,9 @@ def _varint(number: int) -> bytes:
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
-    """Bytes that are no compressed data, under a checksum that holds: offsets 5 to 7 are passed over, 8 is read."""
+    """Bytes that are no compressed data, under a checksum that holds: offsets 5 to 7 are passed over, 8 is
+    read.
+    """
     raw = bytearray(batch([b"v" * 50] * 3, 5, codec=codec))
     raw[61:] = b"\xff" * (len(raw) - 61)
     found, following = taken(signed(raw) + batch([b"next"], 8), 5)

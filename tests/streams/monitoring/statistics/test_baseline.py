@@ -43,7 +43,9 @@ def test_a_decline_does_not_talk_it_down() -> None:
 
 
 def test_it_is_rarely_above_the_true_mean() -> None:
-    """Of 200 baselines of a skewed law, each looked at 5 times, at most 1% ever tolerate less than the true mean."""
+    """Of 200 baselines of a skewed law, each looked at 5 times, at most 1% ever tolerate less than the true
+    mean.
+    """
     harmed = 0
     for seed in range(200):
         random = seeded(seed)

@@ -38,7 +38,9 @@ def test_weights_count() -> None:
 def test_the_scale_of_the_weights_does_not_matter(
     samples: list[tuple[int, float]], normal_mean: float, power: float
 ) -> None:
-    """It is a number of the samples given, and a common factor (a power of two, so that it is exact) changes nothing."""
+    """It is a number of the samples given, and a common factor (a power of two, so that it is exact) changes
+    nothing.
+    """
     factor = 2.0 ** round(power)
     since = samples_since_shift(samples, normal_mean=normal_mean)
     assert 0 <= since <= len(samples)

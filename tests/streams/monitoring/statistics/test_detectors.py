@@ -51,7 +51,9 @@ def test_false_alarms_stay_within_the_bound(population: Population, threshold: f
 
 
 def test_unweighted_the_same_sampling_would_alarm_all_the_time() -> None:
-    """The weights are what keeps the bound: bad answers that are sampled more often look like a drop without them."""
+    """The weights are what keeps the bound: bad answers that are sampled more often look like a drop without
+    them.
+    """
     random = seeded(5)
     detector = ShiryaevRobertsEDetector(threshold=400)
     # Judged: 0.8 * 0.05 = 0.04 good to 0.2 bad ones, a plain mean of 1/6.

@@ -17,7 +17,9 @@ def test_a_tiny_rate_once_does_not_deafen_what_follows() -> None:
 
 
 def test_a_lowered_policy_begins_with_the_largest_weight_of_its_base_over_the_factor() -> None:
-    """Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a 4 counts a tenth from the first one on."""
+    """Rates of 1 and 1/10, lowered to a quarter: 10 becomes 40, so a 4 counts a tenth
+    from the first one on.
+    """
     weights = RelativeWeights([("p", 10.0)])
     assert weights.share("p*1/4", 4) == pytest.approx(0.1)
     assert weights.share("p*0", 5) == pytest.approx(0.5)  # a factor that is none: as the base

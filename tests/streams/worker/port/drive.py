@@ -40,7 +40,7 @@ CONTRAST = """() => {
     const [a, b] = [light(getComputedStyle(one).color), light(ground(one))];
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   }));
-}"""
+}"""  # noqa: E501
 BROKEN_WORDS = """() => [...document.querySelectorAll("tbody th, td.number, thead th")].filter((one) => {
   const range = document.createRange();
   range.selectNodeContents(one);

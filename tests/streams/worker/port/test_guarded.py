@@ -32,7 +32,7 @@ with sync_playwright() as playwright:
     seen["/status.json"] = polled.value.status
     print(json.dumps(seen))
     browser.close()
-"""
+"""  # noqa: E501
 
 
 async def test_the_page_behind_a_password_and_tls(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""The worker's page in a real browser, beside a real worker that is fed the demo's events and hostile ones."""
+"""The worker's page in a real browser, beside a real worker that is fed the demo's
+events and hostile ones.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ async def _worth_looking_at(one: Installation) -> None:
 
 
 async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
-    """Wide and narrow, light and dark: the key panels, no error, no foreign request, nothing of an event executed."""
+    """Wide and narrow, light and dark: the key panels, no error, no foreign request, nothing of an event
+    executed.
+    """
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("playwright"), tool("chromium")
     async with installation("page", rate=15.0) as one:

@@ -194,7 +194,9 @@ async def test_tls_and_a_renewed_certificate(tmp_path: Path) -> None:
 
 
 async def test_client_certificates(tmp_path: Path) -> None:
-    """With client_ca_file nobody gets in without a certificate of that authority, and a changed authority counts at once."""
+    """With client_ca_file nobody gets in without a certificate of that authority, and a changed authority
+    counts at once.
+    """
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     server = authority.issue("server")
     trusted = tmp_path / "clients.pem"

@@ -19,7 +19,9 @@ def test_nothing_counted_is_nothing_said() -> None:
 
 
 def test_calls_of_an_endpoint_are_added_up_over_outcomes() -> None:
-    """19 calls of 0.3 s and one failed of 3 s: 5% failed, mean 8.7 / 20 = 0.435 s, 95% within the bucket up to 0.5 s."""
+    """19 calls of 0.3 s and one failed of 3 s: 5% failed, mean 8.7 / 20 = 0.435 s, 95% within the bucket up
+    to 0.5 s.
+    """
     metrics = Metrics(CollectorRegistry())
     for _ in range(19):
         metrics.observe_call("primary", "m", "scored", 0.3)

@@ -488,7 +488,9 @@ CASES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_question_answer_and_conversation_are_found(name: str) -> None:
-    """Whatever the form: the user's words, the answer's, the system's first, and the trace as the event's id."""
+    """Whatever the form: the user's words, the answer's, the system's first, and the
+    trace as the event's id.
+    """
     event = event_of(CASES[name])
     assert (event.question, event.answer) == (QUESTION, ANSWER)
     assert event.messages is not None

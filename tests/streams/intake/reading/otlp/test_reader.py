@@ -35,7 +35,9 @@ def said(text: str, **attributes: Any) -> dict[str, Any]:
 
 
 def test_the_outermost_step_with_words_answers() -> None:
-    """A draft within, a step beside that only retrieved, and an evaluation around another model are no answers."""
+    """A draft within, a step beside that only retrieved, and an evaluation around another model are no
+    answers.
+    """
     event = event_of(
         request(
             span(1, "POST /ask"),

@@ -31,7 +31,9 @@ def test_a_sample_becomes_its_golden_events(name: str, ending: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in WITHOUT])
 def test_the_golden_events_are_what_a_person_reads(name: str) -> None:
-    """All samples are of one application: its question, its answer, and its pages where the trace has them."""
+    """All samples are of one application: its question, its answer, and its pages where
+    the trace has them.
+    """
     events = events_of([next(SAMPLES.glob(f"{name}.*")).read_bytes()])
     assert {(event.question, event.answer) for event in events} == {(QUESTION, ANSWER)}
     # The calls of the response API, and the agents without a tool, had no pages.

@@ -197,7 +197,9 @@ async def test_who_gets_in(tmp_path: Path) -> None:
 
 
 def test_the_hour_before_a_start_is_in_the_store(tmp_path: Path) -> None:
-    """The line is the mean of the latest 50 answers, as the monitor has it while it runs: of 1, 2, ..., 5 in turns, 3."""
+    """The line is the mean of the latest 50 answers, as the monitor has it while it runs: of 1, 2, ..., 5 in
+    turns, 3.
+    """
     from streams.worker.port.past import earlier_points
 
     fill(tmp_path / "s")

@@ -29,7 +29,9 @@ _SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=12
 
 @given(st.text(max_size=30), _SPANS)
 def test_pieces_are_the_text(text: str, spans: list[tuple[int, int]]) -> None:
-    """Whatever a judge gives as places, nothing is lost or doubled, and a place is marked exactly as far as it goes."""
+    """Whatever a judge gives as places, nothing is lost or doubled, and a place is marked exactly as far as
+    it goes.
+    """
     items = [
         _item(number, ("answer", start, end)) for number, (start, end) in enumerate(spans, 1) if start < end
     ]

@@ -1,4 +1,6 @@
-"""The explorer in a real browser: filters, keys, dark, narrow, axe-core, and texts that are hostile or huge."""
+"""The explorer in a real browser: filters, keys, dark, narrow, axe-core, and texts that
+are hostile or huge.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def _fill(path: Path) -> None:
 
 
 async def test_the_explorer_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
-    """Wide and narrow, light and dark: one click from the worst answer to its evidence, by keys alone, nothing executed."""
+    """Wide and narrow, light and dark: one click from the worst answer to its evidence, by keys alone,
+    nothing executed.
+    """
     pictures = Path(os.environ.get(PICTURES_VARIABLE, tmp_path))
     python, chromium = python_with("axe_playwright_python"), tool("chromium")
     _fill(tmp_path / "s")

@@ -156,12 +156,14 @@ def ask(view):
     names = [column[0] for column in found.description]
     return [{name: str(value) if name == "day" else value for name, value in zip(names, row)} for row in found.fetchall()]
 print(json.dumps({view: ask(view) for view in ("mean_by_day", "mean_by_label", "mean_by_day_and_label", "cost_by_day")}))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.tools
 def test_duckdb_s_views_agree_with_the_estimators(tmp_path: Path) -> None:
-    """Mean, interval and effective sample size by day and by label, with weights that differ and parts of 1 to 200 answers."""
+    """Mean, interval and effective sample size by day and by label, with weights that differ and parts of 1
+    to 200 answers.
+    """
     noise = random.Random(5)
     samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
     writer = Writer(tmp_path / "s")
@@ -215,7 +217,7 @@ for offset, value in raw:
     session.query(f"INSERT INTO judgestream.results_queue VALUES ('{escaped}', {offset})")
 print(session.query("SELECT result_id, score, labels['app'] AS app, corrections, toString(occurred_at) AS at FROM judgestream.verdicts ORDER BY event_id FORMAT JSONEachRow"))
 print(session.query("SELECT judged, mean FROM judgestream.mean_by_day FORMAT JSONEachRow"))
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.tools

@@ -87,7 +87,8 @@ def find(before: list[Answer], after: list[Answer]) -> Finding:
 def test_simulated_drops_have_the_right_cause(
     drop: Callable[[Random], tuple[list[Answer], list[Answer], set[object]]],
 ) -> None:
-    """In 95% of runs exactly the right causes are named, and a change of the mix is never called a fall within.
+    """In 95% of runs exactly the right causes are named, and a change of the mix is never called a fall
+    within.
 
     `python -m benchmarks.causes` does it 200 times.
     """
@@ -121,7 +122,9 @@ def test_contributions_by_hand() -> None:
 
 
 def test_the_mix_by_hand() -> None:
-    """4 of 5 answers score 5 and one 1, then the reverse: mean 4.2 to 1.8, all of the 2.4 points from shares."""
+    """4 of 5 answers score 5 and one 1, then the reverse: mean 4.2 to 1.8, all of the
+    2.4 points from shares.
+    """
     easy, hard = Answer({"app": "easy"}, 5, 1.0), Answer({"app": "hard"}, 1, 1.0)
     finding = find([easy] * 80 + [hard] * 20, [easy] * 20 + [hard] * 80)
     assert finding.fall == pytest.approx(2.4)

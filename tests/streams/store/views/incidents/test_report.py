@@ -21,7 +21,9 @@ _EVIL = "[x](javascript:alert(1)) <script> `"
 
 
 def fill(path: Path, *, worse_from: int = 100, until: int = 200) -> None:
-    """Store answers of which those of prompt_version v8 score 1 in place of 5, and the two alerts that follow."""
+    """Store answers of which those of prompt_version v8 score 1 in place of 5, and the two alerts that
+    follow.
+    """
     writer = Writer(path)
     missed = {
         "facts": [{"item": "The bin holds 420 ml.", "matched": False}, {"item": _EVIL, "matched": False}]

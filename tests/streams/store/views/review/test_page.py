@@ -53,7 +53,7 @@ with sync_playwright() as playwright:
     overflow = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     print(json.dumps({"said": said, "axe": found, "hidden": hidden, "shown": shown, "overflow": overflow}))
     browser.close()
-"""
+"""  # noqa: E501
 
 
 async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(tmp_path: Path) -> None:
