@@ -8,13 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from generate import chart_page, command_page, message_page, message_schemas, metrics_page, settings_page
+from generate import (
+    chart_page,
+    command_page,
+    corrections_page,
+    message_page,
+    message_schemas,
+    metrics_page,
+    settings_page,
+)
 from generate.dashboards import files as dashboards
 from generate.places import ROOT
 
 GENERATORS: Final[Sequence[Callable[[], Mapping[Path, str]]]] = (
     message_schemas.files,
     message_page.files,
+    corrections_page.files,
     metrics_page.files,
     settings_page.files,
     command_page.files,

@@ -6,6 +6,7 @@ from schemas.alert import Alert, Estimate
 from schemas.base import Source
 from schemas.dead_letter import DeadLetter, DeadLetterReason, Header
 from schemas.event import ChatMessage, QAEvent, ToolCall
+from schemas.findings import ContradictionKind, CorrectionKind, SuspicionKind
 from schemas.label import Label, Selection, label_id
 from schemas.result import (
     RESULT,
@@ -31,7 +32,9 @@ __all__ = [
     "RESULT",
     "Alert",
     "ChatMessage",
+    "ContradictionKind",
     "Correction",
+    "CorrectionKind",
     "CoverageVerdict",
     "DeadLetter",
     "DeadLetterReason",
@@ -52,6 +55,7 @@ __all__ = [
     "Selection",
     "Source",
     "Suspicion",
+    "SuspicionKind",
     "Times",
     "ToolCall",
     "Unscored",

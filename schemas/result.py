@@ -38,14 +38,20 @@ several names."""
 class Correction(Message):
     """Something the judge claimed and code found otherwise."""
 
-    kind: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    kind: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$",
+        description="One that corrections.md lists; later versions may add some.",
+    )
     detail: str
 
 
 class Suspicion(Message):
     """Something that looks wrong and that code cannot show to be; the score stays as it is."""
 
-    kind: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    kind: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$",
+        description="One that corrections.md lists; later versions may add some.",
+    )
     detail: str
 
 

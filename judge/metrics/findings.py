@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judge.metric import Verification
 from judge.text.characters import quoted
-from schemas import Correction, Suspicion
+from schemas import Correction, CorrectionKind, Suspicion, SuspicionKind
 
 MAX_NAMED = 8
 """Quotations that one repair turn names."""
@@ -52,11 +52,11 @@ class Findings:
             "character from the text, in one piece, or correct what rests on it"
         )
 
-    def correct(self, kind: str, detail: str) -> None:
+    def correct(self, kind: CorrectionKind, detail: str) -> None:
         """Note what is shown to be wrong."""
         self._corrections.append(Correction(kind=kind, detail=detail))
 
-    def suspect(self, kind: str, detail: str) -> bool:
+    def suspect(self, kind: SuspicionKind, detail: str) -> bool:
         """Note a suspicion.
 
         Returns:

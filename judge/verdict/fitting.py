@@ -37,9 +37,9 @@ from judge.text.citations.sources import read_sources
 from judge.text.sentences import sentences
 from judge.text.tags import page_number, tagged_claims
 from judge.text.words import content_words
-from schemas import Correction, JudgeTask
+from schemas import Correction, CorrectionKind, JudgeTask
 
-CUT_KIND: Final = "input_cut"
+CUT_KIND: Final[CorrectionKind] = "input_cut"
 MESSAGE_TOKENS: Final = 8
 """What a turn costs beside its text: role and separators."""
 MAX_RANGES: Final = 20

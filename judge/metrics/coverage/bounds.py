@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import cast
 
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply, ListedOrganization
@@ -21,7 +22,7 @@ from judge.text.index import TextIndex
 from judge.text.overlap import Vocabulary
 from judge.text.sentences import each_sentence
 from judge.text.words import content_words
-from schemas import JudgeTask
+from schemas import JudgeTask, SuspicionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ def _with_facts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
         question=task.question,
         verification="strict",
     )
-    lowers = [findings.suspect(one.kind, one.detail) for one in found.corrections]
+    # Nothing is listed, so that all it can find are suspicions that `strict` takes for corrections.
+    lowers = [findings.suspect(cast(SuspicionKind, one.kind), one.detail) for one in found.corrections]
     if not any(lowers):
         return counts
     return replace(counts, facts=(sum(item.matched for item in found.facts), len(found.facts)))

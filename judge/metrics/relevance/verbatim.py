@@ -24,7 +24,7 @@ from judge.text.characters import quoted
 from judge.text.citations.sources import Sources
 from judge.text.index import TextIndex
 from judge.text.tags import Claim, tagged_claims, untagged_segments, without_tags
-from schemas import JudgeTask
+from schemas import JudgeTask, SuspicionKind
 
 
 def own_verdict(
@@ -72,8 +72,8 @@ def _caps(
     ]
     if findings.looks_for_suspicions:
         untagged_answer = without_tags(task.answer, sources.citing)
-        for suspicion, cap in _caps_of_words(task, with_page, len(tagged), pages, untagged_answer):
-            if findings.suspect(*suspicion):
+        for kind, detail, cap in _caps_of_words(task, with_page, len(tagged), pages, untagged_answer):
+            if findings.suspect(kind, detail):
                 caps.append(cap)
     untagged = [
         segment
@@ -87,7 +87,7 @@ def _caps(
 
 def _caps_of_words(
     task: JudgeTask, claims: Sequence[Claim], total: int, pages: Mapping[int, str], untagged: str
-) -> list[tuple[tuple[str, str], tuple[int, str]]]:
+) -> list[tuple[SuspicionKind, str, tuple[int, str]]]:
     """What the words allow, on whatever page the judge saw support: suspicions with their caps."""
     support = Support(task.question, task.answer, untagged)
     indexes = {page: TextIndex(text) for page, text in pages.items()}
@@ -95,11 +95,11 @@ def _caps_of_words(
         support.may_bear_out(claim.text, {page: indexes[page] for page in claim.pages if page in indexes})
         for claim in claims
     )
-    found = []
+    found: list[tuple[SuspicionKind, str, tuple[int, str]]] = []
     if borne_out < len(claims):
         few = f"{len(claims) - borne_out} of {total} claims share too little with the pages they cite"
-        found.append((("support_not_borne_out", few), (relevance_cap(upheld=borne_out, total=total), few)))
+        found.append(("support_not_borne_out", few, (relevance_cap(upheld=borne_out, total=total), few)))
     if not support.is_about((page, index, (0, len(index.text))) for page, index in indexes.items()):
         off = "hardly a word of the question is in the answer or its pages"
-        found.append((("not_about_question", off), (RELEVANCE_RANGE[0], off)))
+        found.append(("not_about_question", off, (RELEVANCE_RANGE[0], off)))
     return found

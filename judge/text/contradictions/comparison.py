@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from judge.text.contradictions.polarity import answers_differ, polarity_differs
 from judge.text.contradictions.quantities import Quantity, difference, quantities
 from judge.text.contradictions.reading import Token, tokens
 from judge.text.overlap import Vocabulary
 from judge.text.words import STOP_WORDS
+from schemas import ContradictionKind
 
 MIN_SHARED = 0.6
 """Of the source's words beside its numbers, the share that the statement must have."""
@@ -27,15 +27,18 @@ NEIGHBOURS = 3
 MAX_QUANTITIES = 40
 """A sentence with more is a table and is not compared."""
 
-Kind = Literal["numbers_differ", "units_differ", "dates_differ", "polarity_differs", "answers_differ"]
-_KINDS: dict[str, Kind] = {"number": "numbers_differ", "unit": "units_differ", "date": "dates_differ"}
+_KINDS: dict[str, ContradictionKind] = {
+    "number": "numbers_differ",
+    "unit": "units_differ",
+    "date": "dates_differ",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """What differs, and the words of both sides that show it."""
 
-    kind: Kind
+    kind: ContradictionKind
     stated: str
     source: str
 
@@ -99,7 +102,7 @@ class _Sentence:
         return [*before, *after]
 
 
-def number_that_differs(stated: str, source: str) -> tuple[Kind, Quantity] | None:
+def number_that_differs(stated: str, source: str) -> tuple[ContradictionKind, Quantity] | None:
     """What differs in the numbers of two sentences that say the same otherwise, and the source's number."""
     mine, its = _sentence(stated), _sentence(source)
     counts = len(mine.quantities), len(its.quantities)
@@ -129,7 +132,7 @@ def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | N
     return _found(*differing[0]) if len(differing) == 1 or (differing and moved) else None
 
 
-def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
+def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
     """Numbers in much the same words: one on each side that the other lacks, beside the same words."""
     left = [one for one in mine.quantities if not _has(its.quantities, one)]
     right = [one for one in its.quantities if not _has(mine.quantities, one)]
@@ -139,7 +142,7 @@ def _in_like_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | N
     return _found(*pairs[0]) if len(pairs) == 1 else None
 
 
-def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
+def _slip_of_unit(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
     """One number in another unit of its kind (500 mg, 500 g), the only one of the kind on both sides."""
     if len(mine.quantities) != 1 or len(its.quantities) != 1:
         return None
@@ -162,6 +165,6 @@ def _has(given: Sequence[Quantity], one: Quantity) -> bool:
     return any(difference(one, other) == "same" for other in given)
 
 
-def _found(one: Quantity, other: Quantity) -> tuple[Kind, Quantity] | None:
+def _found(one: Quantity, other: Quantity) -> tuple[ContradictionKind, Quantity] | None:
     kind = _KINDS.get(difference(one, other))
     return None if kind is None else (kind, other)

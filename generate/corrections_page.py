@@ -1,0 +1,50 @@
+"""The reference of kinds of corrections and suspicions, from `schemas.findings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, get_args
+
+from generate.places import DOCS
+from generate.tables import table
+from schemas.findings import MEANINGS, SUSPICION_KINDS, ContradictionKind
+
+_INTRODUCTION: Final = """\
+# Corrections and suspicions
+
+<!-- Made by `python -m generate --write` from schemas/findings.py; changes here are lost. -->
+
+Code checks what a judge claims. What it can show to be wrong is a **correction**: the
+[result](verdicts.md) names it in `corrections`, and what rests on the claim does not count. What merely
+looks wrong is a **suspicion**: the result names it in `suspicions`, and the score stays. Under
+`metrics.<name>.verification: strict` suspicions become corrections, under `off` code does not look for them;
+[robustness](robustness.md) has the figures. Prometheus counts both by kind
+(`judgestream_verdict_corrections_total`, `judgestream_verdict_suspicions_total`).
+"""
+
+_PARTS: Final = (
+    ("Corrections", "Always looked for."),
+    ("Contradictions", "Corrections, too: the answer and its source say different things."),
+    ("Suspicions", "No change of the score, unless `verification` is `strict`."),
+)
+
+
+def page() -> str:
+    """Write the whole page."""
+    contradictions = get_args(ContradictionKind)
+    kinds = (
+        sorted(set(MEANINGS) - set(contradictions) - set(SUSPICION_KINDS)),
+        contradictions,
+        SUSPICION_KINDS,
+    )
+    parts = [_INTRODUCTION]
+    for (title, sentence), names in zip(_PARTS, kinds, strict=True):
+        rows = [(f"`{name}`", MEANINGS[name]) for name in names]
+        parts.append(f"## {title}\n\n{sentence}\n\n{table(('kind', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
+def files() -> Mapping[Path, str]:
+    """Give the page by its path."""
+    return {DOCS / "corrections.md": page()}

@@ -1,0 +1,15 @@
+"""Every kind of correction and suspicion has its sentence, and every sentence a kind."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from schemas.findings import MEANINGS, SUSPICION_KINDS, ContradictionKind, CorrectionKind
+
+
+def test_each_kind_has_one_sentence() -> None:
+    """The alternatives of the type and the table are the same, and each entry ends as a sentence does."""
+    kinds = {kind for part in get_args(CorrectionKind) for kind in get_args(part)}
+    assert kinds == set(MEANINGS)
+    assert kinds > {*SUSPICION_KINDS, *get_args(ContradictionKind)}
+    assert all(text[0].isupper() and text.endswith(".") for text in MEANINGS.values())
