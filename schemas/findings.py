@@ -57,13 +57,13 @@ MEANINGS: Final[dict[CorrectionKind, str]] = {
     "conclusions_without_facts": (
         "Conclusions are listed with hardly a fact to draw them from; under `strict` they count as facts."
     ),
-    "match_not_borne_out": "The answer's quoted words share hardly a word with the item that they should state.",
+    "match_not_borne_out": "The answer's quoted words share hardly a word with the item.",
     "no_citation": "Nothing in the answer is understood as a citation.",
     "not_a_term": "What is listed as a term is no technical term.",
     "not_about_question": "Claims are listed as relevant, but hardly a word of the question is in them.",
     "reference_not_accounted": "No item accounts for a sentence of the reference.",
     "span_says_nothing": "A quotation has no word that says anything by itself.",
-    "support_not_borne_out": "The page's quoted words share hardly a word with the claim that they should support.",
+    "support_not_borne_out": "The page's quoted words share hardly a word with the claim.",
     "term_not_in_answer": "A term is said to be in the answer, which has none of its words.",
     "claim_not_listed": "The judge left out a claim of the answer; it counts as unsupported.",
     "duplicate_claim": "The judge listed a claim twice; it counts once.",

@@ -49,8 +49,8 @@ class SettingsError(StreamsError):
     Args:
         problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the
             remedy.
-        rest: What holds without the settings that are wrong (`streams.settings.load.Rest`), for whoever checks
-            more than the settings alone; None where that is not known.
+        rest: What holds without the settings that are wrong (`streams.settings.load.Rest`), for whoever
+            checks more than the settings alone; None where that is not known.
     """
 
     def __init__(self, problems: Sequence[str], rest: Any = None) -> None:

@@ -79,7 +79,7 @@ def _unrelated(problems: Iterable[str], names: Collection[str]) -> list[str]:
 def _rest(
     document: dict[str, Any], base: Mapping[str, Path], error: ValidationError
 ) -> tuple[Rest | None, list[str]]:
-    """Leave out what is wrong, twice at most, and say what is wrong with the rest: sections against each other."""
+    """Leave out what is wrong, twice at most, and say where the remaining sections contradict each other."""
     document = copy.deepcopy(document)
     left_out: list[str] = []
     further: list[str] = []

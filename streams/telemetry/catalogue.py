@@ -67,7 +67,8 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         ("metric", "status", "reason", LABELS),
     ),
     Spec(
-        "judgestream_scores_total", "counter", "results", "Scored results, by score, label, or tenth of the scale.",
+        "judgestream_scores_total", "counter", "results",
+        "Scored results, by score, label, or tenth of the scale.",
         ("metric", "score", LABELS),
     ),
     *(

@@ -308,7 +308,7 @@ class Metrics:
             self._add_sums(by, values, 1 / result.sampling.probability, result.amount)
 
     def _step(self, result: Scored) -> str:
-        """The score as a label: of a number the lower end of its tenth of the scale, so that series are bounded."""
+        """The score as a label: of a number the lower end of its tenth of the scale, to bound the series."""
         if result.kind != "number":
             return result.shown
         lowest, highest = self._ranges.get(result.metric, (0.0, 0.0))

@@ -21,7 +21,10 @@ FILES = {
     "broker.yaml": f'kafka: {{bootstrap_servers: "https://kafka:9092"}}\n{METRICS}{JUDGE}',
     "empty.yaml": "",
     "key.yaml": METRICS
-    + 'judge: {endpoints: [{name: p, base_url: "https://api.openai.com/v1", model: gpt-4.1-mini, api_key_env: NO_SUCH_KEY}]}\n',
+    + (
+        'judge: {endpoints: [{name: p, base_url: "https://api.openai.com/v1", model: gpt-4.1-mini, '
+        "api_key_env: NO_SUCH_KEY}]}\n"
+    ),
     "pack.md": "# System\nJudge tone.\n# User\n{{ item.question }} {{ item.output_text }}\n",
     "pack.yaml": f"metrics: {{tone: {{prompt_pack: pack.md, score_range: [1, 5]}}}}\n{JUDGE}",
     "events.jsonl": '{"event_id": "1", "question": "q", "answer": "a", "reference": "r"}\n',
@@ -113,8 +116,8 @@ def test_both_forms_of_when_are_taken_in_both_places(
     (folder / "when.yaml").write_text(
         "sampling: {rules: [{name: flat, when: {tier: gold}, rate: 1},"
         " {name: nested, when: {labels: {tier: free}}, rate: 1}]}\n"
-        "metrics: {coverage: {when: {has: reference, app: support}}, relevance: {when: {labels: {app: [a, b]}}}}\n"
-        + JUDGE
+        "metrics: {coverage: {when: {has: reference, app: support}}, relevance: {when: {labels: {app: "
+        "[a, b]}}}}\n" + JUDGE
     )
     assert call("config", "check", "when.yaml") == 0
     out = capsys.readouterr().out
@@ -128,12 +131,13 @@ def test_both_forms_of_when_are_taken_in_both_places(
 
 
 def test_all_faults_are_named_in_one_go(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A misspelt name hides neither a wrong rate, nor sections that do not fit, packs, secrets or the budget."""
+    """A misspelt name hides neither a wrong rate, nor clashing sections, packs, secrets or the budget."""
     (folder / "many.yaml").write_text(
         "sampling: {defult_rate: 0.1}\n"
         "topics: {events: qa, scores: qa}\n"
         "metrics: {tone: {prompt_pack: pack.md, score_range: [1, 5]}, mood: {}, rude: {prompt_pack: no.md}}\n"
-        "judge: {endpoints: [{name: a, model: gpt-5, base_url: 'https://api.openai.com/v1', api_key_env: NOPE}]}\n"
+        "judge: {endpoints: [{name: a, model: gpt-5, base_url: 'https://api.openai.com/v1', "
+        "api_key_env: NOPE}]}\n"
     )
     assert call("config", "check", "many.yaml") == 2
     lines = capsys.readouterr().err.splitlines()

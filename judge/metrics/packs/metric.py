@@ -28,9 +28,9 @@ MAX_VERDICT_BYTES = 64 * 1024
 class PackMetric:
     """Asks with a pack's prompts and takes the judge's own score.
 
-    The reply must hold one JSON object whose `score` is an integer in the range, a number in it, or one of the
-    values, as the pack names. What it quotes must stand in the texts. It keeps to the pack's response schema where there
-    is one; it is published as it is.
+    The reply must hold one JSON object whose `score` is an integer in the range, a number in it, or one of
+    the values, as the pack names. What it quotes must stand in the texts. It keeps to the pack's response
+    schema where there is one; it is published as it is.
 
     Args:
         name: The metric's name.

@@ -20,7 +20,8 @@ MAX_SCORES = 101
 MAX_SCORE = 1000
 """Largest score. The smallest is 0, for Prometheus counts upward: sums of scores must not fall."""
 MAX_NUMBER = 1e9
-"""The same where scores may lie between the whole numbers: they are shown in ten steps, whatever the scale."""
+"""The same where scores may lie between the whole numbers: they are shown in ten steps, whatever the scale.
+"""
 
 _KNOWN = ("name", "score_range", "response_schema", "examples", "result", "good", "quotes")
 _SCHEMA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -118,7 +118,7 @@ def has_number(sentence: str, number: Quantity) -> bool:
     return _has(_sentence(sentence).quantities, number)
 
 
-def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[Kind, Quantity] | None:
+def _in_same_words(mine: _Sentence, its: _Sentence) -> tuple[ContradictionKind, Quantity] | None:
     """Numbers in the same words: one that differs, or the same ones in other places.
 
     More are another statement, and those that took the words before them along are the same one in another

@@ -39,8 +39,8 @@ _CURL_USER = re.compile(
 )
 _BEARER = re.compile(r"\bbearer\s{1,3}(?P<value>[\w.~+/=-]{6,4096})", re.IGNORECASE)
 _ASSIGNED = re.compile(
-    r"(?<![A-Za-z0-9])(?P<name>pass(?:word|wd|phrase|code)?|pwd|pw|passwort|kennwort|contrasena|mot de passe|senha"
-    r"|(?:[a-z0-9]{1,20}[_-]){0,3}(?:secret|token|api[_ -]?key|password|passwd|access[_ -]?key|secret[_ -]?key|private[_ -]?key|account[_ -]?key|shared[_ -]?access[_ -]?key|signing[_ -]?key|encryption[_ -]?key|session[_ -]?id|credentials?))"
+    r"(?<![A-Za-z0-9])(?P<name>pass(?:word|wd|phrase|code)?|pwd|pw|passwort|kennwort|contrasena|mot de passe|senha"  # noqa: E501
+    r"|(?:[a-z0-9]{1,20}[_-]){0,3}(?:secret|token|api[_ -]?key|password|passwd|access[_ -]?key|secret[_ -]?key|private[_ -]?key|account[_ -]?key|shared[_ -]?access[_ -]?key|signing[_ -]?key|encryption[_ -]?key|session[_ -]?id|credentials?))"  # noqa: E501
     r"(?:[_ -](?:key|token|id))?[\"'`*]{0,3}\s{0,3}(?P<link>:=|=>|[:=]|\bis\b)\s{0,3}[\"'`*]{0,3}"
     r"(?P<value>[^\s\"'`<>\[\],;]{4,500})",
     re.IGNORECASE,

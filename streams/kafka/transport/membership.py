@@ -27,9 +27,9 @@ class Membership:
 
     Built and used in the consumer's thread.
 
-    aiokafka's heartbeats and commits do not name the static member, so a broker cannot say that another member
-    has its place: it calls the member unknown. aiokafka then joins again and takes the place back, the other
-    one does the same, and both read every record.
+    aiokafka's heartbeats and commits do not name the static member, so a broker cannot say that another
+    member has its place: it calls the member unknown. aiokafka then joins again and takes the place back, the
+    other one does the same, and both read every record.
 
     Args:
         coordinator: aiokafka's `GroupCoordinator`, started.

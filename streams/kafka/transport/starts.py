@@ -17,7 +17,8 @@ import structlog
 from aiokafka import TopicPartition
 
 _log = structlog.stdlib.get_logger("streams.kafka.starts")
-"""Not by the module's name: what Faust's subclasses in this room log at level info is kept out of a worker's log."""
+"""Not by the module's name: what Faust's subclasses in this room log at level info is kept out of a worker's
+log."""
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 ADDED_SECONDS: Final = 3600.0

@@ -36,7 +36,7 @@ LabelConditions = Annotated[dict[LabelName, LabelValues], Field(max_length=32)]
 
 
 def _rule_labels(value: object) -> object:
-    """Take `{labels: {tenant: gold}}` as `{tenant: gold}`: the form of metrics.<name>.when holds here, too."""
+    """Take `{labels: {tenant: gold}}` as `{tenant: gold}`, as in metrics.<name>.when."""
     if not isinstance(value, Mapping):
         return value
     if "has" in value:
@@ -130,7 +130,10 @@ class SamplingRule(Section):
         description="The stratum's name, as it appears in results."
     )
     when: Annotated[LabelConditions, Field(min_length=1), BeforeValidator(_rule_labels)] = Field(
-        description="Labels the event must have: name to value or values; may stand under `labels`, as those of metrics.",
+        description=(
+            "Labels the event must have: name to value or values; may stand under `labels`, as "
+            "those of metrics."
+        ),
     )
     rate: Rate = Field(description="Share of these events that is judged.")
 
@@ -183,7 +186,10 @@ class MetricConditions(Section):
     )
     labels: LabelConditions = Field(
         default_factory=dict,
-        description="Labels the event must have: name to value or values; may stand in `when` itself, as those of sampling.rules.",
+        description=(
+            "Labels the event must have: name to value or values; may stand in `when` itself, as "
+            "those of sampling.rules."
+        ),
     )
 
     @model_validator(mode="before")
@@ -217,7 +223,10 @@ class MetricSettings(Section):
     prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
     score_range: tuple[int | float, int | float] | None = Field(
         default=None,
-        description="Lowest and highest score (metrics of a prompt pack only); whole numbers but for `result: number`.",
+        description=(
+            "Lowest and highest score (metrics of a prompt pack only); whole numbers but for "
+            "`result: number`."
+        ),
     )
     endpoints: tuple[str, ...] = Field(
         default=(),

@@ -94,7 +94,7 @@ def test_secrets_that_are_too_short_are_a_warning() -> None:
 
 
 def test_packs(tmp_path: Path) -> None:
-    """Built in, loading, with a warning of its text or of an example that is not judged as it says, and not at all."""
+    """Built in, loading, with a warning of its text or of a worked example, and not at all."""
     good, odd, bad, untrue = (tmp_path / name for name in ("good.md", "odd.md", "bad.md", "untrue.json"))
     good.write_text("## System\nScore.\n\n## User\n{{ item.input }} {{ item.output_text }}\n")
     odd.write_text(

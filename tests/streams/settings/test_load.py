@@ -136,12 +136,22 @@ def test_a_password_from_the_environment_stays_text() -> None:
             "sampling.rules.0.raet is not a setting; did you mean rate?",
         ),
         ("judge: {max_in_flight: 0}", "judge.max_in_flight: must be at least 1 (got 0); raise it"),
-        ("judge: {max_in_flight: many}", "judge.max_in_flight: must be a whole number (got 'many'); write a whole number"),
-        ("judge: {max_in_flight: 1.5}", "judge.max_in_flight: must be a whole number (got 1.5); write it without a fraction"),
-        ("judge: {timeout_seconds: .nan}", "judge.timeout_seconds: must be a finite number (got nan); write a number"),
-        ("sampling: {default_rate: 1.5}", "sampling.default_rate: must be a share from 0 to 1 (got 1.5); for 1.5% write 0.015"),
-        ("telemetry: {log_level: loud}", "telemetry.log_level: must be one of debug, info, warning, error (got 'loud'); choose one of them"),
-        ("sampling: {key: record-key}", "sampling.key: must be one of auto, record_key (got 'record-key'); did you mean record_key?"),
+        ("judge: {max_in_flight: many}",
+            "judge.max_in_flight: must be a whole number (got 'many'); write a whole number"),
+        ("judge: {max_in_flight: 1.5}",
+            "judge.max_in_flight: must be a whole number (got 1.5); write it without a fraction"),
+        ("judge: {timeout_seconds: .nan}",
+            "judge.timeout_seconds: must be a finite number (got nan); write a number"),
+        ("sampling: {default_rate: 1.5}",
+            "sampling.default_rate: must be a share from 0 to 1 (got 1.5); for 1.5% write 0.015"),
+        ("telemetry: {log_level: loud}", (
+                "telemetry.log_level: must be one of debug, info, warning, error (got 'loud'); choose "
+                "one of them"
+            )),
+        ("sampling: {key: record-key}", (
+                "sampling.key: must be one of auto, record_key (got 'record-key'); did you mean "
+                "record_key?"
+            )),
         ("kafka: [1]", "kafka: must be a mapping (got a list); write a mapping"),
         ("judge: {endpoints: [{name: a}]}", "judge.endpoints.0.model: is required (got nothing); add it"),
         (

@@ -158,7 +158,10 @@ def test_the_six_sums_of_a_weighted_score() -> None:
     ],
 )
 def test_the_distribution_is_by_label_and_by_tenths_of_a_scale(result: dict[str, object], shown: str) -> None:
-    """Labels and booleans have a series each; numbers one for each tenth of their scale, named by its lower end."""
+    """Labels and booleans have a series each.
+
+    Numbers one for each tenth of their scale, named by its lower end.
+    """
     metrics = Metrics(CollectorRegistry())
     metrics.set_range("relevance", 1.0, 5.0)
     scored = _scored(0).model_copy(update=result)

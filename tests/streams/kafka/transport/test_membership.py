@@ -74,7 +74,10 @@ async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
 
 
 async def test_a_commit_says_so_as_well() -> None:
-    """It names the static member, too; the answer has a code for each partition, and one of them is enough."""
+    """It names the static member, too.
+
+    The answer has a code for each partition, and one of them is enough.
+    """
     fenced: list[FencedError] = []
     coordinator = _Coordinator("pod-0")
     Membership(coordinator, fenced.append)

@@ -15,7 +15,10 @@ from streams.telemetry.logs import set_up_logs
 
 
 def test_a_workers_log_says_where_a_new_group_begins() -> None:
-    """At the log's usual level, one line a topic with the setting and the offsets; nothing of other topics."""
+    """At the log's usual level, one line a topic with the setting and the offsets.
+
+    Nothing of other topics.
+    """
     root, said = logging.getLogger(), io.StringIO()
     handlers, level = root.handlers[:], root.level
     set_up_logs(TelemetrySettings(), said)
