@@ -23,21 +23,18 @@ from schemas import Failed
 MISCONFIGURED_SECONDS: Final = 300.0
 """An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
 CONFIRMATIONS: Final = 2
-"""So many neutral events must be refused before an endpoint that never answered is taken for misconfigured.
-"""
+"""Refused neutral events after which an endpoint that never answered is taken for misconfigured."""
 CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
 PROBE_WEIGHT: Final = 9
-"""An answered probe tells as much as so many answered calls for other events: it comes right after the
-failure."""
+"""An answered probe counts as this many answered calls for other events: it comes right after the failure."""
 _CONFIGURATION: Final = frozenset({"configuration"})
 
 
 class GuardedChat:
     """An endpoint that is asked no more than it bears, and for no event while it is down.
 
-    While it is down, neutral events find out when it is back: what single events meet says nothing about the
-    others.
+    While it is down, neutral events find out when it is back: single events say nothing about the others.
 
     Args:
         chat: The endpoint.
@@ -46,8 +43,7 @@ class GuardedChat:
         turns: In which replies are handed on.
         call_seconds: Bound on one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
-        confirm_seconds: For so long an endpoint that never answered must refuse neutral events to be taken
-            for misconfigured.
+        confirm_seconds: For so long an endpoint that never answered must refuse neutral events to be given up.
         observer: Hears of calls.
         clock: Gives seconds and never goes back.
     """
@@ -216,8 +212,7 @@ class GuardedChat:
     async def fails_all(self, metric: str, failed: Failed) -> bool:
         """Say whether a failed verdict is not to be believed, because the endpoint fails all.
 
-        After several in a row, a neutral event is tried: where it fails alike, the endpoint is down until one
-        is judged.
+        After several in a row a neutral event is tried: if it fails, too, the endpoint is down until one succeeds.
         """
         doubted = self._streak.failed(failed.error_type)
         if self._kinds and self.breaker.is_open:

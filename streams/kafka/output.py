@@ -171,10 +171,7 @@ class Output:
         return await (await self._sender().send(topic, key, value, None, None, list(headers)))
 
     async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
-        """Go on until it works.
-
-        The first try is made without all this, which costs more than the try itself.
-        """
+        """Go on until it works; the first try is made without all this, which costs more than the try."""
         waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
         retrying = AsyncRetrying(
             wait=waits, retry=retry_if_exception(_may_pass), sleep=asyncio.sleep, reraise=True
@@ -210,9 +207,7 @@ class Output:
         self._limit.finished(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result.
-
-        One that is too large goes without its evidence, then without all that can be missed.
+        """Publish a result: one that is too large without evidence, then without all optional fields.
 
         Raises:
             TooLargeError: Not even what remains fits.
@@ -287,9 +282,7 @@ class Output:
                 self._topics.dead_letters,
                 TooLargeError(
                     f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; "
-                    "raise "
-                    f"max.message.bytes of {self._topics.dead_letters}, or set dead_letters.when_refused "
-                    "to skip"
+                    f"raise its max.message.bytes, or set dead_letters.when_refused to skip"
                 ),
             )
             await asyncio.sleep(TELL_AGAIN_SECONDS)

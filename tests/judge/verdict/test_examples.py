@@ -18,8 +18,12 @@ MEDICATIONS = {
     ),
     "context": {"Page-7": "Metformin 500 mg twice daily.", "Page-8": "Insulin glargine at bedtime."},
 }
-ON_THEIR_PAGES = {**MEDICATIONS, "answer": MEDICATIONS["answer"].replace("bedtime. Evidence: [Page 7]",
-    "bedtime. Evidence: [Page 8]")}  # type: ignore[attr-defined]  # a text # fmt: skip
+ON_THEIR_PAGES = {
+    **MEDICATIONS,
+    "answer": (
+        "Metformin 500 mg twice daily. Evidence: [Page 7]\nInsulin glargine at bedtime. Evidence: [Page 8]"
+    ),
+}
 STARTED = {
     "question": "When was metformin started?",
     "answer": "In 2021.",
