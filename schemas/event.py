@@ -133,7 +133,10 @@ class QAEvent(BaseModel):
     )
     fields: Annotated[_Fields | None, _Passed] = Field(
         default=None,
-        description="Further texts by name, for prompt packs that use them; ingest.mapping fills them as `fields.<name>`.",
+        description=(
+            "Further texts by name, for prompt packs that use them; ingest.mapping fills them as "
+            "`fields.<name>`."
+        ),
     )
     conversation_id: Annotated[_ConversationId | None, _Passed] = Field(
         default=None, description="The conversation that the answer belongs to."

@@ -43,7 +43,8 @@ class JudgeTask(Message):
     other_answer: str | None = None
     fields: dict[str, str] | None = Field(
         default=None,
-        description="The named texts and, as `labels.<name>`, the labels that the metric shows its judge; empty where the event "
+        description="The named texts and, as `labels.<name>`, the labels that the metric shows its "
+        "judge; empty where the event "
         "has none of the name.",
     )
     sampling: Sampling

@@ -43,7 +43,8 @@ class GuardedChat:
         turns: In which replies are handed on.
         call_seconds: Bound on one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
-        confirm_seconds: For so long an endpoint that never answered must refuse neutral events to be given up.
+        confirm_seconds: An endpoint that never answered is given up after refusing neutral events for so
+            long.
         observer: Hears of calls.
         clock: Gives seconds and never goes back.
     """
@@ -212,7 +213,7 @@ class GuardedChat:
     async def fails_all(self, metric: str, failed: Failed) -> bool:
         """Say whether a failed verdict is not to be believed, because the endpoint fails all.
 
-        After several in a row a neutral event is tried: if it fails, too, the endpoint is down until one succeeds.
+        After several in a row a neutral event is tried: where it fails, too, the endpoint is down.
         """
         doubted = self._streak.failed(failed.error_type)
         if self._kinds and self.breaker.is_open:

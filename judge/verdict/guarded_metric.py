@@ -24,7 +24,8 @@ class TextLimits:
     question: int = 50_000
     answer: int = 200_000
     context: int = 1_000_000
-    """Of everything else together: the reference, the cited pages, conversation, calls of tools, other texts."""
+    """Of everything else together: the reference, the cited pages, conversation, calls of tools, other texts.
+    """
 
 
 class GuardedMetric:

@@ -295,7 +295,10 @@ class _Demo:
             judge=self._judge_name(),
             judge_note="(rules, no language model)"
             if self._plan.endpoint is None
-            else f"({'calls cost money; ' if may_cost(self._endpoint) else ''}at most {self._rate():g} events/s)",
+            else (
+                f"({'calls cost money; ' if may_cost(self._endpoint) else ''}at most "
+                f"{self._rate():g} events/s)"
+            ),
             page="starting the worker ..."
             if running is None
             else f"page {running.url}/  metrics {running.url}/metrics",

@@ -282,7 +282,8 @@ class Output:
                 self._topics.dead_letters,
                 TooLargeError(
                     f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; "
-                    f"raise its max.message.bytes, or set dead_letters.when_refused to skip"
+                    f"raise max.message.bytes of {self._topics.dead_letters}, or set "
+                    "dead_letters.when_refused to skip"
                 ),
             )
             await asyncio.sleep(TELL_AGAIN_SECONDS)

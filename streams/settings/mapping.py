@@ -56,4 +56,7 @@ def _target_problem(target: str) -> str | None:
         except ValidationError:
             return "a name in fields must be a letter, then letters, digits, _ and -, at most 64; rename it"
         return None
-    return f"is not a field of an event; {suggest(target, [*QAEvent.model_fields, 'labels.<name>', 'fields.<name>'])}"
+    return (
+        "is not a field of an event; "
+        f"{suggest(target, [*QAEvent.model_fields, 'labels.<name>', 'fields.<name>'])}"
+    )

@@ -250,7 +250,7 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
 async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last commit is refused, the thread takes no more calls, and only then the group asks for the partitions."""
+    """The last commit is refused, the thread takes no more calls, and only then the group asks for the partitions."""  # noqa: E501
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
     async with bench.app() as (app, hands):

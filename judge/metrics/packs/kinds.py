@@ -83,7 +83,8 @@ def read_choice(given: Any, *, good: Any = None) -> Choice:
         }
     if not isinstance(labels, Mapping) or not 2 <= len(labels) <= MAX_LABELS or len(labels) != len(given):
         raise PromptPackError(
-            f"result must be number, boolean, pairwise, or 2 to {MAX_LABELS} different labels, best first or with a number each, got {given!r:.60}"
+            f"result must be number, boolean, pairwise, or 2 to {MAX_LABELS} different "
+            f"labels, best first or with a number each, got {given!r:.60}"
         )
     for label, number in labels.items():
         if not isinstance(label, str) or not label.strip() or len(label) > MAX_LABEL_CHARS:

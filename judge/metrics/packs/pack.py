@@ -201,7 +201,8 @@ def _pack(
         )
     if options.is_pair and "other_answer" not in uses:
         raise PromptPackError(
-            f"result: pairwise compares two answers; put {dialect.spelling('other_answer')} where the second belongs"
+            f"result: pairwise compares two answers; put {dialect.spelling('other_answer')} "
+            "where the second belongs"
         )
     if not any(role == "user" for role, _ in messages):
         raise PromptPackError("it has no user part; the answer to judge belongs into one")

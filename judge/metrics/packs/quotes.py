@@ -33,7 +33,8 @@ def read_quotes(given: Any) -> Mapping[str, QuotedText]:
         for key, text in given.items()
     ):
         raise PromptPackError(
-            f"quotes must map keys of the reply to the text that they quote ({', '.join(TEXTS)}, fields.NAME), got {given!r:.80}"
+            "quotes must map keys of the reply to the text that they quote "
+            f"({', '.join(TEXTS)}, fields.NAME), got {given!r:.80}"
         )
     return dict(given)
 

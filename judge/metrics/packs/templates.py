@@ -111,7 +111,7 @@ YAML = Dialect(
     pattern=re.compile(
         r"\{\{[ \t]*(?P<shielded>[A-Za-z_]\w*)[ \t]*\}\}"
         r"|\{\{[ \t]*((?:item|sample)\.[\w.]+)[ \t]*\}\}"
-        r"|\{[ \t]*(question|answer|reference|context|messages|tool_calls|other_answer|(?:fields|labels)\.[\w.-]{1,64})[ \t]*\}"
+        r"|\{[ \t]*(question|answer|reference|context|messages|tool_calls|other_answer|(?:fields|labels)\.[\w.-]{1,64})[ \t]*\}"  # noqa: E501
         r"|(?<![\w\\^}])\{([A-Za-z_]\w*)\}"
     ),
     names={name: name for name in TEXTS},

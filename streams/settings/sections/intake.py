@@ -113,8 +113,10 @@ class IngestSettings(Section):
     )
     mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
         default_factory=dict,
-        description="Turns a JSON of another shape into an event: event field (or labels.<name>, fields.<name>) to JMESPath. "
-        "With format otlp the expressions read the normalised trace, and what they do not name is found without them.",
+        description="Turns a JSON of another shape into an event: event field (or labels.<name>, "
+        "fields.<name>) to JMESPath. "
+        "With format otlp the expressions read the normalised trace, and what they do not name is "
+        "found without them.",
     )
 
     @model_validator(mode="after")

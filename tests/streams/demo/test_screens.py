@@ -28,7 +28,10 @@ FLOW = Flow(seconds=30, read_a_second=20, judged_a_second=18, lag=4, sampled=300
 
 
 def board() -> Board:
-    """300 answers of three models, good at first and bad from the 150th on; the drop and four parts of it were called."""
+    """300 answers of three models, good at first and bad from the 150th on.
+
+    The drop and four parts of it were called.
+    """
     made = Board(Accounts("qa.events"), ("coverage", "relevance"))
     for number in range(300):
         labels = {"app": "support", "model": f"m{number % 3}"}
