@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 from judge.errors import EventError
 from judge.metric import Metric
-from judge.task import build_task, reading_size
 from judge.verdict import aside
-from schemas import JudgeTask, QAEvent, Sampling, Source
+from schemas import JudgeTask, QAEvent
 from streams.errors import DecodeError, TooLargeError
-from streams.intake.decision import Before, inclusion
-from streams.intake.routing import Route, Routing, route
+from streams.intake.routing import Route, route
 from streams.intake.sampling import SamplingPolicy
-from streams.kafka.letters import Incoming, moment
+from streams.intake.tasks import tasks_of, texts_chars
+from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.telemetry.instruments import Metrics
 
@@ -110,34 +108,19 @@ class Intake:
             self._output.passed(record.topic)
         else:
             try:
-                tasks = await self._tasks(record, event, routing)
+                tasks = await tasks_of(
+                    record,
+                    event,
+                    routing,
+                    self._metrics,
+                    now=self._now(),
+                    verification_seconds=self._verification_seconds,
+                )
             except EventError as error:
                 await self._output.dead_letter(record, "oversized", error.detail, event_id=event.event_id)
                 self._counts.count_event("undecodable", "oversized")
                 return
             await self._send(record, event, tasks)
-
-    async def _tasks(self, record: Incoming, event: QAEvent, routing: Routing) -> list[JudgeTask]:
-        now = self._now()
-        recorded_at = moment(record.timestamp) or now
-        size = reading_size(event)
-        source = Source(topic=record.topic, partition=record.partition, offset=record.offset)
-        return [
-            await aside.read(
-                size,
-                self._verification_seconds,
-                build_task,
-                event,
-                self._metrics[one.metric],
-                source=source,
-                sampling=_sampling(
-                    one.decision.threshold, one.decision.before, one.decision.stratum, one.decision.policy
-                ),
-                recorded_at=recorded_at,
-                sampled_at=now,
-            )
-            for one in routing.assignments
-        ]
 
     async def _send(self, record: Incoming, event: QAEvent, tasks: Sequence[JudgeTask]) -> None:
         try:
@@ -154,8 +137,8 @@ class Intake:
     async def _send_several(self, tasks: Sequence[JudgeTask]) -> None:
         # The largest goes first and alone when size may matter: if it is refused, nothing of this event was
         # sent, and the event ends as one dead letter and not as a task and a dead letter.
-        sized = sorted(tasks, key=_text_chars, reverse=True)
-        careful = 1 if _text_chars(sized[0]) > SMALL_TASK_CHARS else 0
+        sized = sorted(tasks, key=texts_chars, reverse=True)
+        careful = 1 if texts_chars(sized[0]) > SMALL_TASK_CHARS else 0
         for task in sized[:careful]:
             await self._output.task(task)
         await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
@@ -166,17 +149,3 @@ class Intake:
             record, "undecodable", f"internal error: {type(error).__name__}: {error}"
         )
         self._counts.count_event("undecodable", "internal_error")
-
-
-@lru_cache(maxsize=1024)
-def _sampling(threshold: int, before: Before | None, stratum: str, policy: str) -> Sampling:
-    """Why an event is in the sample.
-
-    The same for all events of a stratum, and a fraction is slow to work out.
-    """
-    return Sampling(probability=float(inclusion(threshold, before)), stratum=stratum, policy=policy)
-
-
-def _text_chars(task: JudgeTask) -> int:
-    pages = sum(len(name) + len(text) for name, text in (task.context or {}).items())
-    return len(task.question) + len(task.answer) + len(task.reference or "") + pages

@@ -212,12 +212,7 @@ class Output:
         Raises:
             TooLargeError: Not even what remains fits.
         """
-        key = result.event_id.encode()
-        headers = [
-            ("result_id", result.result_id.encode()),
-            ("metric", result.metric.encode()),
-            ("status", result.status.encode()),
-        ]
+        key, headers = result.event_id.encode(), result_headers(result)
         problem: TooLargeError | None = None
         for form in result_forms(result):
             try:
@@ -314,6 +309,16 @@ class Output:
             detail=problem.detail,
         )
         await self.dead_letter(record, problem.reason, detail)
+
+
+def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]]:
+    """Give the headers of a result's record; that of a replay alone carries `replay_id`."""
+    headers = [
+        ("result_id", result.result_id.encode()),
+        ("metric", result.metric.encode()),
+        ("status", result.status.encode()),
+    ]
+    return headers if result.replay_id is None else [*headers, ("replay_id", result.replay_id.encode())]
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:

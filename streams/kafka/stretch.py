@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -18,7 +20,11 @@ _SILENT_WAITS: Final = 60
 """Looks without a record after which the broker is taken not to give any: a minute."""
 
 
-@dataclass(frozen=True, slots=True)
+Stretch: TypeAlias = Mapping[int, tuple[int, int]]
+"""Partitions with the first offset of each and the one to end before."""
+
+
+@dataclass(slots=True)
 class PastRecord:
     """A record that was read again.
 
@@ -29,6 +35,7 @@ class PastRecord:
         timestamp: Seconds since the epoch; None where it has none.
         key: Its key.
         value: Its value; None for a tombstone.
+        headers: Its headers.
     """
 
     topic: str
@@ -37,6 +44,7 @@ class PastRecord:
     timestamp: float | None
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class StretchReader:
@@ -53,6 +61,30 @@ class StretchReader:
         self._kafka = kafka
         self._env = env
 
+    async def between(self, topic: str, since: datetime | None, until: datetime | None) -> Stretch:
+        """Find the records of a time, by their timestamps.
+
+        Args:
+            topic: The topic.
+            since: Each partition begins with its first record of then or later; None for its beginning.
+            until: And ends before its first record of then or later; None for its end as it is now.
+
+        Returns:
+            Where they lie; partitions without any are left out.
+
+        Raises:
+            KafkaError: The broker does not tell.
+        """
+        async with self._consumer(topic) as (consumer, tps):
+            if not tps:
+                return {}
+            starts, ends = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
+            if since is not None:
+                starts = await _offsets_at(consumer, tps, since, otherwise=ends)
+            if until is not None:
+                ends = await _offsets_at(consumer, tps, until, otherwise=ends)
+            return {tp.partition: (starts[tp], ends[tp]) for tp in tps if starts[tp] < ends[tp]}
+
     async def read(
         self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
     ) -> AsyncIterator[PastRecord]:
@@ -68,6 +100,20 @@ class StretchReader:
             StreamsError: The broker gives no records for a minute.
             KafkaError: It refuses to.
         """
+        async with self._consumer(topic) as (consumer, tps):
+            wanted = {tp: (start, end) for tp in tps if partition in {None, tp.partition}}
+            async for record in self._read(consumer, topic, wanted):
+                yield record
+
+    async def read_stretch(self, topic: str, stretch: Stretch) -> AsyncGenerator[PastRecord, None]:
+        """Read what lies between offsets, as `read` does."""
+        async with self._consumer(topic) as (consumer, tps):
+            wanted = {tp: stretch[tp.partition] for tp in tps if tp.partition in stretch}
+            async for record in self._read(consumer, topic, wanted):
+                yield record
+
+    @asynccontextmanager
+    async def _consumer(self, topic: str) -> AsyncIterator[tuple[Any, list[TopicPartition]]]:
         consumer = AIOKafkaConsumer(
             topic,  # without a group: all its partitions are assigned at the start
             **client_options(self._kafka, self._env),
@@ -79,43 +125,53 @@ class StretchReader:
         )
         try:
             await consumer.start()
-            numbers = {tp.partition for tp in consumer.assignment() if partition in {None, tp.partition}}
+            tps = sorted(consumer.assignment())
             consumer.unsubscribe()
-            ends = await self._seek(consumer, topic, sorted(numbers), start, end)
-            silent = 0
-            while ends:
-                found = await consumer.getmany(*ends, timeout_ms=_WAIT_MS)
-                silent = 0 if found else silent + 1
-                if silent > _SILENT_WAITS:
-                    raise StreamsError(
-                        f"the broker has given no records of {topic} for a minute; is it well?"
-                    )
-                for tp, records in found.items():
-                    for record in records:
-                        if record.offset < ends[tp]:
-                            yield _past(record)
-                for tp in list(ends):
-                    if await consumer.position(tp) >= ends[tp]:
-                        del ends[tp]
+            yield consumer, tps
         finally:
             await consumer.stop()
 
+    async def _read(
+        self, consumer: Any, topic: str, wanted: Mapping[TopicPartition, tuple[int, int | None]]
+    ) -> AsyncIterator[PastRecord]:
+        ends = await self._seek(consumer, wanted)
+        silent = 0
+        while ends:
+            found = await consumer.getmany(*ends, timeout_ms=_WAIT_MS)
+            silent = 0 if found else silent + 1
+            if silent > _SILENT_WAITS:
+                raise StreamsError(f"the broker has given no records of {topic} for a minute; is it well?")
+            for tp, records in found.items():
+                for record in records:
+                    if record.offset < ends[tp]:
+                        yield _past(record)
+            for tp in list(ends):
+                if await consumer.position(tp) >= ends[tp]:
+                    del ends[tp]
+
     async def _seek(
-        self, consumer: Any, topic: str, numbers: list[int], start: int, end: int | None
-    ) -> dict[Any, int]:
-        tps = [TopicPartition(topic, number) for number in numbers]
+        self, consumer: Any, wanted: Mapping[TopicPartition, tuple[int, int | None]]
+    ) -> dict[TopicPartition, int]:
+        tps = list(wanted)
         if not tps:
             return {}
         consumer.assign(tps)
         first, last = await consumer.beginning_offsets(tps), await consumer.end_offsets(tps)
         ends = {}
-        for tp in tps:
+        for tp, (start, end) in wanted.items():
             begin = max(start, first[tp])
             stop = last[tp] if end is None else min(end, last[tp])
             if begin < stop:
                 consumer.seek(tp, begin)
                 ends[tp] = stop
         return ends
+
+
+async def _offsets_at(
+    consumer: Any, tps: list[TopicPartition], moment: datetime, *, otherwise: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    found = await consumer.offsets_for_times(dict.fromkeys(tps, round(moment.timestamp() * 1000)))
+    return {tp: otherwise[tp] if (at := found.get(tp)) is None else at.offset for tp in tps}
 
 
 def _past(record: Any) -> PastRecord:
@@ -127,4 +183,5 @@ def _past(record: Any) -> PastRecord:
         timestamp=None if milliseconds is None or milliseconds < 0 else milliseconds / 1000,
         key=record.key,
         value=record.value,
+        headers=tuple(record.headers),
     )

@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, variance
 from typing import Any, Final
 
+from judge.text.printable import reason_of
 from schemas import Failed, Scored, Unscored
 from streams.monitoring.statistics.estimators import student_quantile
 
 SHOWN: Final = 10
-"""Answers of which the score fell most that are listed."""
+"""Answers that are listed, those whose scores differ most."""
+REASON_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Fallen:
-    """An answer that scored better before."""
+class Seen:
+    """What a comparison keeps of a scored result.
+
+    Args:
+        score: The score.
+        fingerprint: The evaluator's.
+        reason: The first words of why.
+    """
+
+    score: float
+    fingerprint: str
+    reason: str
+
+    @classmethod
+    def of(cls, result: Scored) -> Seen:
+        """Take it from a result."""
+        return cls(result.amount, result.evaluator.fingerprint, reason_of(result, REASON_CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An answer whose score differs, with the reason that each run gave."""
 
     event_id: str
     before: float
     now: float
+    why_before: str
+    why_now: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it for programs."""
+        return {
+            "event_id": self.event_id,
+            "before": self.before,
+            "now": self.now,
+            "why_before": self.why_before,
+            "why_now": self.why_now,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +69,7 @@ class Comparison:
         interval: Its 95% interval, by Student's t over the pairs; None with fewer than two.
         better: Events that score higher now.
         worse: Events that score lower now.
+        disagreements: Those whose scores differ most.
         fallen: Those that fell most.
         evaluators: Fingerprints then and now; where they differ, the judge changed, too.
     """
@@ -45,7 +80,8 @@ class Comparison:
     interval: tuple[float, float] | None
     better: int
     worse: int
-    fallen: tuple[Fallen, ...]
+    disagreements: tuple[Disagreement, ...]
+    fallen: tuple[Disagreement, ...]
     evaluators: tuple[frozenset[str], frozenset[str]]
 
     @property
@@ -64,6 +100,7 @@ class Comparison:
             "worse": self.worse,
             "is_worse": self.is_worse,
             "same_evaluator": self.evaluators[0] == self.evaluators[1],
+            "disagreements": [one.as_json() for one in self.disagreements],
             "fallen": [
                 {"event_id": one.event_id, "before": one.before, "now": one.now} for one in self.fallen
             ],
@@ -91,23 +128,34 @@ def compare(
         before: The results of the earlier run.
         now: Those of this one.
     """
-    then, after = _scores(metric, before), _scores(metric, now)
-    both = [(event_id, then[event_id], after[event_id]) for event_id in then if event_id in after]
-    differences = [new.amount - old.amount for _, old, new in both]
-    fallen = sorted(
-        (one for one in both if one[2].amount < one[1].amount), key=lambda one: one[2].amount - one[1].amount
+    return compare_scores(metric, _scores(metric, before), _scores(metric, now))
+
+
+def compare_scores(metric: str, before: Mapping[str, Seen], now: Mapping[str, Seen]) -> Comparison:
+    """Compare two runs of one metric by event id, as `compare` does."""
+    both = [(event_id, before[event_id], new) for event_id, new in now.items() if event_id in before]
+    differences = [new.score - old.score for _, old, new in both]
+    apart = sorted(
+        (
+            Disagreement(event_id, old.score, new.score, old.reason, new.reason)
+            for event_id, old, new in both
+            if old.score != new.score
+        ),
+        key=lambda one: (-abs(one.now - one.before), one.event_id),
     )
+    fallen = [one for one in apart if one.now < one.before]
     return Comparison(
         metric=metric,
         pairs=len(both),
         difference=fmean(differences) if differences else None,
         interval=paired_interval(differences),
-        better=sum(one > 0 for one in differences),
+        better=len(apart) - len(fallen),
         worse=len(fallen),
-        fallen=tuple(Fallen(event_id, old.amount, new.amount) for event_id, old, new in fallen[:SHOWN]),
+        disagreements=tuple(apart[:SHOWN]),
+        fallen=tuple(fallen[:SHOWN]),
         evaluators=(
-            frozenset(old.evaluator.fingerprint for _, old, _ in both),
-            frozenset(new.evaluator.fingerprint for _, _, new in both),
+            frozenset(old.fingerprint for _, old, _ in both),
+            frozenset(new.fingerprint for _, _, new in both),
         ),
     )
 
@@ -128,5 +176,5 @@ def paired_interval(differences: list[float], confidence: float = 0.95) -> tuple
     return middle - half, middle + half
 
 
-def _scores(metric: str, results: Iterable[Scored | Unscored | Failed]) -> dict[str, Scored]:
-    return {one.event_id: one for one in results if isinstance(one, Scored) and one.metric == metric}
+def _scores(metric: str, results: Iterable[Scored | Unscored | Failed]) -> dict[str, Seen]:
+    return {one.event_id: Seen.of(one) for one in results if isinstance(one, Scored) and one.metric == metric}

@@ -1,0 +1,169 @@
+"""The past's part of `judgestream replay`: events judged again."""
+# ruff: noqa: PLC0415 - heavy imports stay inside the command, so that --help is quick
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from streams.cli.errors import BadUsageError, CommandError
+from streams.cli.kafka import Connection
+from streams.cli.lines import opened
+
+if TYPE_CHECKING:
+    from streams.judging.files.reading import Line
+    from streams.replay.plan import Plan
+    from streams.replay.run import Report
+    from streams.settings import Settings
+
+MAX_RESULT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """What the command was asked to do."""
+
+    plan: Plan
+    resume: str | None
+    yes: bool
+    as_json: bool
+
+
+class _Person:
+    """Whoever sits at the terminal; with --yes nobody is asked."""
+
+    def __init__(self, *, yes: bool) -> None:
+        self._yes = yes
+
+    def tell(self, text: str) -> None:
+        typer.echo(text, err=True)
+
+    def agrees(self, question: str) -> bool:
+        if self._yes:
+            self.tell(question.removesuffix("?"))
+            return True
+        if not sys.stdin.isatty():
+            raise BadUsageError(f"{question} add --yes where nobody can be asked")
+        return typer.confirm(question, err=True)
+
+
+def plan_of(plan: Plan, settings: Settings) -> Plan:
+    """Add what an incident of the verdict store says: its time, its metrics and its parts.
+
+    Raises:
+        BadUsageError: There is no such incident.
+        CommandError: The store cannot be read.
+    """
+    if plan.incident is None:
+        return plan
+    from streams.errors import StoreError
+    from streams.store.reader import Reader
+    from streams.store.views.incidents.report import known_incidents
+
+    reader = Reader(settings.store.path)
+    try:
+        with reader.asking() as asking:
+            known = {one.incident_id: one for one in known_incidents(asking)}
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close()
+    found = known.get(plan.incident)
+    if found is None:
+        ids = ", ".join(list(known)[:10]) or "none"
+        raise BadUsageError(f"--incident must be one of {ids}, got {plan.incident!r}")
+    labels = [dict(part) for _, part in found.parts]
+    return replace(
+        plan,
+        since=found.started_at,
+        until=found.ended_at,
+        metrics=plan.metrics or tuple(found.metrics),
+        parts=() if {} in labels else tuple(labels),
+    )
+
+
+async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> None:
+    """Estimate, ask, judge and report.
+
+    Raises:
+        BadUsageError: The settings or the options do not hold.
+        CommandError: It ended early.
+    """
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import KafkaError
+
+    from judge.errors import JudgeConfigurationError
+    from streams.cli.settings import bad_settings
+    from streams.errors import SettingsError, StreamsError
+    from streams.kafka.topics.grants import produce_grants, tail_grants
+    from streams.replay.plan import begun_at, new_id
+    from streams.replay.run import Replay
+
+    topics = where.settings.topics
+    try:
+        begun = datetime.now(UTC) if call.resume is None else begun_at(call.resume, call.plan)
+        replay_id = call.resume or new_id(call.plan, begun)
+        producer = AIOKafkaProducer(
+            **where.client_options(), acks="all", enable_idempotence=True, max_request_size=MAX_RESULT_BYTES
+        )
+        await where.start(
+            producer,
+            [*produce_grants(topics.scores), *tail_grants(topics.scores), *tail_grants(topics.events)],
+        )
+        try:
+            run = Replay(
+                call.plan,
+                replay_id,
+                begun,
+                where.settings.model_copy(update={"kafka": where.kafka}),
+                producer=producer,
+                lines=lambda: _lines(call.plan),
+                env=os.environ,
+            )
+            report = await run.run(_Person(yes=call.yes), stop)
+        finally:
+            await producer.stop()
+    except SettingsError as error:
+        raise bad_settings(error, None) from error
+    except JudgeConfigurationError as error:
+        raise BadUsageError(str(error)) from error
+    except (KafkaError, StreamsError) as error:
+        raise CommandError(f"{error}; go on with --resume {replay_id} and the same options") from error
+    _tell(report, call)
+
+
+def _lines(plan: Plan) -> Iterator[Line]:
+    from streams.judging.files.reading import format_of, read_lines
+
+    assert plan.file is not None  # noqa: S101 - asked for events of a file alone
+    with opened(plan.file) as handle:
+        yield from read_lines(handle, format_of(plan.file, None), plan.file.name)
+
+
+def _tell(report: Report, call: PastCall) -> None:
+    if call.as_json:
+        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        for line in report.lines():
+            typer.echo(line)
+    again = f"go on with --resume {report.replay_id} and the same options"
+    match report.end:
+        case "stopped":
+            typer.echo(f"stopped; {again}", err=True)
+            raise typer.Exit(130)
+        case "max_usd":
+            raise CommandError(
+                f"--max-usd {call.plan.max_usd:g} allows no more; {again}, and a higher --max-usd"
+            )
+        case "outage":
+            raise CommandError(f"{report.trouble}; {again}")
+        case _:
+            pass

@@ -1,0 +1,149 @@
+"""What a replay is asked to do, and the settings that follow from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from streams.errors import SettingsError
+from streams.replay.estimate import Limits
+from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
+
+_ID: Final = re.compile(r"replay-(\d{8}T\d{6}Z)-([0-9a-f]{8})")
+_TIME: Final = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which events, judged how.
+
+    Args:
+        since: The first record's time; None with `file`.
+        until: The time of the first record that is not wanted.
+        file: Events of a file, in place of the topic.
+        incident: The incident that this is about.
+        parts: Labels of the parts of the traffic that are wanted; empty for all.
+        metrics: Names of metrics; empty for all of the settings.
+        pack: Prompts in place of the metric's own.
+        endpoint: Name of the only endpoint to ask; None: as the settings say.
+        per_second: Answers a second at most.
+        max_usd: What it may cost.
+        share: Share of the worker's limits that it may take, above 0 and at most 1.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    file: Path | None = None
+    incident: str | None = None
+    parts: tuple[Mapping[str, str], ...] = ()
+    metrics: tuple[str, ...] = ()
+    pack: Path | None = None
+    endpoint: str | None = None
+    per_second: float | None = None
+    max_usd: float | None = None
+    share: float = 0.2
+
+    def digest(self) -> str:
+        """Eight digits that differ where other events are judged, or otherwise."""
+        what = [
+            *(None if one is None else one.isoformat() for one in (self.since, self.until)),
+            None if self.file is None else self.file.name,
+            self.incident,
+            sorted(self.metrics),
+            None if self.pack is None else hashlib.sha256(self.pack.read_bytes()).hexdigest(),
+            self.endpoint,
+        ]
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:8]
+
+
+def new_id(plan: Plan, now: datetime) -> str:
+    """Name a replay that begins now."""
+    return f"replay-{now.astimezone(UTC):{_TIME}}-{plan.digest()}"
+
+
+def begun_at(replay_id: str, plan: Plan) -> datetime:
+    """Give the time when a replay was begun, to resume it.
+
+    Raises:
+        SettingsError: This is the id of no replay, or of one with other options.
+    """
+    found = _ID.fullmatch(replay_id)
+    if found is None:
+        raise SettingsError([f"--resume: must be the id of a replay, got {replay_id!r}; see its first line"])
+    if found[2] != plan.digest():
+        raise SettingsError(
+            [f"--resume: {replay_id} was begun with other options; give the same ones, or begin a new replay"]
+        )
+    return datetime.strptime(found[1], _TIME).replace(tzinfo=UTC)
+
+
+def settings_of(plan: Plan, settings: Settings) -> Settings:
+    """Give the settings that a replay judges with: its metrics, its endpoint, its share of every limit.
+
+    Raises:
+        SettingsError: There is no such metric or endpoint.
+    """
+    metrics = _metrics(plan, settings)
+    judge = settings.judge
+    endpoints = judge.endpoints
+    if plan.endpoint is not None:
+        endpoints = tuple(one for one in endpoints if one.name == plan.endpoint)
+        if not endpoints:
+            known = ", ".join(one.name for one in judge.endpoints) or "none"
+            raise SettingsError([f"--endpoint: must be one of {known}, got {plan.endpoint!r}"])
+        metrics = {name: one.model_copy(update={"endpoints": ()}) for name, one in metrics.items()}
+    shared = judge.model_copy(
+        update={
+            "max_in_flight": max(1, int(judge.max_in_flight * plan.share)),
+            "endpoints": tuple(_shared(one, plan.share) for one in endpoints),
+        }
+    )
+    return settings.model_copy(update={"judge": shared, "metrics": metrics})
+
+
+def limits_of(plan: Plan, judge: JudgeSettings, endpoints: tuple[EndpointSettings, ...]) -> Limits:
+    """Say how fast a replay goes with settings that `settings_of` gave."""
+    requests = [one.requests_per_minute for one in endpoints]
+    tokens = [one.tokens_per_minute for one in endpoints]
+    places = [one.max_in_flight or judge.max_in_flight for one in endpoints]
+    return Limits(
+        in_flight=min(judge.max_in_flight, sum(places)),
+        per_second=plan.per_second,
+        requests_per_minute=sum(filter(None, requests)) if all(requests) else None,
+        tokens_per_minute=sum(filter(None, tokens)) if all(tokens) else None,
+    )
+
+
+def _metrics(plan: Plan, settings: Settings) -> dict[str, MetricSettings]:
+    wanted = plan.metrics or tuple(settings.metrics)
+    unknown = [name for name in wanted if name not in settings.metrics and plan.pack is None]
+    if unknown:
+        known = ", ".join(settings.metrics)
+        raise SettingsError([f"--metric: must be one of {known}, got {unknown[0]!r}; or add --pack"])
+    if plan.pack is None:
+        return {name: settings.metrics[name] for name in wanted}
+    if len(wanted) != 1:
+        raise SettingsError([f"--pack: belongs to one metric, got {len(wanted)}; name it with --metric"])
+    own = settings.metrics.get(wanted[0], MetricSettings())
+    return {wanted[0]: own.model_copy(update={"prompt_pack": plan.pack, "mode": None})}
+
+
+def _shared(endpoint: EndpointSettings, share: float) -> EndpointSettings:
+    calls, requests, tokens = (
+        endpoint.max_in_flight,
+        endpoint.requests_per_minute,
+        endpoint.tokens_per_minute,
+    )
+    return endpoint.model_copy(
+        update={
+            "max_in_flight": None if calls is None else max(1, int(calls * share)),
+            "requests_per_minute": None if requests is None else requests * share,
+            "tokens_per_minute": None if tokens is None else tokens * share,
+        }
+    )

@@ -1,0 +1,395 @@
+"""One replay from its estimate to its report."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+import structlog
+from aiokafka.errors import MessageSizeTooLargeError, RecordTooLargeError
+
+from judge.metric import Metric
+from judge.verdict.evaluator import evaluator_of
+from schemas import Failed, JudgeTask, Scored, Unscored
+from streams.errors import SettingsError
+from streams.intake.tasks import texts_chars
+from streams.judging.files.comparison import Comparison, compare_scores
+from streams.judging.files.judging import Checks
+from streams.judging.files.reading import Line
+from streams.judging.metrics import build_metrics
+from streams.judging.prices import build_prices, price_of
+from streams.judging.stack import judge_endpoints, metric_judges, open_stack
+from streams.kafka.output import result_forms, result_headers
+from streams.kafka.stretch import PastRecord, Stretch, StretchReader
+from streams.replay.estimate import Estimate, Lengths, Sampled, estimate
+from streams.replay.history import History
+from streams.replay.judging import End, ReplayJudging
+from streams.replay.plan import Plan, limits_of, settings_of
+from streams.replay.selection import Selection, Tally
+from streams.settings import EndpointSettings, Settings
+
+_log = structlog.stdlib.get_logger(__name__)
+
+SAMPLE: Final = 40
+"""Answers of a metric that an estimate rests on at least, where there are as many."""
+STEPS: Final = 10
+"""So often it says how far it has come."""
+
+
+class Person(Protocol):
+    """Who is told, and asked."""
+
+    def tell(self, text: str) -> None:
+        """Say something."""
+
+    def agrees(self, question: str) -> bool:
+        """Ask whether to go on."""
+
+
+@dataclass(slots=True)
+class Scan:
+    """What there is to judge.
+
+    Args:
+        tally: What became of the records.
+        tasks: All tasks, by metric.
+        left: Those that have no result yet.
+        samples: What such tasks took where they were judged live.
+        pilots: Of those that have no result yet some at random, by metric: a heap by result id.
+    """
+
+    tally: Tally = field(default_factory=Tally)
+    tasks: dict[str, Lengths] = field(default_factory=dict)
+    left: dict[str, Lengths] = field(default_factory=dict)
+    samples: dict[str, list[Sampled]] = field(default_factory=dict)
+    pilots: dict[str, list[tuple[int, JudgeTask]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a replay.
+
+    Args:
+        replay_id: Its id.
+        end: Why it ended; None where nobody wanted it.
+        estimate: What all of it was estimated to take; None where there was nothing to judge.
+        scan: What there was to judge.
+        history: What was published.
+        comparisons: Each metric's scores against those of the live stream.
+        trouble: Why no endpoint could be asked.
+    """
+
+    replay_id: str
+    end: End | None
+    estimate: Estimate | None
+    scan: Scan
+    history: History
+    comparisons: Sequence[Comparison]
+    trouble: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it for programs."""
+        return {
+            "replay_id": self.replay_id,
+            "end": self.end,
+            "events": self.scan.tally.as_json(),
+            "tasks": sum(one.count for one in self.scan.tasks.values()),
+            "estimate": None if self.estimate is None else self.estimate.as_json(),
+            "results": self.history.outcomes,
+            "spent": self.history.spent.as_json(),
+            "comparisons": [one.as_json() for one in self.comparisons],
+        }
+
+    def lines(self) -> list[str]:
+        """Give it for people."""
+        done = len(self.history.done)
+        told = [
+            f"{self.replay_id}: {done:,} of {sum(one.count for one in self.scan.tasks.values()):,} results, "
+            + self.history.spent.line()
+        ]
+        for metric, statuses in self.history.outcomes.items():
+            told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
+        for one in self.comparisons:
+            told.append(f"against the live results, {one.text()}")
+            for apart in one.disagreements:
+                told.append(f"  {apart.event_id}: {apart.before:g} -> {apart.now:g}")
+                told.append(f"    before: {apart.why_before}")
+                told.append(f"    now:    {apart.why_now}")
+        return told
+
+
+class Replay:
+    """Judges a stretch of the past again.
+
+    Args:
+        plan: What to judge.
+        replay_id: The id of all its results.
+        begun: When it was begun first.
+        settings: The worker's settings.
+        producer: A started producer; stays the caller's to stop.
+        lines: The events of `plan.file`; called for each reading of it.
+        env: Environment variables.
+
+    Raises:
+        SettingsError: A metric or endpoint cannot be used, or a budget in dollars cannot be kept.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        replay_id: str,
+        begun: datetime,
+        settings: Settings,
+        *,
+        producer: Any,
+        lines: Callable[[], Iterable[Line]],
+        env: Mapping[str, str],
+    ) -> None:
+        self._plan = plan
+        self._replay_id = replay_id
+        self._begun = begun
+        self._topics = settings.topics
+        self._settings = settings_of(plan, settings)
+        self._metrics: dict[str, Metric] = build_metrics(self._settings)
+        self._endpoints = judge_endpoints(self._settings.judge, env)
+        self._producer = producer
+        self._lines = lines
+        self._reader = StretchReader(settings.kafka, env)
+        self._stretch: Stretch = {}
+        self._extended: Stretch = {}
+        self._selection = Selection(
+            self._settings, self._metrics, replay_id, parts=plan.parts, whole=plan.file is not None
+        )
+        unknown = [one.name for one in self._endpoints if price_of(one) is None]
+        if plan.max_usd is not None and unknown:
+            what = f"needs a price, and none is known of {unknown[0]}"
+            raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
+
+    async def run(self, person: Person, stop: asyncio.Event) -> Report:
+        """Estimate, ask, judge, compare.
+
+        Raises:
+            JudgeConfigurationError: No event can be judged as things are configured.
+            KafkaError: The broker refuses a reading or a result.
+            StreamsError: The broker gives no records.
+        """
+        history = await self._history()
+        scan = await self._scan(history)
+        person.tell(_found(scan, self._replay_id, len(history.done)))
+        prices = build_prices(self._endpoints)
+        judge = self._settings.judge
+        async with open_stack(
+            judge, self._endpoints, prices=prices, observer=Checks(prices), cached=False
+        ) as stack:
+            judging = ReplayJudging(
+                judges=metric_judges(stack, self._metrics, self._settings.metrics),
+                pool=stack.pool,
+                publish=self._publish,
+                history=history,
+                at_once=judge.max_in_flight,
+                per_second=self._plan.per_second,
+                max_usd=self._plan.max_usd,
+                stop=stop,
+            )
+            found, end = await self._judge(judging, scan, history, person)
+        return Report(self._replay_id, end, found, scan, history, self._compared(history), judging.trouble)
+
+    async def _judge(
+        self, judging: ReplayJudging, scan: Scan, history: History, person: Person
+    ) -> tuple[Estimate | None, End | None]:
+        if not any(one.count for one in scan.left.values()):
+            return None, "done"
+        if wanted := _pilots(scan):
+            what = f"judge {len(wanted)} answers first, to learn what the rest will take?"
+            if not person.agrees(what):
+                return None, None
+            end = await judging.run(_given(wanted), lambda: None)
+            if end != "done":
+                return None, end
+            self._sample_pilots(scan, history, wanted)
+        all_ = self._estimate(scan, scan.tasks)
+        left = self._estimate(scan, _without(scan.left, wanted))
+        person.tell(f"the whole: {all_.text()}")
+        if not left.results:
+            return all_, "done"
+        if not person.agrees(f"{left.text()}; judge them?"):
+            return all_, None
+        total = sum(one.count for one in scan.tasks.values())
+        progress = _Progress(total, len(history.done), person)
+        async with aclosing(self._tasks(Tally())) as tasks:
+            return all_, await judging.run(tasks, progress.step)
+
+    # What there is
+
+    async def _history(self) -> History:
+        plan = self._plan
+        fingerprints = {
+            name: evaluator_of(
+                metric, model=endpoint.model, parameters={**endpoint.parameters, **wanted.parameters}
+            ).fingerprint
+            for name, metric in self._metrics.items()
+            for wanted in (self._settings.metrics[name],)
+            for endpoint in (self._first_endpoint(wanted.endpoints),)
+        }
+        history = History(fingerprints)
+        events: set[str] = set()
+        if plan.file is None:
+            around = timedelta(seconds=self._selection.straddle_seconds)
+            since, until = plan.since, plan.until or self._begun
+            self._stretch = await self._reader.between(self._topics.events, since, until)
+            self._extended = await self._reader.between(
+                self._topics.events, None if since is None else since - around, until + around
+            )
+        else:
+            async with aclosing(self._tasks(Tally())) as tasks:
+                events = {task.event_id async for task in tasks}
+        since = plan.since if plan.file is None else None
+        results = await self._reader.between(self._topics.scores, since, None)
+        async with aclosing(self._reader.read_stretch(self._topics.scores, results)) as records:
+            await history.read(
+                records,
+                self._replay_id,
+                (lambda event_id, _: event_id in events)
+                if plan.file is not None
+                else (lambda _, place: place.topic == self._topics.events and self._holds(place)),
+            )
+        return history
+
+    def _first_endpoint(self, names: Sequence[str]) -> EndpointSettings:
+        return next((one for one in self._endpoints if one.name in names), self._endpoints[0])
+
+    async def _scan(self, history: History) -> Scan:
+        scan = Scan()
+        async with aclosing(self._tasks(scan.tally)) as tasks:
+            async for task in tasks:
+                chars = texts_chars(task)
+                scan.tasks.setdefault(task.metric, Lengths()).add(chars)
+                took = history.took.get(task.metric, {}).get(task.event_id)
+                if took is not None:
+                    scan.samples.setdefault(task.metric, []).append(replace(took, chars=chars))
+                if task.result_id not in history.done:
+                    scan.left.setdefault(task.metric, Lengths()).add(chars)
+                    heap = scan.pilots.setdefault(task.metric, [])
+                    entry = (-int(task.result_id, 16), task)
+                    if len(heap) < SAMPLE:
+                        heapq.heappush(heap, entry)
+                    elif entry[0] > heap[0][0]:
+                        heapq.heapreplace(heap, entry)
+        history.took.clear()
+        return scan
+
+    async def _tasks(self, tally: Tally) -> AsyncGenerator[JudgeTask, None]:
+        seen: set[bytes] = set()
+        async with (
+            aclosing(self._records()) as records,
+            aclosing(self._selection.tasks(records, tally, self._holds)) as tasks,
+        ):
+            async for task in tasks:
+                known = bytes.fromhex(task.result_id)
+                if known not in seen:  # one that was produced twice is judged once
+                    seen.add(known)
+                    yield task
+
+    async def _records(self) -> AsyncGenerator[PastRecord, None]:
+        if self._plan.file is None:
+            async with aclosing(self._reader.read_stretch(self._topics.events, self._extended)) as records:
+                async for record in records:
+                    yield record
+            return
+        for line in self._lines():
+            yield PastRecord(self._plan.file.name, 0, line.number - 1, None, None, line.value)
+
+    def _holds(self, place: Any) -> bool:
+        """Whether a record, or the place of one, lies in the stretch."""
+        if self._plan.file is not None:
+            return True
+        start, end = self._stretch.get(place.partition, (0, 0))
+        return bool(start <= place.offset < end)
+
+    # What it takes
+
+    @staticmethod
+    def _sample_pilots(scan: Scan, history: History, wanted: Sequence[JudgeTask]) -> None:
+        for task in wanted:
+            took = history.took.get(task.metric, {}).get(task.event_id)
+            if took is not None:
+                scan.samples.setdefault(task.metric, []).append(replace(took, chars=texts_chars(task)))
+
+    def _estimate(self, scan: Scan, tasks: Mapping[str, Lengths]) -> Estimate:
+        limits = limits_of(self._plan, self._settings.judge, self._endpoints)
+        return estimate([(all_, scan.samples[name]) for name, all_ in tasks.items() if all_.count], limits)
+
+    # What comes of it
+
+    async def _publish(self, result: Scored | Unscored | Failed) -> None:
+        headers, key = result_headers(result), result.event_id.encode()
+        for form in result_forms(result):
+            try:
+                await self._producer.send_and_wait(
+                    self._topics.scores, form.model_dump_json().encode(), key=key, headers=headers
+                )
+            except (MessageSizeTooLargeError, RecordTooLargeError):
+                continue
+            return
+        _log.error("result not published, no form of it fits", event_id=result.event_id, metric=result.metric)
+
+    def _compared(self, history: History) -> list[Comparison]:
+        return [
+            compare_scores(name, history.live.get(name, {}), history.now.get(name, {}))
+            for name in self._metrics
+        ]
+
+
+class _Progress:
+    """Says now and then how far it has come."""
+
+    def __init__(self, total: int, done: int, person: Person) -> None:
+        self._total = total
+        self._done = done
+        self._person = person
+        self._next = self._done + max(1, (total - done) // STEPS)
+
+    def step(self) -> None:
+        """One more is done."""
+        self._done += 1
+        if self._done >= self._next:
+            self._next += max(1, self._total // STEPS)
+            self._person.tell(f"{self._done:,} of {self._total:,} results")
+
+
+def _found(scan: Scan, replay_id: str, done: int) -> str:
+    passed = ", ".join(f"{count:,} {reason}" for reason, count in scan.tally.passed.most_common())
+    tasks = ", ".join(f"{all_.count:,} {name}" for name, all_ in scan.tasks.items()) or "nothing to judge"
+    again = f"; {done:,} are there already" if done else ""
+    return (
+        f"{replay_id}: {scan.tally.records:,} records, {scan.tally.sampled:,} events to judge"
+        f"{f' ({passed})' if passed else ''}: {tasks}{again}"
+    )
+
+
+def _pilots(scan: Scan) -> list[JudgeTask]:
+    """The tasks to be judged first, of metrics of which too little is known."""
+    return [
+        task
+        for name, heap in scan.pilots.items()
+        if len(scan.samples.get(name, ())) < min(SAMPLE, scan.tasks[name].count)
+        for _, task in heap
+    ]
+
+
+def _without(left: Mapping[str, Lengths], done: Sequence[JudgeTask]) -> dict[str, Lengths]:
+    rest = {name: Lengths(one.count, one.chars) for name, one in left.items()}
+    for task in done:
+        rest[task.metric].count -= 1
+        rest[task.metric].chars -= texts_chars(task)
+    return rest
+
+
+async def _given(tasks: Iterable[JudgeTask]) -> AsyncIterator[JudgeTask]:
+    for task in tasks:
+        yield task

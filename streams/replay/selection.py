@@ -1,0 +1,223 @@
+"""Which tasks the records of the past become: the sampling and the routes of the live intake, without its counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import inf
+from typing import Any, TypeAlias
+
+from judge.errors import EventError
+from judge.metric import Metric
+from schemas import JudgeTask, QAEvent
+from streams.errors import DecodeError
+from streams.intake.from_settings import event_policy, metric_routes, sampling_policy, trace_bounds
+from streams.intake.pushdown import push_down
+from streams.intake.reading import Ingest
+from streams.intake.reading.otlp.join import OpenTrace, TraceJoin
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.span import Span
+from streams.intake.routing import route
+from streams.intake.tasks import tasks_of
+from streams.intake.trace_sampling import TraceSampler
+from streams.kafka.stretch import PastRecord
+from streams.settings import SamplingSettings, Settings
+
+Records: TypeAlias = AsyncIterator[PastRecord]
+Inside: TypeAlias = Callable[[PastRecord], bool]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the records of a stretch.
+
+    Args:
+        records: Records read.
+        sampled: Events that become a task.
+        passed: Events and records that do not, by reason.
+    """
+
+    records: int = 0
+    sampled: int = 0
+    passed: Counter[str] = field(default_factory=Counter)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it for programs."""
+        return {"records": self.records, "sampled": self.sampled, "passed": dict(self.passed.most_common())}
+
+
+class Selection:
+    """Turns records of the past into tasks.
+
+    Args:
+        settings: The settings; `metrics` names what judges.
+        metrics: These metrics, by name.
+        replay_id: The replay that asks.
+        parts: Labels of the parts of the traffic that are wanted; empty for all of it.
+        whole: Whether every event is taken, sampled or not (events of a file).
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Mapping[str, Metric],
+        replay_id: str,
+        *,
+        parts: Iterable[Mapping[str, str]] = (),
+        whole: bool = False,
+    ) -> None:
+        ingest = settings.ingest
+        limit = ingest.max_event_bytes
+        otlp = ingest.format == "otlp" and not whole
+        self._settings = settings
+        self._metrics = metrics
+        self._replay_id = replay_id
+        self._parts = tuple(parts)
+        self._policy = (
+            sampling_policy(SamplingSettings(default_rate=1)) if whole else event_policy(settings, otlp=otlp)
+        )
+        self._routes = metric_routes(settings)
+        self._ingest = Ingest(
+            max_event_bytes=limit, mapping=None if ingest.format == "otlp" else ingest.mapping
+        )
+        self._predicate = None if otlp else push_down(self._policy, self._ingest)
+        self._reader = (
+            OtlpReader(unit=ingest.otlp.unit, max_event_bytes=limit, mapping=ingest.mapping) if otlp else None
+        )
+        self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0
+        """For so long before and after a stretch its traces may have records."""
+
+    async def tasks(self, records: Records, tally: Tally, inside: Inside) -> AsyncGenerator[JudgeTask, None]:
+        """Give the tasks of records.
+
+        Args:
+            records: In the order of each partition.
+            tally: Counts what becomes of them.
+            inside: Whether a record lies in the stretch; a trace does where its first record does.
+        """
+        events = (
+            self._events(records, tally, inside)
+            if self._reader is None
+            else self._traces(self._reader, records, tally, inside)
+        )
+        async for record, event in events:
+            if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
+                tally.passed["other_part"] += 1
+                continue
+            decision = self._policy.decide_event(event, record.key)
+            if decision.skip_reason is not None:
+                tally.passed[decision.skip_reason] += 1
+                continue
+            routing = route(event, decision, self._routes)
+            if not routing.assignments:
+                tally.passed["unroutable" if routing.unroutable else "not_sampled"] += 1
+                continue
+            try:
+                tasks = await tasks_of(
+                    record,
+                    event,
+                    routing,
+                    self._metrics,
+                    now=datetime.now(UTC),
+                    verification_seconds=self._settings.judge.verification_seconds,
+                    replay_id=self._replay_id,
+                )
+            except EventError:
+                tally.passed["oversized"] += 1
+                continue
+            tally.sampled += 1
+            for task in tasks:
+                yield task
+
+    async def _events(
+        self, records: Records, tally: Tally, inside: Inside
+    ) -> AsyncIterator[tuple[PastRecord, QAEvent]]:
+        async for record in records:
+            if not inside(record):
+                continue
+            tally.records += 1
+            if self._predicate is not None and not self._predicate(record):
+                tally.passed["not_sampled"] += 1
+                continue
+            milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
+            try:
+                event = self._ingest.decode(record.value, record.headers, milliseconds)
+            except DecodeError as error:
+                tally.passed[error.reason] += 1
+            else:
+                yield record, event
+
+    # Traces
+
+    async def _traces(
+        self, reader: OtlpReader, records: Records, tally: Tally, inside: Inside
+    ) -> AsyncIterator[tuple[PastRecord, QAEvent]]:
+        joins: dict[int, _PartitionJoin] = {}
+        sampler = TraceSampler(self._policy)
+        async for record in records:
+            tally.records += inside(record)
+            try:
+                split = sampler.split(reader.heads(record.value), record.key)
+                traces = reader.spans(record.value, split.kept.__contains__) if split.kept else {}
+            except (DecodeError, ValueError):
+                tally.passed["undecodable"] += inside(record)
+                continue
+            tally.passed[sampler.skip_reason] += split.skipped if inside(record) else 0
+            if reader.unit == "span":
+                closed: Iterable[tuple[PastRecord, list[Span]]] = ((record, one) for one in traces.values())
+            else:
+                join = joins.setdefault(record.partition, _PartitionJoin(self._settings))
+                closed = join.add(record, traces)
+            for found in self._read(reader, closed, tally, inside):
+                yield found
+        for join in joins.values():
+            for found in self._read(reader, join.rest(), tally, inside):
+                yield found
+
+    @staticmethod
+    def _read(
+        reader: OtlpReader, closed: Iterable[tuple[PastRecord, list[Span]]], tally: Tally, inside: Inside
+    ) -> Iterator[tuple[PastRecord, QAEvent]]:
+        for first, spans in closed:
+            if not inside(first):
+                continue
+            try:
+                reading = reader.read(spans)
+            except DecodeError as error:
+                tally.passed[error.reason] += 1
+                continue
+            if reading.why_none is not None:
+                tally.passed[reading.why_none] += 1
+            for event in reading.events:
+                yield first, event
+
+
+class _PartitionJoin:
+    """Joins the traces of one partition by the time of its records."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._join = TraceJoin(trace_bounds(settings.ingest.otlp))
+        self._first: dict[OpenTrace, PastRecord] = {}
+        self._now = 0.0
+
+    def add(
+        self, record: PastRecord, traces: Mapping[str, list[Span]]
+    ) -> Iterator[tuple[PastRecord, list[Span]]]:
+        """Take a record, and give the traces that are closed by its time."""
+        self._now = max(self._now, record.timestamp or 0.0)
+        yield from self._closed(self._now)
+        for trace_id, spans in traces.items():
+            size = len(record.value or b"") // len(traces)
+            trace = self._join.add(trace_id, spans, size=size, now=self._now)
+            if trace is not None:
+                self._first.setdefault(trace, record)
+
+    def rest(self) -> Iterator[tuple[PastRecord, list[Span]]]:
+        """Close and give what is open."""
+        yield from self._closed(inf)
+
+    def _closed(self, now: float) -> Iterator[tuple[PastRecord, list[Span]]]:
+        for trace in self._join.due(now):
+            yield self._first.pop(trace), trace.spans

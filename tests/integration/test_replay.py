@@ -1,0 +1,243 @@
+"""A stretch of the past judged again beside the live stream, by real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from schemas import QAEvent, Scored
+from streams.intake.from_settings import event_policy
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage
+from tests.places import ROOT
+from tests.streams.cli.processes import COMMAND, clean_environment
+
+EVENTS = int(os.environ.get("REPLAY_EVENTS", "300"))
+"""The aim names 10,000; a tenth of a minute is enough to see what it is about."""
+LIVE, NEW = "live-model", "new-model"
+
+
+class Judges:
+    """Two models at one endpoint: the new one gives one point less where the answer's number is even."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.held = asyncio.Event()
+        self.held.set()
+        self.hold_after: int | None = None
+        self.port = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body: dict[str, Any] = await request.json()
+        model, text = body["model"], "\n".join(one["content"] for one in body["messages"])
+        self.asked[model] += 1
+        if self.hold_after is not None and self.asked[NEW] > self.hold_after:
+            await self.held.wait()
+        number = int(text.rsplit("So ", 1)[1].split(".")[0])
+        score = 4 - (model == NEW and number % 2 == 0)
+        said = hashlib.sha256(text.encode()).digest()[0] % 40  # replies differ in length
+        return web.json_response(
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "created": 0,
+                "model": model,
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "stop",
+                        "message": {
+                            "role": "assistant",
+                            "content": json.dumps({"score": score, "justification": model}),
+                        },
+                    }
+                ],
+                "usage": {
+                    "prompt_tokens": len(text) // 4,
+                    "completion_tokens": 20 + said,
+                    "total_tokens": len(text) // 4 + 20 + said,
+                },
+            }
+        )
+
+
+@pytest.fixture
+async def judges() -> AsyncIterator[Judges]:
+    judges = Judges()
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", judges.answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    judges.port = runner.addresses[0][1]
+    yield judges
+    judges.held.set()
+    await runner.cleanup()
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path, judges: Judges) -> Stage:
+    price = {"input": 1.0, "output": 10.0}
+    base_url = f"http://127.0.0.1:{judges.port}/v1"
+    endpoints = [
+        {"name": name, "base_url": base_url, "model": model, "usd_per_million_tokens": price}
+        for name, model in (("live", LIVE), ("new", NEW))
+    ]
+    changes = {"judge.endpoints": endpoints, "judge.max_in_flight": 40, "sampling": {"default_rate": 0.9}}
+    return Stage(bootstrap_servers, tmp_path, changes=changes)
+
+
+def events(first: int, count: int) -> list[bytes]:
+    """Events whose texts differ in length."""
+    return [
+        json.dumps(
+            {
+                "event_id": f"e{number}",
+                "question": "Why? " * (1 + number * 7 % 50),
+                "answer": f"So {number}.",
+            }
+        ).encode()
+        for number in range(first, first + count)
+    ]
+
+
+class Command:
+    """`judgestream replay` in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    @classmethod
+    async def start(cls, stage: Stage, *options: str) -> Command:
+        config = stage.directory / "settings.yaml"
+        config.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *COMMAND, "replay", "--config", str(config), "--yes", "--json",
+                *options,
+                cwd=ROOT, env=clean_environment(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )
+        )  # fmt: skip
+
+    async def report(self, *, code: int = 0) -> dict[str, Any]:
+        out, err = await asyncio.wait_for(self.process.communicate(), 120 + EVENTS / 20)
+        assert self.process.returncode == code, err.decode()
+        report: dict[str, Any] = json.loads(out)
+        return report
+
+
+async def published(stage: Stage) -> list[Scored]:
+    results = await stage.results()
+    assert all(isinstance(one, Scored) for one in results), results[:1]
+    return [one for one in results if isinstance(one, Scored)]
+
+
+async def judged_live(stage: Stage, values: Sequence[bytes]) -> list[Scored]:
+    """Have events judged live, and give the results."""
+    policy = event_policy(stage.settings, otlp=False)
+    sampled = [
+        value for value in values if policy.decide_event(QAEvent.model_validate_json(value), None).keep
+    ]
+    await stage.produce(values)
+    async with stage.worker(None):
+
+        async def judged() -> bool:
+            return len(await stage.read("observations")) >= len(sampled)
+
+        await until(judged, f"{len(sampled)} results", deadline_seconds=90 + len(values) / 50)
+    return await published(stage)
+
+
+@pytest.mark.kafka  # it takes long where a minute counts
+async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, judges: Judges) -> None:
+    """SIGKILL in its middle, then --resume: each sampled event has one result of the replay.
+
+    What it costs was estimated within 10%, both evaluators are compared on the same events, and neither the
+    live results nor the monitor have heard of it. Events after --to are not judged.
+    """
+    since = datetime.now(UTC).isoformat()
+    live = await judged_live(stage, events(0, EVENTS))
+    until_ = datetime.now(UTC).isoformat()
+    await stage.produce(events(EVENTS, 20))  # later ones
+    observed = await stage.read("observations")  # as many as live results: the worker is past them
+
+    options = ("--from", since, "--to", until_, "--metric", "tone", "--endpoint", "new", "--share", "0.5")
+    judges.hold_after = len(live) // 2
+    judges.held.clear()
+    first = await Command.start(stage, *options)
+    await until(
+        lambda: judges.asked[NEW] > len(live) // 2 + 10,
+        "half of the replay",
+        deadline_seconds=120 + EVENTS / 20,
+    )
+    first.process.send_signal(signal.SIGKILL)
+    _, err = await first.process.communicate()
+    replay_id = err.decode().split(":")[0]
+    assert replay_id.startswith("replay-"), err.decode()
+    judges.held.set()
+
+    report = await (await Command.start(stage, *options, "--resume", replay_id)).report()
+
+    results = await published(stage)
+    replayed = [one for one in results if one.replay_id == replay_id]
+    assert Counter(one.event_id for one in replayed) == Counter(one.event_id for one in live)
+    assert {one.result_id for one in replayed}.isdisjoint(one.result_id for one in live)
+    assert {one.evaluator.model for one in replayed} == {NEW}
+    assert [one for one in results if one.replay_id is None] == sorted(live, key=results.index)
+    assert len(await stage.read("observations")) == len(observed)
+    assert report["end"] == "done"
+    spent = sum(one.cost_usd or 0 for one in replayed)
+    assert report["spent"]["cost_usd"] == pytest.approx(spent)
+    assert report["estimate"]["cost_usd"] == pytest.approx(spent, rel=0.1)
+    (comparison,) = report["comparisons"]
+    even = sum(int(one.event_id[1:]) % 2 == 0 for one in live)
+    assert (comparison["pairs"], comparison["worse"], comparison["better"]) == (len(live), even, 0)
+    assert comparison["difference"] == pytest.approx(-even / len(live))
+    assert comparison["disagreements"][0]["why_before"] == LIVE
+    assert comparison["disagreements"][0]["why_now"] == NEW
+
+
+async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judges, tmp_path: Path) -> None:
+    """The same evaluator: estimated from the live results without a call; --max-usd ends it before it costs more.
+
+    Ctrl-C ends it as well, with what is under way; the results of a file's events are in it, all of them.
+    """
+    since = datetime.now(UTC).isoformat()
+    live = await judged_live(stage, events(0, 60))
+    cost = sum(one.cost_usd or 0 for one in live)
+
+    limited = await Command.start(stage, "--from", since, "--max-usd", str(cost / 2))
+    report = await limited.report(code=1)
+    assert report["end"] == "max_usd"
+    assert report["estimate"]["cost_usd"] == pytest.approx(cost, rel=0.1)
+    assert cost / 4 < report["spent"]["cost_usd"] < 1.2 * cost / 2
+    replayed = [one for one in await published(stage) if one.replay_id == report["replay_id"]]
+    assert len(replayed) == sum(report["results"]["tone"].values())
+
+    (tmp_path / "again.jsonl").write_bytes(b"\n".join(events(0, 50)))
+    judges.hold_after = 10
+    judges.held.clear()
+    options = ("--events", str(tmp_path / "again.jsonl"), "--endpoint", "new")
+    stopped = await Command.start(stage, *options)
+    await until(lambda: judges.asked[NEW] > 10, "calls under way", deadline_seconds=60)
+    stopped.process.send_signal(signal.SIGINT)
+    judges.held.set()
+    report = await stopped.report(code=130)
+    assert report["end"] == "stopped"
+    report = await (await Command.start(stage, *options, "--resume", report["replay_id"])).report()
+    assert report["results"] == {"tone": {"scored": 50}}
+    assert report["comparisons"][0]["pairs"] == len(
+        {one.event_id for one in live} & {f"e{n}" for n in range(50)}
+    )
