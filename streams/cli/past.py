@@ -20,9 +20,9 @@ from streams.cli.lines import opened
 
 if TYPE_CHECKING:
     from streams.judging.files.reading import Line
-    from streams.replay.plan import Plan
-    from streams.replay.run import Report
     from streams.settings import Settings
+    from streams.worker.replay.plan import Plan
+    from streams.worker.replay.report import Report
 
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 
@@ -104,8 +104,8 @@ async def judge_past(where: Connection, call: PastCall, stop: asyncio.Event) -> 
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError, StreamsError
     from streams.kafka.topics.grants import produce_grants, tail_grants
-    from streams.replay.plan import begun_at, new_id
-    from streams.replay.run import Replay
+    from streams.worker.replay.plan import begun_at, new_id
+    from streams.worker.replay.run import Replay
 
     topics = where.settings.topics
     try:

@@ -313,12 +313,8 @@ class Output:
 
 def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]]:
     """Give the headers of a result's record; that of a replay alone carries `replay_id`."""
-    headers = [
-        ("result_id", result.result_id.encode()),
-        ("metric", result.metric.encode()),
-        ("status", result.status.encode()),
-    ]
-    return headers if result.replay_id is None else [*headers, ("replay_id", result.replay_id.encode())]
+    names = ("result_id", "metric", "status", *(() if result.replay_id is None else ("replay_id",)))
+    return [(name, getattr(result, name).encode()) for name in names]
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:

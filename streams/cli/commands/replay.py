@@ -130,7 +130,7 @@ def replay(
         run_until_stopped(lambda stop: send_dead_letters(where, letters, stop))
         return
     from streams.cli.past import PastCall, judge_past, plan_of
-    from streams.replay.plan import Plan
+    from streams.worker.replay.plan import Plan
 
     plan = Plan(
         since=since,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.replay.estimate import Lengths, Limits, Sampled, estimate
+from streams.worker.replay.estimate import Lengths, Limits, Sampled, estimate
 
 
 def took(chars: int, tokens: int, usd: float | None, seconds: float = 2.0) -> Sampled:

@@ -10,8 +10,8 @@ from schemas import JudgeTask
 from streams.intake.from_settings import event_policy
 from streams.judging.metrics import build_metrics
 from streams.kafka.stretch import PastRecord
-from streams.replay.selection import Selection, Tally
 from streams.settings import Settings
+from streams.worker.replay.selection import Selection, Tally
 from tests.streams.intake.reading.otlp.building import request, span
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}

@@ -13,7 +13,7 @@ from schemas import RESULT, Failed, Scored, Unscored
 from streams.judging.files.comparison import Seen
 from streams.judging.files.summary import Spending
 from streams.kafka.stretch import PastRecord
-from streams.replay.estimate import Sampled
+from streams.worker.replay.estimate import Sampled
 
 MOST_SAMPLED: Final = 2_000
 """Results of a metric that an estimate rests on at most."""

@@ -12,7 +12,7 @@ from judge.pool.pool import EndpointPool
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.judging.agent import PatientJudge
 from streams.judging.files.judging import outage
-from streams.replay.history import History
+from streams.worker.replay.history import History
 
 End: TypeAlias = Literal["done", "stopped", "max_usd", "outage"]
 """Why judging ended: nothing is left, the user asked, the budget is used up, no endpoint answers."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
@@ -17,7 +15,6 @@ from judge.metric import Metric
 from judge.verdict.evaluator import evaluator_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import SettingsError
-from streams.intake.tasks import texts_chars
 from streams.judging.files.comparison import Comparison, compare_scores
 from streams.judging.files.judging import Checks
 from streams.judging.files.reading import Line
@@ -26,17 +23,17 @@ from streams.judging.prices import build_prices, price_of
 from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.kafka.output import result_forms, result_headers
 from streams.kafka.stretch import PastRecord, Stretch, StretchReader
-from streams.replay.estimate import Estimate, Lengths, Sampled, estimate
-from streams.replay.history import History
-from streams.replay.judging import End, ReplayJudging
-from streams.replay.plan import Plan, limits_of, settings_of
-from streams.replay.selection import Selection, Tally
 from streams.settings import EndpointSettings, Settings
+from streams.worker.replay.estimate import Estimate, Lengths, estimate
+from streams.worker.replay.history import History
+from streams.worker.replay.judging import End, ReplayJudging
+from streams.worker.replay.plan import Plan, limits_of, settings_of
+from streams.worker.replay.report import Report
+from streams.worker.replay.scan import Scan
+from streams.worker.replay.selection import Selection, Tally
 
 _log = structlog.stdlib.get_logger(__name__)
 
-SAMPLE: Final = 40
-"""Answers of a metric that an estimate rests on at least, where there are as many."""
 STEPS: Final = 10
 """So often it says how far it has come."""
 
@@ -49,78 +46,6 @@ class Person(Protocol):
 
     def agrees(self, question: str) -> bool:
         """Ask whether to go on."""
-
-
-@dataclass(slots=True)
-class Scan:
-    """What there is to judge.
-
-    Args:
-        tally: What became of the records.
-        tasks: All tasks, by metric.
-        left: Those that have no result yet.
-        samples: What such tasks took where they were judged live.
-        pilots: Of those that have no result yet some at random, by metric: a heap by result id.
-    """
-
-    tally: Tally = field(default_factory=Tally)
-    tasks: dict[str, Lengths] = field(default_factory=dict)
-    left: dict[str, Lengths] = field(default_factory=dict)
-    samples: dict[str, list[Sampled]] = field(default_factory=dict)
-    pilots: dict[str, list[tuple[int, JudgeTask]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What became of a replay.
-
-    Args:
-        replay_id: Its id.
-        end: Why it ended; None where nobody wanted it.
-        estimate: What all of it was estimated to take; None where there was nothing to judge.
-        scan: What there was to judge.
-        history: What was published.
-        comparisons: Each metric's scores against those of the live stream.
-        trouble: Why no endpoint could be asked.
-    """
-
-    replay_id: str
-    end: End | None
-    estimate: Estimate | None
-    scan: Scan
-    history: History
-    comparisons: Sequence[Comparison]
-    trouble: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
-        return {
-            "replay_id": self.replay_id,
-            "end": self.end,
-            "events": self.scan.tally.as_json(),
-            "tasks": sum(one.count for one in self.scan.tasks.values()),
-            "estimate": None if self.estimate is None else self.estimate.as_json(),
-            "results": self.history.outcomes,
-            "spent": self.history.spent.as_json(),
-            "comparisons": [one.as_json() for one in self.comparisons],
-        }
-
-    def lines(self) -> list[str]:
-        """Give it for people."""
-        done = len(self.history.done)
-        told = [
-            f"{self.replay_id}: {done:,} of {sum(one.count for one in self.scan.tasks.values()):,} results, "
-            + self.history.spent.line()
-        ]
-        for metric, statuses in self.history.outcomes.items():
-            told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
-        for one in self.comparisons:
-            told.append(f"against the live results, {one.text()}")
-            for apart in one.disagreements:
-                told.append(f"  {apart.event_id}: {apart.before:g} -> {apart.now:g}")
-                told.append(f"    before: {apart.why_before}")
-                told.append(f"    now:    {apart.why_now}")
-        return told
 
 
 class Replay:
@@ -180,7 +105,7 @@ class Replay:
         """
         history = await self._history()
         scan = await self._scan(history)
-        person.tell(_found(scan, self._replay_id, len(history.done)))
+        person.tell(scan.text(self._replay_id, len(history.done)))
         prices = build_prices(self._endpoints)
         judge = self._settings.judge
         async with open_stack(
@@ -204,16 +129,17 @@ class Replay:
     ) -> tuple[Estimate | None, End | None]:
         if not any(one.count for one in scan.left.values()):
             return None, "done"
-        if wanted := _pilots(scan):
+        if wanted := scan.wanted():
             what = f"judge {len(wanted)} answers first, to learn what the rest will take?"
             if not person.agrees(what):
                 return None, None
             end = await judging.run(_given(wanted), lambda: None)
             if end != "done":
                 return None, end
-            self._sample_pilots(scan, history, wanted)
+            for task in wanted:
+                scan.add_sample(task, history.took.get(task.metric, {}).get(task.event_id))
         all_ = self._estimate(scan, scan.tasks)
-        left = self._estimate(scan, _without(scan.left, wanted))
+        left = self._estimate(scan, scan.left_without(wanted))
         person.tell(f"the whole: {all_.text()}")
         if not left.results:
             return all_, "done"
@@ -267,19 +193,8 @@ class Replay:
         scan = Scan()
         async with aclosing(self._tasks(scan.tally)) as tasks:
             async for task in tasks:
-                chars = texts_chars(task)
-                scan.tasks.setdefault(task.metric, Lengths()).add(chars)
                 took = history.took.get(task.metric, {}).get(task.event_id)
-                if took is not None:
-                    scan.samples.setdefault(task.metric, []).append(replace(took, chars=chars))
-                if task.result_id not in history.done:
-                    scan.left.setdefault(task.metric, Lengths()).add(chars)
-                    heap = scan.pilots.setdefault(task.metric, [])
-                    entry = (-int(task.result_id, 16), task)
-                    if len(heap) < SAMPLE:
-                        heapq.heappush(heap, entry)
-                    elif entry[0] > heap[0][0]:
-                        heapq.heapreplace(heap, entry)
+                scan.add(task, took, done=task.result_id in history.done)
         history.took.clear()
         return scan
 
@@ -312,13 +227,6 @@ class Replay:
         return bool(start <= place.offset < end)
 
     # What it takes
-
-    @staticmethod
-    def _sample_pilots(scan: Scan, history: History, wanted: Sequence[JudgeTask]) -> None:
-        for task in wanted:
-            took = history.took.get(task.metric, {}).get(task.event_id)
-            if took is not None:
-                scan.samples.setdefault(task.metric, []).append(replace(took, chars=texts_chars(task)))
 
     def _estimate(self, scan: Scan, tasks: Mapping[str, Lengths]) -> Estimate:
         limits = limits_of(self._plan, self._settings.judge, self._endpoints)
@@ -360,34 +268,6 @@ class _Progress:
         if self._done >= self._next:
             self._next += max(1, self._total // STEPS)
             self._person.tell(f"{self._done:,} of {self._total:,} results")
-
-
-def _found(scan: Scan, replay_id: str, done: int) -> str:
-    passed = ", ".join(f"{count:,} {reason}" for reason, count in scan.tally.passed.most_common())
-    tasks = ", ".join(f"{all_.count:,} {name}" for name, all_ in scan.tasks.items()) or "nothing to judge"
-    again = f"; {done:,} are there already" if done else ""
-    return (
-        f"{replay_id}: {scan.tally.records:,} records, {scan.tally.sampled:,} events to judge"
-        f"{f' ({passed})' if passed else ''}: {tasks}{again}"
-    )
-
-
-def _pilots(scan: Scan) -> list[JudgeTask]:
-    """The tasks to be judged first, of metrics of which too little is known."""
-    return [
-        task
-        for name, heap in scan.pilots.items()
-        if len(scan.samples.get(name, ())) < min(SAMPLE, scan.tasks[name].count)
-        for _, task in heap
-    ]
-
-
-def _without(left: Mapping[str, Lengths], done: Sequence[JudgeTask]) -> dict[str, Lengths]:
-    rest = {name: Lengths(one.count, one.chars) for name, one in left.items()}
-    for task in done:
-        rest[task.metric].count -= 1
-        rest[task.metric].chars -= texts_chars(task)
-    return rest
 
 
 async def _given(tasks: Iterable[JudgeTask]) -> AsyncIterator[JudgeTask]:

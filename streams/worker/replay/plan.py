@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from streams.errors import SettingsError
-from streams.replay.estimate import Limits
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings, Settings
+from streams.worker.replay.estimate import Limits
 
 _ID: Final = re.compile(r"replay-(\d{8}T\d{6}Z)-([0-9a-f]{8})")
 _TIME: Final = "%Y%m%dT%H%M%SZ"
