@@ -333,13 +333,9 @@ def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
     if isinstance(result, Failed):
         return result.model_copy(update={"detail": result.detail[:MAX_DETAIL_CHARS]})
     corrections = tuple(
-        correction.model_copy(update={"detail": correction.detail[:100]})
-        for correction in result.corrections[:50]
+        one.model_copy(update={"detail": one.detail[:100]}) for one in result.corrections[:50]
     )
-    suspicions = tuple(
-        suspicion.model_copy(update={"detail": suspicion.detail[:100]})
-        for suspicion in result.suspicions[:50]
-    )
+    suspicions = tuple(one.model_copy(update={"detail": one.detail[:100]}) for one in result.suspicions[:50])
     changes = {"evidence": {"truncated": True}, "corrections": corrections, "suspicions": suspicions}
     return result.model_copy(update=changes)
 

@@ -125,11 +125,13 @@ class Command:
         config.write_text(yaml.safe_dump(stage.document()), encoding="utf-8")
         return cls(
             await asyncio.create_subprocess_exec(
-                *COMMAND, "replay", "--config", str(config), "--yes", "--json",
-                *options,
-                cwd=ROOT, env=clean_environment(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                *(*COMMAND, "replay", "--config", str(config), "--yes", "--json", *options),
+                cwd=ROOT,
+                env=clean_environment(),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
             )
-        )  # fmt: skip
+        )
 
     async def report(self, *, code: int = 0) -> dict[str, Any]:
         out, err = await asyncio.wait_for(self.process.communicate(), 120 + EVENTS / 20)
@@ -210,7 +212,7 @@ async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, 
 
 
 async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judges, tmp_path: Path) -> None:
-    """The same evaluator: estimated from the live results without a call; --max-usd ends it before it costs more.
+    """The same evaluator: estimated from the live results; --max-usd ends it before it costs more.
 
     Ctrl-C ends it as well, with what is under way; the results of a file's events are in it, all of them.
     """

@@ -34,7 +34,7 @@ def replay(
         typer.Option(
             "--incident",
             metavar="ID",
-            help="The events, metrics and parts of an incident of the verdict store, from its beginning to its end.",
+            help="The events, metrics and parts of an incident of the verdict store.",
         ),
     ] = None,
     dead_letters: Annotated[

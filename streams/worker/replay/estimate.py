@@ -104,7 +104,8 @@ class Estimate:
         """Give it for people."""
         cost = "price not known" if self.usd is None else f"${self.usd:.4f}"
         return (
-            f"{self.results:,} results: about {self.input_tokens:,.0f} tokens in and {self.output_tokens:,.0f} out, "
+            f"{self.results:,} results: about {self.input_tokens:,.0f} tokens in and "
+            f"{self.output_tokens:,.0f} out, "
             f"{cost}, {_duration(self.seconds)}"
         )
 

@@ -1,4 +1,4 @@
-"""Which tasks the records of the past become: the sampling and the routes of the live intake, without its counts."""
+"""Which tasks the records of the past become, by the sampling and the routes of the live intake."""
 
 from __future__ import annotations
 
