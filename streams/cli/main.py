@@ -15,6 +15,7 @@ from streams.cli.commands.config import app as config_app
 from streams.cli.commands.demo import demo
 from streams.cli.commands.doctor import doctor
 from streams.cli.commands.health import health
+from streams.cli.commands.init import init
 from streams.cli.commands.judge import judge
 from streams.cli.commands.map import map_
 from streams.cli.commands.offline_judge import offline_judge
@@ -43,6 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command()(demo)
+app.command()(init)
 app.command()(worker)
 app.command()(health)
 app.command()(doctor)

@@ -11,6 +11,7 @@ from tests.streams.cli.processes import judgestream
 
 COMMANDS = (
     "demo",
+    "init",
     "worker",
     "health",
     "doctor",

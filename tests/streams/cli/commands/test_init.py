@@ -1,0 +1,137 @@
+"""`judgestream init`: what it asks, what it writes, and that it holds."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from schemas import QAEvent
+from streams.settings import load_settings
+from tests.places import ROOT
+from tests.streams.cli.test_main import call
+from tests.toolbox import run, tool
+
+WAYS = {
+    "defaults": (),
+    "own-cluster": ("--kafka", "broker-1:9092,broker-2:9092", "--judge", "gpt-4.1-mini", "--with", "pages"),
+    "near": ("--kafka", "localhost:9092", "--judge", "qwen3@http://127.0.0.1:11434/v1", "--with", "neither"),
+    "near-judge": ("--judge", "qwen3@http://127.0.0.1:11434/v1", "--with", "reference"),
+    "gateway": ("--judge", "our-model@https://llm.example.com/v1", "--usd-per-day", "3", "--rate", "0.2"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+
+
+def _yaml(file: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return document
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_it_writes_passes_config_check(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was answered; and the sample event has what every metric needs."""
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
+        monkeypatch.delenv(name)
+    assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
+    assert call("config", "check", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
+    settings = load_settings(tmp_path / "settings.yaml", {})
+    event = QAEvent.model_validate_json((tmp_path / "events.jsonl").read_text())
+    for metric in settings.metrics.values():
+        assert all(getattr(event, field) for field in metric.when.has)
+
+
+def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> None:
+    """Dollars where the price is known, else calls; on a cluster of one's own it begins at new events."""
+    call("init", str(tmp_path / "own"), "--yes", *WAYS["own-cluster"])
+    own = load_settings(tmp_path / "own" / "settings.yaml", {})
+    assert (own.judge.budget.usd_per_day, own.sampling.default_rate) == (5, 0.05)
+    assert (own.kafka.start, own.topics.create) == ("latest", False)
+    call("init", str(tmp_path / "gateway"), "--yes", *WAYS["gateway"])
+    gateway = load_settings(tmp_path / "gateway" / "settings.yaml", {})
+    assert (gateway.judge.budget.usd_per_day, gateway.judge.budget.calls_per_day) == (None, 1000)
+    assert gateway.sampling.default_rate == 0.2
+
+
+def test_five_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each names its default; the last one is about money where the judge is paid."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("kafka:9092\nanswers\nreference\ngpt-4.1-mini\n7\n"))
+    assert call("init", str(tmp_path)) == 0
+    asked = capsys.readouterr().err
+    assert asked.count("]:") == 5
+    assert "Dollars a day" in asked
+    settings = load_settings(tmp_path / "settings.yaml", {})
+    assert settings.kafka.bootstrap_servers == "kafka:9092"
+    assert settings.topics.events == "answers"
+    assert list(settings.metrics) == ["coverage"]
+    assert settings.judge.budget.usd_per_day == 7
+
+
+def test_a_pipe_that_ends_early_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and nothing is written."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    assert call("init", str(tmp_path)) == 2
+    assert "add --yes for defaults" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl"])
+def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One file that is there already is enough; the others are not written either."""
+    (tmp_path / name).write_text("mine")
+    assert call("init", str(tmp_path), "--yes") == 2
+    assert f"{tmp_path / name}: there already, and nothing was written" in capsys.readouterr().err
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--kafka", "https://kafka"), "kafka.bootstrap_servers: must be host:port without http://"),
+        (("--judge", "m@nowhere"), "base_url: must be an http or https address (got 'nowhere')"),
+        (("--with", "page"), "--with must be one of reference, pages, both, neither, got 'page'"),
+        (("--topic", "my topic"), "topics.events: must match"),
+    ],
+)
+def test_an_answer_that_does_not_hold_is_named(
+    arguments: tuple[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is written."""
+    assert call("init", str(tmp_path), "--yes", *arguments) == 2
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> None:
+    """The same Kafka; ports on loopback alone; the worker reads the settings beside it."""
+    call("init", str(tmp_path), "--yes")
+    made, full = _yaml(tmp_path / "compose.yaml")["services"], _yaml(ROOT / "compose.yaml")["services"]
+    assert made["kafka"]["image"] == full["kafka"]["image"]
+    assert all(port.startswith("127.0.0.1:") for one in made.values() for port in one.get("ports", ()))
+    assert made["worker"]["volumes"] == ["./settings.yaml:/etc/judgestream/config.yaml:ro"]
+    listeners = made["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    inside = made["worker"]["environment"]["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"]
+    outside = load_settings(tmp_path / "settings.yaml", {}).kafka.bootstrap_servers
+    assert {f"INSIDE://{inside}", f"HOST://{outside}"} == set(listeners)
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("way", WAYS)
+def test_compose_reads_the_file(way: str, tmp_path: Path) -> None:
+    """The reference parser takes it."""
+    call("init", str(tmp_path), "--yes", *WAYS[way])
+    assert "ok" in run(tool("composecheck"), tmp_path / "compose.yaml")
