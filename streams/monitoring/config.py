@@ -8,7 +8,7 @@ from math import inf
 from types import MappingProxyType
 
 from judge.metrics.registry import BUILT_IN
-from streams.monitoring.measures import Measure, lowest_third, mean_of, mix_of, share_at_most
+from streams.monitoring.measures import MEAN, Measure, lowest_third, mean_of, mix_of, share_at_most
 from streams.monitoring.series import SeriesRules
 
 FIVE_POINTS = 5.0
@@ -62,23 +62,33 @@ class MonitorConfig:
         _check_scales(self)
         _check_shares(self)
 
-    def rules(self, metric: str, *, parts: bool = True) -> SeriesRules:
+    def rules(self, metric: str, *, fixed_labels: int = 0) -> SeriesRules:
         """Say by what a series of a metric is watched.
 
         Each judged answer belongs to one series of the whole traffic and to at most one for each label name,
-        and each series has a few measures. With the threshold of each measure 1 + len(labels) times their
-        number times the allowed number, the false alarms of all together stay within it, however many values
-        the labels have.
+        and each series has a few measures. A test with threshold T has at most one false alarm in T samples.
+        Half of the allowed ones belong to the mean of the whole traffic, which pages; the other half is
+        divided among all other tests that an answer enters. So all together stay within the allowed number,
+        however many values the labels have.
 
         Args:
             metric: The metric's name.
-            parts: Whether the series has parts, so that a change of their mix is told apart.
+            fixed_labels: Labels that have one value in the whole series: 0 for the whole traffic. Without
+                other labels it has no parts, so there is no mix to tell apart.
         """
         measures = self.measures(metric)
+        allowed = self.expected_samples_per_false_alarm
+        others = (1 + len(self.labels)) * len(measures) - 1
+        of_mean, of_others = (2 * allowed, 2 * allowed * others) if others else (allowed, allowed)
+        watched = (
+            measures if len(self.labels) > fixed_labels else tuple(m for m in measures if m.within_parts)
+        )
         return SeriesRules(
-            measures=measures if parts else tuple(one for one in measures if one.within_parts),
+            measures=watched,
             baseline_samples=self.baseline_samples,
-            threshold=self.expected_samples_per_false_alarm * (1 + len(self.labels)) * len(measures),
+            thresholds=tuple(
+                of_mean if measure.name == MEAN and not fixed_labels else of_others for measure in watched
+            ),
             window_seconds=self.window_seconds,
         )
 

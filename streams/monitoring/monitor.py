@@ -153,7 +153,7 @@ class Monitor:
         self._entries[key] = entry
 
     def _new_entry(self, key: SeriesKey, model: str, now: datetime) -> _Entry:
-        rules = self._config.rules(key.metric, parts=len(self._config.labels) > len(key.labels))
+        rules = self._config.rules(key.metric, fixed_labels=len(key.labels))
         return _Entry(Series(rules), model, now)
 
     def snapshot(self, now: datetime) -> MonitorSnapshot:

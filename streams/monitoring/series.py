@@ -36,13 +36,13 @@ class SeriesRules:
     Attributes:
         measures: What is watched of its scores; the mean first.
         baseline_samples: Scores at which the baseline is looked at for the first time.
-        threshold: Scores of this series for each false alarm of a measure that is allowed.
+        thresholds: Of each measure, the scores of this series for each false alarm that is allowed.
         window_seconds: Length of the sliding window.
     """
 
     measures: tuple[Measure, ...]
     baseline_samples: int
-    threshold: float
+    thresholds: tuple[float, ...]
     window_seconds: float
 
 
@@ -63,8 +63,8 @@ class Series:
         self._strata: dict[str, float] = {}
         self._clustered = False
         self.watches: tuple[Watch, ...] = tuple(
-            Watch(measure, first=rules.baseline_samples, threshold=rules.threshold)
-            for measure in rules.measures
+            Watch(measure, first=rules.baseline_samples, threshold=threshold)
+            for measure, threshold in zip(rules.measures, rules.thresholds, strict=True)
         )
 
     @property
@@ -119,7 +119,7 @@ class Series:
                 if self.mean.state == "dropped":
                     continue  # the fall is told already, whatever the mix
                 # Only what the mean within parts does not see is a matter of the mix.
-                may_call = self.mean.statistic < self._rules.threshold**0.5
+                may_call = self.mean.statistic < self.mean.threshold**0.5
             change = watch.add(sample, share, self._history, may_call=may_call)
             if change is not None:
                 changes.append(change)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.monitoring.statistics.detectors import BETS, ShiryaevRobertsEDetector
+from streams.monitoring.statistics.detectors import BETS, WEIGHTS, ShiryaevRobertsEDetector
 from tests.streams.randomness import seeded
 
 # A population: value, inclusion probability, share.
@@ -102,7 +102,9 @@ def test_one_step_by_hand() -> None:
     assert not detector.update(0.25, tolerated_mean=0.5, share=0.5)
     # λ runs from 0.01 to 0.9 of 1 / (1 - 0.5) = 2, geometrically; u = 0.5, m - x = 0.25.
     bets = [0.02 * 90 ** (k / (BETS - 1)) for k in range(BETS)]
-    assert detector.state.statistic == pytest.approx(sum(1 + bet * 0.125 for bet in bets) / BETS)
+    assert sum(WEIGHTS) == pytest.approx(1)
+    wanted = sum(weight * (1 + bet * 0.125) for weight, bet in zip(WEIGHTS, bets, strict=True))
+    assert detector.state.statistic == pytest.approx(wanted)
     assert detector.state.samples == 1
 
 
