@@ -40,6 +40,7 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "fingerprint": (
         "hash of everything that makes a number: prompts, response schema, scoring, model, parameters"
     ),
+    "met": "whether the results meet the objective of their metric: yes or no",
 }
 
 EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {

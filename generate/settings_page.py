@@ -64,6 +64,7 @@ judge:
 monitor:
   labels: [app, model]
   targets: {relevance: 4.0}
+  objectives: {coverage: {at_least: 3, share: 0.99}}
 """,
     "review": """\
 review:

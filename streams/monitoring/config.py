@@ -8,7 +8,7 @@ from math import inf
 from types import MappingProxyType
 
 from judge.metrics.registry import BUILT_IN
-from streams.monitoring.measures import MEAN, Measure, lowest_third, mean_of, mix_of, share_at_most
+from streams.monitoring.measures import MIX, Measure, lowest_third, mean_of, mix_of, share_at_most
 from streams.monitoring.series import SeriesRules
 
 FIVE_POINTS = 5.0
@@ -67,9 +67,9 @@ class MonitorConfig:
 
         Each judged answer belongs to one series of the whole traffic and to at most one for each label name,
         and each series has a few measures. A test with threshold T has at most one false alarm in T samples.
-        Half of the allowed ones belong to the mean of the whole traffic, which pages; the other half is
-        divided among all other tests that an answer enters. So all together stay within the allowed number,
-        however many values the labels have.
+        The allowed ones are divided equally among the mean of the whole traffic, which pages, its shares, and
+        all other tests that an answer enters; each group divides its part equally again. So all together stay
+        within the allowed number, however many values the labels have.
 
         Args:
             metric: The metric's name.
@@ -77,18 +77,21 @@ class MonitorConfig:
                 other labels it has no parts, so there is no mix to tell apart.
         """
         measures = self.measures(metric)
-        allowed = self.expected_samples_per_false_alarm
-        others = (1 + len(self.labels)) * len(measures) - 1
-        of_mean, of_others = (2 * allowed, 2 * allowed * others) if others else (allowed, allowed)
+        shares = sum(measure.is_share for measure in measures)
+        others = (1 + len(self.labels)) * len(measures) - 1 - shares
+        groups = 1 + (shares > 0) + (others > 0)
+
+        def threshold(measure: Measure) -> float:
+            tests = others if fixed_labels or measure.name == MIX else shares if measure.is_share else 1
+            return self.expected_samples_per_false_alarm * groups * tests
+
         watched = (
             measures if len(self.labels) > fixed_labels else tuple(m for m in measures if m.within_parts)
         )
         return SeriesRules(
             measures=watched,
             baseline_samples=self.baseline_samples,
-            thresholds=tuple(
-                of_mean if measure.name == MEAN and not fixed_labels else of_others for measure in watched
-            ),
+            thresholds=tuple(map(threshold, watched)),
             window_seconds=self.window_seconds,
         )
 

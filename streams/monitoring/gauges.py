@@ -7,7 +7,7 @@ from typing import Final
 
 from streams.monitoring.monitor import SILENT_SECONDS
 from streams.monitoring.snapshot import MonitorSnapshot
-from streams.telemetry.instruments import MonitorGauge
+from streams.telemetry.collectors import MonitorGauge
 
 _STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 

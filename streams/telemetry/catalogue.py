@@ -183,6 +183,20 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Sampling rules that had answers in the past week and none in the window.",
         ("metric", "fingerprint", "slice"),
     ),
+    Spec(
+        "judgestream_objective_weight_total", "counter", "1",
+        "Sum of w = 1 / inclusion probability over scored results of a metric with an objective, by whether they meet it.",
+        ("metric", "fingerprint", "met"),
+    ),
+    Spec(
+        "judgestream_objective_results_total", "counter", "results",
+        "Scored results of a metric with an objective, by whether they meet it.",
+        ("metric", "fingerprint", "met"),
+    ),
+    Spec(
+        "judgestream_objective_share", "gauge", "1", "Share of the answers that have to meet the objective.",
+        ("metric",),
+    ),
     Spec("judgestream_score_range", "gauge", "points", "Ends of a metric's scale.", ("metric", "end")),
     Spec(
         "judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.",

@@ -3,112 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric as MetricFamily
 
 from schemas import Failed, Scored, Unscored, Usage
 from streams.settings.base import PERIODS, Period
+from streams.settings.sections.monitor import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE, LABELS, Spec
+from streams.telemetry.collectors import EventsCollector, MonitorCollector, MonitorGauge, PartitionsCollector
 from streams.telemetry.labels import BoundedLabels, harmless, label_names
 from streams.telemetry.partitions import PartitionState
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
-_SPECS: Final = {spec.name: spec for spec in CATALOGUE}
-
-
-class _EventsCollector:
-    """Counts events in plain integers, so that a skip costs an addition and is still counted exactly."""
-
-    def __init__(self) -> None:
-        self.counts: Tally[tuple[str, str]] = Tally()
-        self.skips: list[Callable[[], Mapping[str, int]]] = []
-
-    def total(self) -> Tally[tuple[str, str]]:
-        counts = Tally(self.counts)
-        for source in self.skips:
-            for reason, count in source().items():
-                counts["skipped", reason] += count
-        return counts
-
-    def describe(self) -> Iterable[MetricFamily]:
-        return ()
-
-    def collect(self) -> Iterator[MetricFamily]:
-        spec = _SPECS["judgestream_events_total"]
-        family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
-        for labels, count in sorted(self.total().items()):
-            family.add_metric(labels, count)
-        yield family
-
-
-class _PartitionsCollector:
-    """Reads lag and age at the moment they are asked for."""
-
-    def __init__(self, partitions: Callable[[], Iterable[PartitionState]], now: Callable[[], float]) -> None:
-        self._partitions = partitions
-        self._now = now
-
-    def describe(self) -> Iterable[MetricFamily]:
-        return ()
-
-    def collect(self) -> Iterator[MetricFamily]:
-        lag_spec, age_spec = (
-            _SPECS["judgestream_consumer_lag_records"],
-            _SPECS["judgestream_oldest_unfinished_seconds"],
-        )
-        lag = GaugeMetricFamily(lag_spec.name, lag_spec.help, labels=lag_spec.labels)
-        age = GaugeMetricFamily(age_spec.name, age_spec.help, labels=age_spec.labels)
-        now = self._now()
-        for state in self._partitions():
-            labels = (state.topic, str(state.partition))
-            if state.lag_records is not None:
-                lag.add_metric(labels, state.lag_records)
-            oldest = state.oldest_timestamp
-            age.add_metric(labels, 0.0 if oldest is None else max(now - oldest, 0.0))
-        yield lag
-        yield age
-
-
-@dataclass(frozen=True, slots=True)
-class MonitorGauge:
-    """One number of the monitor.
-
-    Args:
-        name: A name of `MONITOR_GAUGES`, or "missing_strata".
-        labels: The values of its labels, in their order.
-        value: The number.
-    """
-
-    name: str
-    labels: tuple[str, ...]
-    value: float
-
-
-class _MonitorCollector:
-    """Reads the monitor at the moment it is asked."""
-
-    def __init__(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
-        self._gauges = gauges
-
-    def describe(self) -> Iterable[MetricFamily]:
-        return ()
-
-    def collect(self) -> Iterator[MetricFamily]:
-        families: dict[str, GaugeMetricFamily] = {}
-        for gauge in self._gauges():
-            spec = _SPECS[f"judgestream_monitor_{gauge.name}"]
-            family = families.get(spec.name)
-            if family is None:
-                family = families[spec.name] = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
-            family.add_metric([harmless(value) for value in gauge.labels], gauge.value)
-        yield from families.values()
 
 
 class Metrics:
@@ -118,16 +27,22 @@ class Metrics:
         registry: Where they are registered; one a worker.
         labels: The event labels that become metric labels.
         max_label_values: Values that each of them may have.
+        objectives: By metric, what share of the answers has to score how much.
     """
 
     def __init__(
-        self, registry: CollectorRegistry, *, labels: Sequence[str] = (), max_label_values: int = 20
+        self,
+        registry: CollectorRegistry,
+        *,
+        labels: Sequence[str] = (),
+        max_label_values: int = 20,
+        objectives: Mapping[str, ObjectiveSettings] | None = None,
     ) -> None:
         self.registry = registry
         self._label_names = label_names(labels)
         self._labels = BoundedLabels(tuple(self._label_names), max_label_values)
         self._ranges: dict[str, tuple[float, float]] = {}
-        self._events = _EventsCollector()
+        self._events = EventsCollector()
         registry.register(self._events)
         self._families: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
@@ -139,6 +54,9 @@ class Metrics:
             }:
                 continue  # collected when they are asked for
             self._families[spec.name] = self._make(spec)
+        self._objectives = objectives or {}
+        for metric, objective in self._objectives.items():
+            self._child("judgestream_objective_share", metric).set(objective.share)
 
     def _make(self, spec: Spec) -> Counter | Gauge | Histogram:
         labels = [
@@ -237,11 +155,11 @@ class Metrics:
             partitions: Gives them as they stand.
             now: Seconds since the epoch.
         """
-        self.registry.register(_PartitionsCollector(partitions, now))
+        self.registry.register(PartitionsCollector(partitions, now))
 
     def watch_monitor(self, gauges: Callable[[], Iterable[MonitorGauge]]) -> None:
         """Expose where the monitor's series stand, as they are when they are asked for."""
-        self.registry.register(_MonitorCollector(gauges))
+        self.registry.register(MonitorCollector(gauges))
 
     def set_range(self, metric: str, lowest: float, highest: float) -> None:
         """Say which scale a metric has."""
@@ -305,7 +223,11 @@ class Metrics:
         if isinstance(result, Scored):
             self._child("judgestream_scores_total", metric, self._step(result), *values).inc(1, example)
             by = (metric, result.evaluator.fingerprint)
-            self._add_sums(by, values, 1 / result.sampling.probability, result.amount)
+            weight = 1 / result.sampling.probability
+            self._add_sums(by, values, weight, result.amount)
+            objective = self._objectives.get(metric)
+            if objective is not None:
+                self._add_met(by, weight, met=result.amount >= objective.at_least)
 
     def _step(self, result: Scored) -> str:
         """The score as a label: of a number the lower end of its tenth of the scale, to bound the series."""
@@ -328,6 +250,12 @@ class Metrics:
         }
         for name, amount in amounts.items():
             self._child(f"judgestream_score_{name}_total", *by, *values).inc(amount)
+
+    def _add_met(self, by: tuple[str, str], weight: float, *, met: bool) -> None:
+        # Both begin at once, so that the first miss is an increase.
+        for name, counts in (("yes", met), ("no", not met)):
+            self._child("judgestream_objective_weight_total", *by, name).inc(weight * counts)
+            self._child("judgestream_objective_results_total", *by, name).inc(counts)
 
     def observe_usage(self, endpoint: str, model: str, usage: Usage, cost_usd: float | None) -> None:
         """A call has used tokens.

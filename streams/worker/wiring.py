@@ -100,6 +100,7 @@ class Wiring:
             _process_registry() if registry is None else registry,
             labels=telemetry.labels,
             max_label_values=telemetry.max_label_values,
+            objectives=settings.monitor.objectives,
         )
         self._judged_by: Mapping[str, Metric] = build_metrics(settings)
         self._plan = Plan(

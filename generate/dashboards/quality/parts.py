@@ -105,6 +105,25 @@ WHERE: Final = (
                 alerts=("JudgestreamStratumSilent",),
                 decimals=2,
             ),
+            Panel(
+                title="Error budget, how fast it is spent",
+                description="Of the objectives in monitor.objectives: 1 spends just the share of answers that "
+                "may miss it. Dashed at the limits of the alerts over an hour (14.4) and six (6); over a day "
+                "it is 3, over three it is 1.",
+                type="timeseries",
+                unit="short",
+                no_data="No metric has an objective, or no answer was scored in this time",
+                queries=tuple(
+                    Query(
+                        expr=by_evaluator(f"job_metric:judgestream_objective:burn_rate{window}{{{SLICES}}}"),
+                        legend=f"{{{{metric}}}} · {{{{evaluator}}}} {window}",
+                    )
+                    for window in ("1h", "6h", "1d", "3d")
+                ),
+                alerts=("JudgestreamObjectiveBurnsFast", "JudgestreamObjectiveBurnsSlowly"),
+                thresholds=((6, "yellow"), (14.4, "red")),
+                decimals=1,
+            ),
         ),
     ),
     Line(

@@ -11,6 +11,18 @@ from streams.settings.base import Section
 from streams.settings.sections.telemetry import DEFAULT_LABELS
 
 
+class ObjectiveSettings(Section):
+    """A promise about the answers: this share of them scores so much or more."""
+
+    at_least: float = Field(description="Lowest score that meets the objective, in points.")
+    share: float = Field(
+        default=0.99,
+        gt=0,
+        lt=1,
+        description="Share of the answers that have to meet it; the rest is the budget.",
+    )
+
+
 class MonitorSettings(Section):
     """When a drop is called."""
 
@@ -48,6 +60,11 @@ class MonitorSettings(Section):
     targets: dict[MetricName, float] = Field(
         default_factory=dict,
         description="By metric, the lowest mean that is all right, in points; in place of a learned one.",
+    )
+    objectives: dict[MetricName, ObjectiveSettings] = Field(
+        default_factory=dict,
+        description="By metric, what share of the answers has to score how much; alerts tell how fast the rest, which "
+        "is the error budget, is spent.",
     )
     samples_per_false_alarm: int = Field(
         default=20_000,

@@ -24,7 +24,9 @@ from schemas import (
     Unscored,
     Usage,
 )
-from streams.telemetry.instruments import Metrics, MonitorGauge
+from streams.settings.sections.monitor import ObjectiveSettings
+from streams.telemetry.collectors import MonitorGauge
+from streams.telemetry.instruments import Metrics
 from streams.telemetry.partitions import PartitionState
 
 MINUTES = 10 * 60
@@ -43,7 +45,8 @@ class _Worker:
     """One worker: counters that grow, minute by minute."""
 
     def __init__(self, seed: int, labels: tuple[str, ...], fingerprint: str) -> None:
-        self.metrics = Metrics(CollectorRegistry(), labels=labels)
+        objectives = dict.fromkeys(("coverage", "relevance"), ObjectiveSettings(at_least=3, share=0.9))
+        self.metrics = Metrics(CollectorRegistry(), labels=labels, objectives=objectives)
         self._random = Random(seed)
         self._fingerprint = fingerprint
         self._minute = 0

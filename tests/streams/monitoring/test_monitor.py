@@ -135,9 +135,9 @@ def test_each_label_value_is_watched_and_named() -> None:
     assert {"app": "docs"} not in labels
     support = next(one for one in alerts if one.labels == {"app": "support"} and one.measure == "mean")
     assert support.summary.startswith("relevance of app=support fell from 4.5")
-    # Half of the allowed rate is the overall mean's; the other half is shared by the 8 other tests that an
-    # answer enters: the whole traffic and two label names, with mean, share and mix of each.
-    assert support.threshold == 20_000 * 2 * 8
+    # A third of the allowed rate is the overall mean's and a third its share's; the last third is divided among
+    # the 7 other tests that an answer enters: the mix of the whole, and mean, share and mix of two label names.
+    assert support.threshold == 20_000 * 3 * 7
     assert {series.labels for series in monitor.snapshot(at(0)).series} == {
         (),
         *((("app", app),) for app in apps),
@@ -381,3 +381,18 @@ def test_a_time_without_offset_is_refused() -> None:
 def test_a_configuration_out_of_range_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MonitorConfig(**values)
+
+
+@pytest.mark.parametrize("labels", [(), ("app",), ("app", "model")])
+@pytest.mark.parametrize("levels", [(), (2,), (1, 2)])
+def test_the_thresholds_of_all_tests_add_up_to_the_allowed_rate(
+    labels: tuple[str, ...], levels: tuple[float, ...]
+) -> None:
+    """An answer enters the tests of the whole and those of one series for each label; a test alarms once in T."""
+    config = MonitorConfig(labels=labels, shares={"relevance": levels})
+    series = [config.rules("relevance"), *(config.rules("relevance", fixed_labels=1) for _ in labels)]
+    rate = sum(1 / threshold for rules in series for threshold in rules.thresholds)
+    # With one label its series have no mix, and what that test would be allowed stays unused.
+    assert rate <= 1 / 20_000 * (1 + 1e-9)
+    if len(labels) != 1:
+        assert rate == pytest.approx(1 / 20_000)

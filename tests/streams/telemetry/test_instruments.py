@@ -22,6 +22,7 @@ from schemas import (
     Unscored,
     Usage,
 )
+from streams.settings.sections.monitor import ObjectiveSettings
 from streams.telemetry.catalogue import CATALOGUE
 from streams.telemetry.exposition import OPENMETRICS, TEXT, expose
 from streams.telemetry.instruments import Metrics
@@ -69,6 +70,9 @@ _NAMES = {
     "judgestream_monitor_baseline": "gauge",
     "judgestream_monitor_tolerated": "gauge",
     "judgestream_monitor_missing_strata": "gauge",
+    "judgestream_objective_weight_total": "counter",
+    "judgestream_objective_results_total": "counter",
+    "judgestream_objective_share": "gauge",
     "judgestream_score_range": "gauge",
     "judgestream_evaluator_info": "gauge",
 }
@@ -123,6 +127,21 @@ def test_entries_follow_the_naming_conventions() -> None:
         assert spec.name.endswith("_total") is (spec.type == "counter")
         assert spec.help.endswith(".")
         assert bool(spec.buckets) is (spec.type == "histogram")
+
+
+def test_an_objective_counts_what_meets_it_and_what_misses_it() -> None:
+    """Of 3, 2 and 5 at p = 1/2 with 3 wanted, one misses: a weight of 2 of 6. Both series begin with the first result."""
+    objectives = {"relevance": ObjectiveSettings(at_least=3, share=0.9)}
+    metrics = Metrics(CollectorRegistry(), objectives=objectives)
+    by = {"metric": "relevance", "fingerprint": _scored(3).evaluator.fingerprint}
+    weight, results = "judgestream_objective_weight_total", "judgestream_objective_results_total"
+    metrics.observe_result(_scored(3, probability=0.5))
+    assert [_value(metrics, name, **by, met="no") for name in (weight, results)] == [0, 0]
+    metrics.observe_result(_scored(2, probability=0.5))
+    metrics.observe_result(_scored(5, probability=0.5))
+    assert [_value(metrics, weight, **by, met=met) for met in ("yes", "no")] == [4, 2]
+    assert [_value(metrics, results, **by, met=met) for met in ("yes", "no")] == [2, 1]
+    assert _value(metrics, "judgestream_objective_share", metric="relevance") == 0.9
 
 
 def test_the_six_sums_of_a_weighted_score() -> None:
