@@ -22,8 +22,8 @@ def monitor_config(
         SettingsError: A target, a level or an objective lies outside the scale of its metric.
     """
     problems = [
-        f"monitor.objectives.{metric}.at_least: must be above {scale[0]:g} and at most {scale[1]:g}, the scale of "
-        f"{metric} (got {objective.at_least:g}); choose a score of that scale"
+        f"monitor.objectives.{metric}.at_least: must be above {scale[0]:g} and at most {scale[1]:g}, the "
+        f"scale of {metric} (got {objective.at_least:g}); choose a score of that scale"
         for metric, objective in settings.objectives.items()
         if (scale := score_ranges.get(metric)) is not None and not scale[0] < objective.at_least <= scale[1]
     ]

@@ -185,7 +185,8 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_objective_weight_total", "counter", "1",
-        "Sum of w = 1 / inclusion probability over scored results of a metric with an objective, by whether they meet it.",
+        "Sum of w = 1 / inclusion probability over scored results of a metric with an objective, by whether "
+        "they meet it.",
         ("metric", "fingerprint", "met"),
     ),
     Spec(

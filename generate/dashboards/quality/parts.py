@@ -107,9 +107,9 @@ WHERE: Final = (
             ),
             Panel(
                 title="Error budget, how fast it is spent",
-                description="Of the objectives in monitor.objectives: 1 spends just the share of answers that "
-                "may miss it. Dashed at the limits of the alerts over an hour (14.4) and six (6); over a day "
-                "it is 3, over three it is 1.",
+                description="Of the objectives in monitor.objectives: 1 spends just the share of answers "
+                "that may miss it. Dashed at the limits of the alerts over an hour (14.4) and six (6); over "
+                "a day it is 3, over three it is 1.",
                 type="timeseries",
                 unit="short",
                 no_data="No metric has an objective, or no answer was scored in this time",

@@ -61,7 +61,7 @@ class ShiryaevRobertsEDetector:
     For each of K = 16 bets λ, with x the sample, m the mean tolerated for it and u in (0, 1] its relative
     weight:
 
-        M <- (M + 1) (1 + λ u (m - x)),    alarm when the weighted mean of the K values of M reaches the threshold.
+        M <- (M + 1) (1 + λ u (m - x)),    alarm when the weighted mean of the K values reaches the threshold.
 
     The weights of the bets are fixed: most lies on those that suit the falls one has to see soon, and none
     has less than a tenth of the largest, which delays what it suits by the logarithm of that alone.

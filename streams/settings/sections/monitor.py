@@ -63,8 +63,8 @@ class MonitorSettings(Section):
     )
     objectives: dict[MetricName, ObjectiveSettings] = Field(
         default_factory=dict,
-        description="By metric, what share of the answers has to score how much; alerts tell how fast the rest, which "
-        "is the error budget, is spent.",
+        description="By metric, what share of the answers has to score how much; alerts tell how fast the "
+        "rest, which is the error budget, is spent.",
     )
     samples_per_false_alarm: int = Field(
         default=20_000,

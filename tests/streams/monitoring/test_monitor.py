@@ -135,8 +135,8 @@ def test_each_label_value_is_watched_and_named() -> None:
     assert {"app": "docs"} not in labels
     support = next(one for one in alerts if one.labels == {"app": "support"} and one.measure == "mean")
     assert support.summary.startswith("relevance of app=support fell from 4.5")
-    # A third of the allowed rate is the overall mean's and a third its share's; the last third is divided among
-    # the 7 other tests that an answer enters: the mix of the whole, and mean, share and mix of two label names.
+    # A third of the allowed rate is the overall mean's and a third its share's; the last third is divided
+    # among the 7 other tests of an answer: the mix of the whole, and mean, share and mix of two labels.
     assert support.threshold == 20_000 * 3 * 7
     assert {series.labels for series in monitor.snapshot(at(0)).series} == {
         (),
@@ -388,7 +388,7 @@ def test_a_configuration_out_of_range_is_refused(values: dict[str, Any], message
 def test_the_thresholds_of_all_tests_add_up_to_the_allowed_rate(
     labels: tuple[str, ...], levels: tuple[float, ...]
 ) -> None:
-    """An answer enters the tests of the whole and those of one series for each label; a test alarms once in T."""
+    """An answer enters the tests of the whole and of one series a label; a test alarms once in T."""
     config = MonitorConfig(labels=labels, shares={"relevance": levels})
     series = [config.rules("relevance"), *(config.rules("relevance", fixed_labels=1) for _ in labels)]
     rate = sum(1 / threshold for rules in series for threshold in rules.thresholds)

@@ -130,7 +130,7 @@ def test_entries_follow_the_naming_conventions() -> None:
 
 
 def test_an_objective_counts_what_meets_it_and_what_misses_it() -> None:
-    """Of 3, 2 and 5 at p = 1/2 with 3 wanted, one misses: a weight of 2 of 6. Both series begin with the first result."""
+    """Of 3, 2 and 5 at p = 1/2 with 3 wanted, one misses: 2 of 6. Both series begin with the first result."""
     objectives = {"relevance": ObjectiveSettings(at_least=3, share=0.9)}
     metrics = Metrics(CollectorRegistry(), objectives=objectives)
     by = {"metric": "relevance", "fingerprint": _scored(3).evaluator.fingerprint}
