@@ -54,7 +54,7 @@ def build_task(
 
 
 def with_named_texts(task: JudgeTask, text: str) -> JudgeTask:
-    """The task of a made-up event with a text under each name that the metric uses: only the metric knows the names."""  # noqa: E501
+    """The task of a made-up event with a text under each name that the metric uses."""
     if task.fields is None:
         return task
     return task.model_copy(update={"fields": {name: given or text for name, given in task.fields.items()}})

@@ -43,8 +43,7 @@ class GuardedChat:
         turns: In which replies are handed on.
         call_seconds: Bound on one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
-        confirm_seconds: An endpoint that never answered is given up after refusing neutral events for so
-            long.
+        confirm_seconds: For so long one that never answered refuses neutral events before it is given up.
         observer: Hears of calls.
         clock: Gives seconds and never goes back.
     """
@@ -78,8 +77,7 @@ class GuardedChat:
         self._streak = Streak()
         self._kinds: frozenset[str] = frozenset()
         """How verdicts fail for which it is down; empty where it is down because it does not answer."""
-        self._metric = ""
-        """What is tried first while it is down."""
+        self._metric = ""  # tried first while it is down
         self._ever_answered = False
         self._refused_since = 0.0
         self._refusals = 0

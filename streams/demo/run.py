@@ -79,12 +79,7 @@ class Display(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the demo ended.
-
-    Attributes:
-        values: The summary.
-        complete: Whether everything that was to be shown was; False after a stop.
-    """
+    """How the demo ended: the summary, and whether all that was to be shown was (not after a stop)."""
 
     values: Mapping[str, Any]
     complete: bool
@@ -289,16 +284,17 @@ class _Demo:
             return OFFLINE_MODEL
         return f"{self._endpoint.model} at {self._endpoint.base_url}"
 
+    def _judge_note(self) -> str:
+        if self._plan.endpoint is None:
+            return "(rules, no language model)"
+        cost = "calls cost money; " if may_cost(self._endpoint) else ""
+        return f"({cost}at most {self._rate():g} events/s)"
+
     def _heading(self, running: Running | None) -> Heading:
         return Heading(
             broker=f"broker {self._settings.kafka.bootstrap_servers} (in memory, loopback only)",
             judge=self._judge_name(),
-            judge_note="(rules, no language model)"
-            if self._plan.endpoint is None
-            else (
-                f"({'calls cost money; ' if may_cost(self._endpoint) else ''}at most "
-                f"{self._rate():g} events/s)"
-            ),
+            judge_note=self._judge_note(),
             page="starting the worker ..."
             if running is None
             else f"page {running.url}/  metrics {running.url}/metrics",

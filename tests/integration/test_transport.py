@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -250,7 +251,9 @@ async def test_reading_again_from_an_earlier_offset(bench: Bench) -> None:
 async def test_a_rebalance_that_falls_into_a_stop_does_not_hold_it_up(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last commit is refused, the thread takes no more calls, and only then the group asks for the partitions."""  # noqa: E501
+    """The last commit is refused, the thread takes no more calls, and only then the group asks for
+    the partitions.
+    """
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 50.0)
     await bench.produce(1)
     async with bench.app() as (app, hands):
@@ -291,6 +294,35 @@ async def test_a_group_that_does_not_let_go_is_left_all_the_same(
         client._coordinator.close = never
         await asyncio.wait_for(app.stop(), 60)
     assert not any(connection.connected() for connection in client._client._conns.values())
+
+
+class _StuckConnection:
+    """A connection of which nobody hears that it is closed."""
+
+    closed: asyncio.Future[None] | None = None
+
+    def close(self, **_: Any) -> asyncio.Future[None]:
+        self.closed = self.closed or asyncio.get_running_loop().create_future()
+        return self.closed
+
+    def connected(self) -> bool:
+        return False
+
+
+async def test_a_connection_that_does_not_close_is_left(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing it is given up, and the thread ends without an error."""
+    monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
+    errors: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    async with bench.app() as (app, _):
+        client = _consumer(app)._thread._ensure_consumer()
+        stuck = client._client._conns["stuck"] = _StuckConnection()
+        await asyncio.wait_for(app.stop(), 60)
+    assert stuck.closed is not None
+    assert stuck.closed.cancelled()
+    assert errors == []
 
 
 async def test_a_last_commit_that_does_not_end_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

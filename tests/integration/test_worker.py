@@ -245,7 +245,9 @@ async def test_a_judge_that_can_never_answer_stops_the_worker(
 
 
 async def test_a_stop_sends_nothing_more(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of ten tasks with two slots, two calls are under way: they end and are published, eight are left to the next worker unpaid."""  # noqa: E501
+    """Of ten tasks with two slots, two calls are under way: they end and are published, eight are
+    left to the next worker unpaid.
+    """
     stage.changes = {"judge.max_in_flight": 2}
     chat = Chat()
     chat.gate.clear()

@@ -1,4 +1,4 @@
-"""What a pack may show its judge of an event: which names there are, and how each is written into a prompt."""  # noqa: E501
+"""What a pack may show its judge of an event: the names, and how each is written into a prompt."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def texts_of(inputs: Inputs, name: str) -> list[str]:
 
 
 def render_context(context: Mapping[str, str]) -> str:
-    """Pages as a pack's prompt shows them: a JSON object of texts by name, so that no text can pass for another page."""  # noqa: E501
+    """Pages as a pack's prompt shows them: a JSON object of texts by name, so that no page forges another."""
     return _json({neutralize(name): neutralize(text) for name, text in context.items()})
 
 

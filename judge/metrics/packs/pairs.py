@@ -1,4 +1,4 @@
-"""Two answers to one question: which is shown first is drawn by the event, so that a judge's liking for a place cancels."""  # noqa: E501
+"""Two answers to one question: the event's hash says which is shown first, so that position bias cancels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANSWERS: Final = ("answer", "other")
 
 
 def is_swapped(event_id: str) -> bool:
-    """Whether the other answer stands in the place of the answer: for half of all events, always the same ones."""  # noqa: E501
+    """Whether the other answer takes the answer's place: for half of all events, always the same ones."""
     return bool(hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).digest()[0] & 1)
 
 

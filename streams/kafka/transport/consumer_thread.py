@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -119,7 +120,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             # What `stop` has not come to; tasks of aiokafka's that live on would open new connections.
             await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka can only stop as a whole
             await self._gather_remaining_tasks()
-            await self._consumer._client.close()  # noqa: SLF001 - as above
+            # Where `stop` was cancelled within the same call, the connections' futures are cancelled, too.
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._consumer._client.close()  # noqa: SLF001 - as above
             await asyncio.sleep(0)  # sockets are closed in the loop's next round, and there may be none
 
     def close(self) -> None:

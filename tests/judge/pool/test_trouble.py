@@ -365,7 +365,9 @@ def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
 
 
 def test_a_closed_pool_begins_nothing() -> None:
-    """Two calls are under way when it is closed, and slots are free: a task that comes after that is given up unsent."""  # noqa: E501
+    """Two calls are under way when it is closed, and slots are free: a task that comes after that
+    is given up unsent.
+    """
 
     async def scenario() -> None:
         async with judging(lambda *_: 5.0, max_in_flight=4) as (judge, pool, server):

@@ -57,7 +57,9 @@ def test_the_better_answer_is_named_wherever_it_stood(event_id: str, first: str)
 
 
 def test_a_judge_that_likes_a_place_prefers_no_answer() -> None:
-    """Of 400 events one that always says first gives about half to each: 200, within 5 standard errors of 10."""  # noqa: E501
+    """Of 400 events one that always says first gives about half to each: 200, within 5 standard
+    errors of 10.
+    """
     metric = build_metric("better", pack=pack())
     values = []
     for number in range(400):
