@@ -52,3 +52,7 @@ class Alert(Message):
     started_at: Timestamp = Field(description="When the drop seems to have begun.")
     raised_at: Timestamp
     example_event_ids: tuple[str, ...] = Field(default=(), description="Some of the worst answers since.")
+    link: str | None = Field(
+        default=None,
+        description="Where its incident is shown; null where store.explorer_url is not set.",
+    )

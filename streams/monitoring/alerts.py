@@ -21,7 +21,9 @@ class SeriesKey:
     labels: tuple[tuple[str, str], ...]
 
 
-def build_alert(change: Change, key: SeriesKey, result: Scored, now: datetime) -> Alert:
+def build_alert(
+    change: Change, key: SeriesKey, result: Scored, now: datetime, *, explorer_url: str | None = None
+) -> Alert:
     """Put a change into words.
 
     Args:
@@ -29,6 +31,7 @@ def build_alert(change: Change, key: SeriesKey, result: Scored, now: datetime) -
         key: In which series.
         result: The result that decided it. The alert's id follows from it, from the series and from the kind.
         now: The current time.
+        explorer_url: Begin of the explorer's addresses; None for an alert without a link.
     """
     measure = change.measure.name
     parts = [
@@ -39,8 +42,9 @@ def build_alert(change: Change, key: SeriesKey, result: Scored, now: datetime) -
         repr(key.labels),
         result.result_id,
     ]
+    alert_id = sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
     return Alert(
-        alert_id=sha256("\n".join(parts).encode(errors="surrogatepass")).hexdigest()[:32],
+        alert_id=alert_id,
         kind=change.kind,
         metric=key.metric,
         labels=dict(key.labels),
@@ -57,6 +61,8 @@ def build_alert(change: Change, key: SeriesKey, result: Scored, now: datetime) -
         started_at=change.dropped_at,
         raised_at=now,
         example_event_ids=change.example_event_ids,
+        # An incident is found by each of its alerts: which one is its first is known to the store alone.
+        link=None if explorer_url is None else f"{explorer_url.rstrip('/')}/explore/incident/{alert_id}",
     )
 
 

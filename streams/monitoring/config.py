@@ -39,6 +39,7 @@ class MonitorConfig:
         score_ranges: Lowest and highest score of each metric. Results of a metric that is not here are
             ignored.
         targets: By metric, the lowest mean that is all right, in points, in place of a learned one.
+        explorer_url: Begin of the explorer's addresses, for the links of alerts; None for none.
 
     Raises:
         ValueError: One of them is out of its range.
@@ -54,6 +55,7 @@ class MonitorConfig:
     score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=lambda: BUILT_IN_RANGES)
     targets: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    explorer_url: str | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < len(self.labels):

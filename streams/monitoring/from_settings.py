@@ -10,13 +10,17 @@ from streams.settings import MonitorSettings
 
 
 def monitor_config(
-    settings: MonitorSettings, score_ranges: Mapping[str, tuple[float, float]]
+    settings: MonitorSettings,
+    score_ranges: Mapping[str, tuple[float, float]],
+    *,
+    explorer_url: str | None = None,
 ) -> MonitorConfig:
     """Say what is watched.
 
     Args:
         settings: The section `monitor`.
         score_ranges: Lowest and highest score of each metric, which its prompt pack may name.
+        explorer_url: Where people open the explorer; None for alerts without a link.
 
     Raises:
         SettingsError: A target, a level or an objective lies outside the scale of its metric.
@@ -41,6 +45,7 @@ def monitor_config(
             expected_samples_per_false_alarm=settings.samples_per_false_alarm,
             window_seconds=settings.window_seconds,
             score_ranges=score_ranges,
+            explorer_url=explorer_url,
         )
     except ValueError as error:
         raise SettingsError([f"monitor.{error}"]) from error

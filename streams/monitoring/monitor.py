@@ -107,7 +107,8 @@ class Monitor:
             self._changed.add(key)
             if isinstance(result, Scored):
                 changes = entry.series.add(self._sample(result, labels, now), now)
-                alerts += [build_alert(change, key, result, now) for change in changes]
+                url = self._config.explorer_url
+                alerts += [build_alert(one, key, result, now, explorer_url=url) for one in changes]
         self._alerts.extendleft(alerts)
         return alerts
 

@@ -302,7 +302,9 @@ class Wiring:
         self._add(topics.scores, "observe", forwarder, forwarder.handle)
         keeper = self.keeper = Keeper(
             monitor_config(
-                settings.monitor, {name: metric.score_range for name, metric in self._judged_by.items()}
+                settings.monitor,
+                {name: metric.score_range for name, metric in self._judged_by.items()},
+                explorer_url=settings.store.explorer_url,
             ),
             self._output,
             StretchReader(settings.kafka, self._env),

@@ -46,6 +46,10 @@ class StoreSettings(Section):
             "one of the mix."
         ),
     )
+    explorer_url: LinkTemplate | None = Field(
+        default=None,
+        description="Where people open the explorer, such as https://judge.example.com: each alert then links to its incident.",
+    )
     trace_url: LinkTemplate | None = Field(
         default=None, description="Where a trace is shown; {trace_id} and {span_id} are filled in."
     )

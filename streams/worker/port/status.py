@@ -104,6 +104,7 @@ def _foremost(alerts: Sequence[Alert]) -> list[Alert]:
 
 def _alert(one: Alert) -> dict[str, Any]:
     return {
+        "alert_id": one.alert_id,
         "kind": one.kind,
         "metric": one.metric,
         "labels": dict(one.labels),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -73,6 +74,14 @@ def test_the_same_drop_has_the_same_id() -> None:
     assert [alert.kind for alert in first] == ["drop", "recovered"]
     assert first == second
     assert len({alert.alert_id for alert in first}) == 2
+
+
+def test_an_alert_links_to_its_incident_where_the_explorer_is_known() -> None:
+    results = [*calm(40), *[scored(n, 1) for n in range(40, 70)]]
+    (plain,) = feed(Monitor(PLAIN), results)
+    (linked,) = feed(Monitor(replace(PLAIN, explorer_url="https://judge.example.com/")), results)
+    assert plain.link is None
+    assert linked.link == f"https://judge.example.com/explore/incident/{plain.alert_id}"
 
 
 def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -> None:

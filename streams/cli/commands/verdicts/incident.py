@@ -15,7 +15,10 @@ from streams.cli.errors import BadUsageError, CommandError
 def incident(
     incident_id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="The incident; without it all are listed, the latest first."),
+        typer.Argument(
+            metavar="[ID]",
+            help="The incident, one of its alerts, or latest; without it all are listed, the latest first.",
+        ),
     ] = None,
     config: StoreConfigOption = None,
     store: StorePathOption = None,
@@ -34,6 +37,7 @@ def incident(
     from streams.errors import StoreError
     from streams.store.reader import Reader
     from streams.store.views.explorer.open import score_ranges
+    from streams.store.views.incidents.grouping import find
     from streams.store.views.incidents.report import known_incidents, report_on
     from streams.store.views.incidents.telling import markdown, summary_of, values_of
 
@@ -45,7 +49,7 @@ def incident(
             if incident_id is None:
                 _list([summary_of(one) for one in known], as_json=as_json)
                 return
-            found = next((one for one in known if one.incident_id == incident_id), None)
+            found = find(known, incident_id)
             if found is None:
                 ids = ", ".join(one.incident_id for one in known[:10]) or "none"
                 raise BadUsageError(

@@ -15,6 +15,7 @@ from streams.store import sums, verdicts
 from streams.store.filters import Filter, parse
 from streams.store.reader import Asking, Reader
 from streams.store.views.explorer.shown import Links, line_of, verdict_of
+from streams.store.views.incidents.grouping import find
 from streams.store.views.incidents.report import known_incidents, report_on
 from streams.store.views.incidents.telling import markdown, summary_of, values_of
 from streams.web.listening import asks_this_machine, json_response, load_assets
@@ -248,8 +249,8 @@ class Explorer:
         return {"incidents": [summary_of(one) for one in known_incidents(asking)[:MAX_INCIDENTS]]}
 
     def _incident(self, asking: Asking, request: web.Request) -> Any:
-        key = request.match_info["key"]
-        found = next((one for one in known_incidents(asking) if one.incident_id == key), None)
+        known = known_incidents(asking)
+        found = find(known, request.match_info["key"], metric=request.query.get("metric"))
         if found is None:
             return None
         report = report_on(asking, found, ranges=self._ranges, product_labels=self._product_labels)

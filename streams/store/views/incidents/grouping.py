@@ -17,6 +17,8 @@ QUIET: Final = timedelta(minutes=30)
 """A drop that begins within this time after the latest word of an incident belongs to it: what falls again
 soon after it recovered falls for the same reason more often than not."""
 ID_CHARS: Final = 12
+LATEST: Final = "latest"
+"""In place of an id: what an alert of Prometheus leads to, which knows no ids."""
 
 Part = tuple[str, tuple[tuple[str, str], ...]]
 """A metric and the labels of a part of the traffic; no labels are all of it."""
@@ -32,6 +34,7 @@ class Incident:
         last_at: When the latest alert, or the latest recovery, was raised.
         open_series: Series that have dropped and not recovered.
         recovered_at: When the first series recovered, and when the last one did.
+        alert_ids: Of all its alerts, drops and recoveries: each leads to it.
     """
 
     incident_id: str
@@ -39,6 +42,7 @@ class Incident:
     last_at: datetime | None = None
     open_series: set[tuple[object, ...]] = field(default_factory=set)
     recovered_at: list[datetime] = field(default_factory=list)
+    alert_ids: set[str] = field(default_factory=set)
 
     @property
     def raised_at(self) -> datetime:
@@ -92,15 +96,31 @@ def group(alerts: Iterable[Alert]) -> list[Incident]:
             current = Incident(alert.alert_id[:ID_CHARS])
             incidents.append(current)
         current.drops.append(alert)
+        current.alert_ids.add(alert.alert_id)
         current.open_series.add(series)
         current.last_at = alert.raised_at
     return incidents
+
+
+def find(incidents: Sequence[Incident], key: str, *, metric: str | None = None) -> Incident | None:
+    """Find an incident; None where there is none.
+
+    Args:
+        incidents: The latest first.
+        key: Its id, the id of one of its alerts, or `LATEST` for the latest that is not over, else the latest.
+        metric: With `LATEST`, one in which this metric fell.
+    """
+    if key != LATEST:
+        return next((one for one in incidents if key == one.incident_id or key in one.alert_ids), None)
+    fell = [one for one in incidents if metric is None or metric in one.metrics]
+    return next((one for one in fell if one.ended_at is None), fell[0] if fell else None)
 
 
 def _recover(incidents: Sequence[Incident], series: tuple[object, ...], alert: Alert) -> None:
     for incident in reversed(incidents):
         if series in incident.open_series:
             incident.open_series.discard(series)
+            incident.alert_ids.add(alert.alert_id)
             incident.recovered_at.append(alert.raised_at)
             incident.last_at = alert.raised_at
             return

@@ -11,6 +11,7 @@ from streams.errors import BadFilterError
 from streams.store import sums
 from streams.store.filters import ANY, Filter, selected
 from streams.store.reader import Asking
+from streams.store.views.incidents.grouping import find
 from streams.store.views.incidents.report import known_incidents
 from streams.store.words import matching
 
@@ -97,7 +98,7 @@ def _doubtful(asking: Asking, wanted: Filter, size: int) -> list[Task]:
 
 
 def _of_incident(asking: Asking, wanted: Filter, size: int, incident_id: str | None) -> list[Task]:
-    found = next((one for one in known_incidents(asking) if one.incident_id == incident_id), None)
+    found = find(known_incidents(asking), incident_id or "")
     if found is None:
         raise BadFilterError(
             f"incident must be one that the store knows, got {(incident_id or '')[:40]!r}; see "

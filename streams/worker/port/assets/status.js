@@ -165,12 +165,19 @@ function flow(status) {
 }
 
 function alerts(status) {
-  const texts = status.alerts.map((one) => [`${one.raised_at.slice(11, 19)} UTC: ${one.kind === "drop" ? "DROP" : "RECOVERED"} ${one.summary}`, one.kind]);
-  if (status.alerts_left_out) texts.push([`and ${status.alerts_left_out} more of late, all on the alerts topic`, ""]);
-  if (!texts.length) texts.push([status.agents.includes("monitor") ? "no drop since the start" : "no monitor runs in this worker", ""]);
+  const texts = status.alerts.map((one) => [`${one.raised_at.slice(11, 19)} UTC: ${one.kind === "drop" ? "DROP" : "RECOVERED"} ${one.summary}`, one.kind, one.alert_id]);
+  if (status.alerts_left_out) texts.push([`and ${status.alerts_left_out} more of late, all on the alerts topic`, "", null]);
+  if (!texts.length) texts.push([status.agents.includes("monitor") ? "no drop since the start" : "no monitor runs in this worker", "", null]);
   const place = id("alerts");
   if ([...place.children].map((one) => one.textContent).join("\n") === texts.map(([text]) => text).join("\n")) return;
-  place.replaceChildren(...texts.map(([text, kind]) => element("li", text, kind)));
+  place.replaceChildren(...texts.map(([text, kind, key]) => {
+    if (!status.explorer || key === null) return element("li", text, kind);
+    const line = element("li", "", kind);
+    const link = element("a", text);
+    link.href = `/explore/incident/${key}`;
+    line.append(link);
+    return line;
+  }));
 }
 
 function means(status) {

@@ -67,7 +67,9 @@ function show(found, charts) {
 
 async function load() {
   try {
-    const found = await ask(`/explore/api/incident/${key}`);
+    const found = await ask(`/explore/api/incident/${key}${location.search}`);
+    // An alert leads here by its own id or as the latest: from now on the address is the incident's, to be passed on.
+    history.replaceState(null, "", `/explore/incident/${found.incident_id}`);
     show(found, await chartsOf(found));
     trouble(null);
     document.body.dataset.busy = "false";

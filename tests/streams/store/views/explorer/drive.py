@@ -3,7 +3,7 @@
 Runs in the Python with playwright and axe.
 
 Arguments: the explorer's address, the browser's path, a folder for pictures, the id of a verdict with hostile
-    texts.
+    texts, the id of an alert.
 """
 
 from __future__ import annotations
@@ -129,14 +129,19 @@ def by_pointer(visit: Visit) -> None:
     page.wait_for_url("**/explore?label*")
 
 
-def from_an_alert(visit: Visit) -> None:
-    """Two clicks from where an alert leads to the worst answer's evidence."""
+def from_an_alert(visit: Visit, alert: str) -> None:
+    """Two clicks: an alert's link, by its id or as Prometheus writes it, and the worst answer on its incident's page."""
     page, seen = visit.page, visit.seen
     visit.open("/explore/incidents")
     visit.look("incidents")
-    page.click("#rows a.row")
-    page.wait_for_url("**/explore/incident/*")
-    page.wait_for_selector(_DONE)
+    seen["listed"] = page.get_attribute("#rows a.row", "href")
+    seen["led"] = []
+    for link in (f"{alert}", "latest?metric=relevance"):
+        page.goto("about:blank")
+        page.set_content(f"<a href='{visit.address}/explore/incident/{link}'>an alert</a>")
+        page.click("a")
+        page.wait_for_selector(_DONE)
+        seen["led"].append(page.url.removeprefix(visit.address))
     visit.look("incident")
     seen["incident"] = page.inner_text("main")
     page.click("a.row >> nth=0")
@@ -161,18 +166,18 @@ def hostile_texts(visit: Visit, hostile: str) -> None:
     seen["nothing"] = page.inner_text("#rows")
 
 
-def walk(visit: Visit, hostile: str) -> dict[str, Any]:
+def walk(visit: Visit, hostile: str, alert: str) -> dict[str, Any]:
     """Use list and verdict as a person would."""
     by_keys(visit)
     by_pointer(visit)
-    from_an_alert(visit)
+    from_an_alert(visit, alert)
     if visit.name != "dark":
         hostile_texts(visit, hostile)
     visit.page.close()
     return visit.seen
 
 
-def main(address: str, chromium: str, folder: str, hostile: str) -> None:
+def main(address: str, chromium: str, folder: str, hostile: str, alert: str) -> None:
     """Look at all views."""
     import axe_playwright_python  # type: ignore[import-not-found] # as below
     from playwright.sync_api import sync_playwright  # type: ignore[import-not-found] # a tool, not one of our packages
@@ -180,7 +185,7 @@ def main(address: str, chromium: str, folder: str, hostile: str) -> None:
     script = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        visits = {name: walk(Visit(browser, name, address, folder, script), hostile) for name in VIEWS}
+        visits = {name: walk(Visit(browser, name, address, folder, script), hostile, alert) for name in VIEWS}
         browser.close()
     print(json.dumps(visits))  # noqa: T201 - its answer
 

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.tools, pytest.mark.timeout(240)]
 
 _DRIVE = Path(__file__).parent / "drive.py"
 _EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>\u202egnorw\u202c'
+_FELL = alert("a", 90 * 60, started=60 * 60, labels={"app": _EVIL[:60]})
 _ANSWER = "The key is in the cupboard. Evidence: [Page 2]\nIt opens the garage. Evidence: [Page 9]"
 
 
@@ -70,8 +71,7 @@ def _fill(path: Path) -> None:
                 ),
             )
         )
-    fell = alert("a", 90 * 60, started=60 * 60, labels={"app": _EVIL[:60]})
-    writer.write(batch_of(Record(TOPICS.alerts, 0, 0, fell.model_dump_json().encode())))
+    writer.write(batch_of(Record(TOPICS.alerts, 0, 0, _FELL.model_dump_json().encode())))
     evil = _hostile()
     pages = {f"Page-{number}": f"{_EVIL} page {number}" for number in range(1, 2_001)}
     task = task_record(evil, question=_EVIL, answer=f"{_EVIL} " + "long " * 200_000, context=pages)
@@ -87,7 +87,9 @@ async def test_the_explorer_shows_everything_and_believes_nothing(tmp_path: Path
     python, chromium = python_with("axe_playwright_python"), tool("chromium")
     _fill(tmp_path / "s")
     async with explorer(tmp_path / "s") as (_, url):
-        said = await asyncio.to_thread(run, python, _DRIVE, url, chromium, pictures, _hostile().result_id)
+        said = await asyncio.to_thread(
+            run, python, _DRIVE, url, chromium, pictures, _hostile().result_id, _FELL.alert_id
+        )
     for name, seen in json.loads(said).items():
         assert not any(seen["axe"].values()), (name, seen["axe"])
         assert max(seen["overflow"].values()) <= 0, name
@@ -109,6 +111,7 @@ async def test_the_explorer_shows_everything_and_believes_nothing(tmp_path: Path
             "good:The key hangs in the cupbo1",
         ]  # fmt: skip
         assert seen["lit"] == 2
+        assert {seen["listed"], *seen["led"]} == {f"/explore/incident/{_FELL.alert_id[:12]}"}
         for words in ("relevance fell, 1 part affected", "Worst answers since", "Copy as Markdown"):
             assert words in seen["incident"]
         if name == "dark":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas import Alert, Estimate
-from streams.store.views.incidents.grouping import QUIET, group
+from streams.store.views.incidents.grouping import LATEST, QUIET, find, group
 from tests.streams.results import at
 
 _ESTIMATE = Estimate(mean=3, low=2, high=4, count=50, effective_count=50)
@@ -73,3 +73,25 @@ def test_a_drop_that_begins_much_later_is_another_incident(later: timedelta, inc
 def test_a_recovery_without_its_drop_is_nothing() -> None:
     """The drop may be older than what the store keeps."""
     assert group([alert("1", 30, kind="recovered")]) == []
+
+
+def test_each_alert_leads_to_its_incident() -> None:
+    """A drop and a recovery of the first, the drop of the second; by the incident's own id, too."""
+    first = [alert("1", 30), alert("2", 40, metric="coverage"), alert("3", 200, kind="recovered")]
+    incidents = group([*first, alert("4", 9_000, started=8_900)])[::-1]
+    assert [find(incidents, one.alert_id) for one in first] == [incidents[1]] * 3
+    assert find(incidents, f"{4:0>32}") is incidents[0]
+    assert find(incidents, incidents[1].incident_id) is not None
+    assert find(incidents, "5" * 32) is None
+
+
+def test_the_latest_is_the_one_that_goes_on() -> None:
+    """Relevance fell twice and is over both times; coverage fell in the first alone and is not over."""
+    alerts = [alert("1", 30), alert("2", 40, metric="coverage"), alert("3", 200, kind="recovered")]
+    alerts += [alert("4", 9_000, started=8_900), alert("5", 9_100, kind="recovered")]
+    second, first = incidents = group(alerts)[::-1]
+    assert find(incidents, LATEST) is first
+    assert find(incidents, LATEST, metric="coverage") is first
+    assert find([second], LATEST, metric="relevance") is second
+    assert find([second], LATEST, metric="coverage") is None
+    assert find([], LATEST) is None
