@@ -112,6 +112,17 @@ annotations:
   "name" $fullname "agents" "" "group" $group "topics" (concat $events $tasks $scores)
   "judges" true "settings" (deepCopy .Values.worker)) }}
 {{- end }}
+{{- if .Values.store.enabled }}
+{{- $settings := mergeOverwrite (deepCopy .Values.worker) (deepCopy .Values.store.worker) }}
+{{- $_ := set $settings "kind" "StatefulSet" }}
+{{- $_ := set $settings "replicas" 1 }}
+{{- $_ := set $settings "updateStrategy" dict }}
+{{- $_ := set $settings "podDisruptionBudget" (dict "enabled" false "minAvailable" nil) }}
+{{- $_ := set $settings "cache" (dict "enabled" false "persistent" false) }}
+{{- $_ := set $settings "autoscaling" (dict "hpa" (dict "enabled" false) "keda" (dict "enabled" false)) }}
+{{- $_ := set $parts "store" (dict
+  "name" (printf "%s-store" $fullname) "agents" "store" "group" $group "topics" list "judges" false "settings" $settings) }}
+{{- end }}
 {{- toYaml $parts }}
 {{- end }}
 

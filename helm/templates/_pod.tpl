@@ -232,6 +232,10 @@ spec:
         - name: cache
           mountPath: /var/cache/judgestream
         {{- end }}
+        {{- if eq .part "store" }}
+        - name: store
+          mountPath: /var/lib/judgestream
+        {{- end }}
         {{- with $settings.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -298,9 +302,20 @@ spec:
 {{- $settings := .one.settings }}
 {{- $values := .root.Values }}
 {{- $offline := and $values.offlineJudge.enabled .one.judges }}
-{{- if or (eq $settings.kind "StatefulSet") $offline $values.secretEnv $settings.extraEnv }}
+{{- $store := eq .one.agents "store" }}
+{{- $member := and (eq $settings.kind "StatefulSet") (not $store) }}
+{{- $explorer := ternary "" $values.explorerUrl (hasKey (dig "store" dict $values.config) "explorer_url") }}
+{{- if or $member $store $explorer $offline $values.secretEnv $settings.extraEnv }}
 env:
-  {{- if eq $settings.kind "StatefulSet" }}
+  {{- if $store }}
+  - name: JUDGESTREAM_STORE__PATH
+    value: /var/lib/judgestream/store.sqlite3
+  {{- end }}
+  {{- with $explorer }}
+  - name: JUDGESTREAM_STORE__EXPLORER_URL
+    value: {{ . | quote }}
+  {{- end }}
+  {{- if $member }}
   - name: JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID
     valueFrom:
       fieldRef: {fieldPath: metadata.name}

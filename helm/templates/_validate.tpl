@@ -3,7 +3,7 @@
 {{- $problems := list }}
 {{- $config := .Values.config }}
 {{- range $part, $one := include "judgestream.parts" . | fromYaml }}
-{{- $where := ternary "worker" (printf "split.%s" $part) (eq $part "worker") }}
+{{- $where := ternary "worker" (ternary "store.worker" (printf "split.%s" $part) (eq $part "store")) (eq $part "worker") }}
 {{- with $one.settings }}
 {{- if and .autoscaling.hpa.enabled .autoscaling.keda.enabled }}
 {{- $problems = append $problems (printf "%s.autoscaling: hpa and keda would scale the same workload against each other; enable one" $where) }}
@@ -50,6 +50,9 @@
 {{- end }}
 {{- if dig "telemetry" "tls" "client_ca_file" "" $config }}
 {{- $problems = append $problems "config.telemetry.tls.client_ca_file asks the kubelet's probes for a certificate, which they do not have; remove it and use telemetry.basic_auth" }}
+{{- end }}
+{{- if and .Values.store.enabled (hasKey (dig "store" dict $config) "path") }}
+{{- $problems = append $problems "config.store.path would not lie on the volume of store.enabled; remove it" }}
 {{- end }}
 {{- $file := dig "judge" "cache" "file" "" $config | toString }}
 {{- if hasPrefix "/var/cache/judgestream/" $file }}
