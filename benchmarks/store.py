@@ -26,6 +26,7 @@ from benchmarks.report import Line
 from judge.library import Judge
 from streams.cli.running import SWITCH_SECONDS
 from streams.demo.events import load_questions, make_record
+from streams.kafka.following import MAX_RECORDS
 from streams.settings import TopicSettings
 from streams.store import sums, verdicts
 from streams.store.database import file_bytes
@@ -35,7 +36,7 @@ from streams.store.reader import Asking, Reader
 from streams.store.writer import Writer
 
 VERDICTS: Final = int(os.environ.get("JUDGESTREAM_STORE_VERDICTS", "1000000"))
-BATCH: Final = 2_000
+BATCH: Final = MAX_RECORDS // 2
 DAYS: Final = 30
 RUNS: Final = 5
 INGEST_AIM: Final = 5_000

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
+import threading
 from typing import Any, Final
 
 import orjson
+from zstandard import DICT_TYPE_RAWCONTENT, ZstdCompressionDict, ZstdCompressor, ZstdDecompressor
 
-LEVEL: Final = 3
-WINDOW_BITS: Final = 13
-MEMORY: Final = 5
-"""Of zlib: for records of a few thousand bytes a third of the time of the defaults goes, and 6% more bytes
-stay."""
+LEVEL: Final = 1
+"""Higher levels save 2% of the bytes for 10 to 25% more time. zlib makes records as small in three times the time."""
 
 _USUAL: Final = (
     b'"answer_span":null,"answer_start":"answer_end":"page_start":"page_end":,"page":null,"page_span":null,"justification":"'
@@ -32,24 +30,35 @@ _USUAL: Final = (
     b'"policy":""},"times":{"occurred_at":"2026-01-01T00:00:00.000000Z","sampled_at":"","judged_at":"","judge_seconds":0.0},'
     b'"status":"scored","verdict":{"score":4,"rationale":["justification":"'
 )
-"""What most records have in common: zlib refers to it instead of writing it. A change of it is a new
+"""What most records have in common: packed records refer to it instead of repeating it. A change of it is a new
 `schema.VERSION`."""
+_DICTIONARY: Final = ZstdCompressionDict(_USUAL, dict_type=DICT_TYPE_RAWCONTENT)
+_DICTIONARY.precompute_compress(level=LEVEL)
+
+
+class _Tools(threading.local):
+    """Each thread has tools of its own: they work without the interpreter's lock and must not be shared."""
+
+    def __init__(self) -> None:
+        self.packer = ZstdCompressor(level=LEVEL, dict_data=_DICTIONARY)
+        self.unpacker = ZstdDecompressor(dict_data=_DICTIONARY)
+
+
+_TOOLS: Final = _Tools()
 
 
 def pack(data: bytes) -> bytes:
-    """Compress a record; about a third of the JSON is left."""
-    maker = zlib.compressobj(LEVEL, wbits=WINDOW_BITS, memLevel=MEMORY, zdict=_USUAL)
-    return maker.compress(data) + maker.flush()
+    """Compress a record; about a quarter of a long result's JSON is left, half of a short text's."""
+    return _TOOLS.packer.compress(data)
 
 
 def unpack(data: bytes) -> bytes:
     """Give back what was packed.
 
     Raises:
-        zlib.error: It was not packed by this version.
+        zstandard.ZstdError: It was not packed by this version.
     """
-    reader = zlib.decompressobj(zdict=_USUAL)
-    return reader.decompress(data) + reader.flush()
+    return _TOOLS.unpacker.decompress(data)
 
 
 def unpacked(data: bytes) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_a_batch_that_fails_leaves_nothing(path: Path) -> None:
     writer = Writer(path)
     writer.connection.execute("PRAGMA max_page_count = 60")
     labels = {"app": "a"}
-    noise = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(100_000))
+    noise = "".join(map(chr, Random(1).choices(range(0x4E00, 0x9C00), k=100_000)))
     large = batch_of(
         result_record(scored(5, 3, labels={"app": "a"})), task_record(scored(5, 3), answer=noise)
     )
