@@ -107,7 +107,7 @@ def find(incidents: Sequence[Incident], key: str, *, metric: str | None = None) 
 
     Args:
         incidents: The latest first.
-        key: Its id, the id of one of its alerts, or `LATEST` for the latest that is not over, else the latest.
+        key: Its id, the id of one of its alerts, or `LATEST`: the latest that is not over, else the latest.
         metric: With `LATEST`, one in which this metric fell.
     """
     if key != LATEST:

@@ -130,7 +130,7 @@ def by_pointer(visit: Visit) -> None:
 
 
 def from_an_alert(visit: Visit, alert: str) -> None:
-    """Two clicks: an alert's link, by its id or as Prometheus writes it, and the worst answer on its incident's page."""
+    """Two clicks: an alert's link, of either form, and the worst answer on its incident's page."""
     page, seen = visit.page, visit.seen
     visit.open("/explore/incidents")
     visit.look("incidents")
