@@ -48,7 +48,7 @@ class StoreSettings(Section):
     )
     explorer_url: LinkTemplate | None = Field(
         default=None,
-        description="Where the explorer is, such as https://judge.example.com: alerts link to their incident.",
+        description="The explorer, such as https://judge.example.com: alerts link to their incident.",
     )
     trace_url: LinkTemplate | None = Field(
         default=None, description="Where a trace is shown; {trace_id} and {span_id} are filled in."
