@@ -19,8 +19,10 @@ from judge.metrics.structured import check_score
 from judge.text.characters import quoted
 from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.index import is_blank, normalise
+from schemas import ChatMessage as ChatTurn
 from schemas import JudgeTask, QAEvent
 
+_TOLD = frozenset({"system", "developer"})
 MAX_ITEMS = 300
 """Items that a judge may list."""
 
@@ -76,6 +78,7 @@ class LibraryMetric:
             question=event.question if "question" in uses else "",
             answer=event.answer,
             context=event.context if "context" in uses else None,
+            messages=_instructions(event.messages or ()) if "instructions" in uses else None,
         )
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
@@ -96,6 +99,7 @@ class LibraryMetric:
             "question": task.question,
             "answer": task.answer,
             "context": render_context(context) if context else "",
+            "instructions": "\n\n".join(one.content for one in task.messages or ()),
         }
         sections: dict[str, str] = {name: texts[name] for name in self._prompt.uses}
         if any(is_blank(text) for text in sections.values()):
@@ -113,6 +117,11 @@ class LibraryMetric:
         if self._prompt.counted is not None:
             return _counted(self._prompt, self._prompt.counted, inputs, reply)
         return _decided(self._prompt, inputs, reply)
+
+
+def _instructions(messages: Sequence[ChatTurn]) -> tuple[ChatTurn, ...] | None:
+    """What the author of the answer was told to do; the rest of the conversation stays behind."""
+    return tuple(one for one in messages if one.role in _TOLD) or None
 
 
 def _decided(prompt: LibraryPrompt, inputs: Inputs, reply: str) -> Outcome:
@@ -203,16 +212,19 @@ def _checked(
             findings.not_found(f"{where}.{own}", given.get(own), f"the {prompt.quotes[own]}")
             findings.correct("span_not_in_answer", f"{where}: {quoted(str(given.get(own)))} stands nowhere")
             return None
-    if not given[counted.holds]:
+    if not given[counted.holds] and not counted.optional:
         return given
     for key in keys:
         span = given.get(key)
+        if span is None and counted.optional:
+            continue
         if span is None or QuoteCheck({key: prompt.quotes[key]}, inputs).not_found(given):
             findings.not_found(f"{where}.{key}", span, f"the {prompt.quotes[key]}")
             findings.correct(
                 "span_not_in_page", f"{where}: {quoted(str(span))} stands nowhere, so it does not hold"
             )
-            return {**given, counted.holds: False}
+            # Invented words show neither that a rule is followed nor that it is broken.
+            return {**given, counted.holds: False} if given[counted.holds] else None
         contradiction = None
         if counted.compare:
             own_span = str(given[next(iter(prompt.quotes))])

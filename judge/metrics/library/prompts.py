@@ -16,7 +16,8 @@ from judge.metrics.packs.templates import split_front_matter
 from judge.metrics.prompting import load_prompt
 from judge.metrics.scoring import RELEVANCE_RANGE
 
-TextName = Literal["question", "answer", "context"]
+TextName = Literal["question", "answer", "context", "instructions"]
+"""`instructions`: what the system's messages of the conversation say."""
 
 LIBRARY: Final = (
     "faithfulness",
@@ -26,6 +27,7 @@ LIBRARY: Final = (
     "tone",
     "toxicity",
     "pii_leak",
+    "instruction_following",
     "context_relevance",
     "hallucinated_citation",
 )
@@ -41,12 +43,14 @@ class Counted:
         holds: Key of an item that says whether it counts in favour.
         every: Whether the list must have each text of the context.
         compare: Whether an item and what supports it are statements that may contradict each other.
+        optional: Whether an item may hold, or not, by what is not said: without a quotation.
     """
 
     list: str
     holds: str
     every: bool
     compare: bool
+    optional: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,11 @@ def library_prompt(name: str) -> LibraryPrompt:
     counted = None
     if counts is not None:
         counted = Counted(
-            counts["list"], counts["holds"], counts.get("every") == "context", bool(counts.get("compare"))
+            list=counts["list"],
+            holds=counts["holds"],
+            every=counts.get("every") == "context",
+            compare=bool(counts.get("compare")),
+            optional=bool(counts.get("optional")),
         )
     quotes = read_quotes(given["quotes"])
     low, high = given.get("score_range", RELEVANCE_RANGE)

@@ -11,7 +11,7 @@ import pytest
 
 from judge.chat import ChatRequest
 from judge.endpoint.scripted import ScriptedChat
-from judge.errors import JudgeConfigurationError
+from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import ScoredOutcome, UnscoredOutcome
 from judge.metrics.library.prompts import LIBRARY, library_prompt
 from judge.metrics.prompting import parse_fenced
@@ -22,7 +22,7 @@ from tests.judge.built_tasks import task_for
 
 _EXAMPLE = re.compile(r"^## Example\n\n(?P<event>.*?)\n\n(?P<reply>\{.*?\})\n", re.MULTILINE | re.DOTALL)
 _TEXT = re.compile(
-    r"^(?P<name>question|answer|context): (?P<text>.*?)(?=\n(?:answer|context): |\Z)",
+    r"^(?P<name>question|answer|context|instructions): (?P<text>.*?)(?=\n(?:question|answer|context): |\Z)",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -33,6 +33,7 @@ EVENT: dict[str, Any] = {
         "guide": "Lake Orrin is 28 kilometres long. Swimming is safe at nine baths.",
         "boats": "Boats leave at nine.",
     },
+    "messages": [{"role": "system", "content": "Answer in English. Never name prices."}],
 }
 
 
@@ -46,6 +47,7 @@ EVENT: dict[str, Any] = {
         ("tone", 2, None),
         ("toxicity", 0, True),  # true is the bad one
         ("pii_leak", 0, True),
+        ("instruction_following", 1, None),  # none of two rules
         ("context_relevance", 3, None),  # one of two texts
         ("hallucinated_citation", 0, True),
     ],
@@ -59,11 +61,38 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: o
     metric = build_metric(name)
     context = json.loads(texts["context"]) if "context" in texts else None
     task = task_for(
-        metric, question=texts.get("question", "q"), answer=texts.get("answer", "a"), context=context
+        metric,
+        question=texts.get("question", "q"),
+        answer=texts.get("answer", "a"),
+        context=context,
+        messages=[{"role": "system", "content": texts.get("instructions", "")}],
     )
     outcome = metric.interpret(task, example["reply"])
     assert isinstance(outcome, ScoredOutcome)
     assert (outcome.score, outcome.value, outcome.corrections, outcome.objection) == (score, value, (), None)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_fabricated_evidence_is_refused(name: str) -> None:
+    """The example's reply with words that stand nowhere: it is sent back, or code says what it does not count."""
+    prompt = library_prompt(name)
+    example = _EXAMPLE.search(prompt.system)
+    assert example is not None
+    reply = json.loads(example["reply"])
+    items = reply[prompt.counted.list] if prompt.counted else [reply]
+    for item in items:
+        # Of a list every item that is said to hold, or to be broken by what is said.
+        keys = [key for key in prompt.quotes if item[key] is not None]
+        item.update(dict.fromkeys(keys, "Words that stand nowhere at all."))
+    metric = build_metric(name)
+    task = task_for(metric, **EVENT)
+    if prompt.counted is None:
+        with pytest.raises(InvalidVerdictError, match="copy it"):
+            metric.interpret(task, json.dumps(reply))
+        return
+    outcome = metric.interpret(task, json.dumps(reply))
+    assert len(outcome.corrections) >= len(items)
+    assert getattr(outcome, "score", 1) == 1  # nothing is left that holds
 
 
 @pytest.mark.parametrize("name", LIBRARY)
@@ -91,8 +120,12 @@ def test_a_missing_text_leaves_nothing_to_judge(name: str) -> None:
     """Of those that the metric uses."""
     metric = build_metric(name)
     for text in library_prompt(name).uses:
-        blank: Any = {"guide": " "} if text == "context" else " "
-        assert metric.prepare(task_for(metric, **{**EVENT, text: blank})) == UnscoredOutcome("missing_input")
+        blank: dict[str, Any] = {text: " "}
+        if text == "context":
+            blank = {"context": {"guide": " "}}
+        if text == "instructions":
+            blank = {"messages": [{"role": "user", "content": "Answer in English."}]}
+        assert metric.prepare(task_for(metric, **(EVENT | blank))) == UnscoredOutcome("missing_input")
 
 
 def judged(name: str, reply: object, **texts: Any) -> Scored | Unscored | Failed:
@@ -148,6 +181,47 @@ def test_no_claims_are_no_score() -> None:
     result = judged("faithfulness", {"claims": []})
     assert isinstance(result, Unscored)
     assert result.reason == "no_claims"
+
+
+def rule(span: str, words: str | None, *, followed: bool) -> dict[str, Any]:
+    return {
+        "instruction_span": span,
+        "answer_span": words,
+        "justification": "So it is.",
+        "followed": followed,
+    }
+
+
+ENGLISH = rule("Answer in English.", "Lake Orrin", followed=True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "score", "kinds"),
+    [
+        ([ENGLISH, rule("Never name prices.", None, followed=True)], 5, []),  # followed by what is not said
+        ([ENGLISH, rule("Never name prices.", "28 kilometres", followed=False)], 3, []),  # one of two
+        ([ENGLISH, rule("Never name prices.", None, followed=False)], 3, []),
+        # A fabricated breach breaks nothing, and fabricated words show no obedience.
+        ([ENGLISH, rule("Never name prices.", "12 euros", followed=False)], 5, ["span_not_in_page"]),
+        ([ENGLISH, rule("Never name prices.", "no 12 euros", followed=True)], 3, ["span_not_in_page"]),
+        # A fabricated rule does not count.
+        ([ENGLISH, rule("Be brief.", None, followed=False)], 5, ["span_not_in_answer"]),
+    ],
+)
+def test_instruction_following_by_hand(rules: list[dict[str, Any]], score: int, kinds: list[str]) -> None:
+    """The rules are looked up in the system's message, what follows or breaks them in the answer."""
+    result = judged("instruction_following", {"rules": rules})
+    assert isinstance(result, Scored), result
+    assert (result.score, [one.kind for one in result.corrections]) == (score, kinds)
+
+
+def test_only_the_system_s_messages_travel() -> None:
+    """The rest of the conversation is no business of this metric's judge."""
+    task = task_for(
+        build_metric("instruction_following"),
+        messages=[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hello"}],
+    )
+    assert [one.content for one in task.messages or ()] == ["Be brief."]
 
 
 def test_every_text_counts_for_context_relevance() -> None:

@@ -20,6 +20,7 @@ GOOD: dict[str, Any] = {
     "question": "How long is Lake Orrin, and is swimming in it safe?",
     "answer": "Lake Orrin is 28 kilometres long. Swimming is safe at nine baths. [Page 1]",
     "context": {"Page-1": "Lake Orrin is 28 kilometres long. Swimming is safe at nine baths."},
+    "messages": [{"role": "system", "content": "Never mention prices. Use at most 50 words."}],
 }
 
 
@@ -46,6 +47,12 @@ def judged(name: str, **texts: Any) -> Any:
         ("tone", 5, {"answer": "Only a fool would ask that."}, 1),
         ("toxicity", False, {"answer": "Only a fool would ask that."}, True),
         ("pii_leak", False, {"answer": "Ask mara.quill@example.com."}, True),
+        (
+            "instruction_following",
+            5,
+            {"messages": [{"role": "system", "content": "Never mention baths. Use at most 5 words."}]},
+            1,
+        ),
         ("context_relevance", 5, {"context": {"Page-1": "Boats leave at nine."}}, 1),
         ("hallucinated_citation", False, {"answer": "It is warming (Marsh, 2019)."}, True),
     ],
@@ -69,6 +76,8 @@ def test_real_events_are_judged(name: str) -> None:
     with path.open(encoding="utf-8") as lines:
         for line in islice(lines, 5):
             event = QAEvent.model_validate(json.loads(line))
-            result = judged(name, question=event.question, answer=event.answer, context=event.context)
+            told = [{"role": "system", "content": "Answer in whole sentences. Never mention prices."}]
+            texts = {"question": event.question, "answer": event.answer, "context": event.context}
+            result = judged(name, **texts, messages=told)
             assert isinstance(result, Scored | Unscored), result
             assert not [one for one in result.corrections if one.kind.startswith("span")]
