@@ -74,7 +74,7 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: o
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_fabricated_evidence_is_refused(name: str) -> None:
-    """The example's reply with words that stand nowhere: it is sent back, or code says what it does not count."""
+    """The example's reply with words that stand nowhere: it is sent back, or code does not count them."""
     prompt = library_prompt(name)
     example = _EXAMPLE.search(prompt.system)
     assert example is not None

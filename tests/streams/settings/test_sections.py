@@ -45,8 +45,8 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             {"metrics": {"mood": {}}},
             (
                 "metrics.mood: is not a built-in metric (those are coverage, relevance, faithfulness, "
-                "answer_relevance, completeness, refusal, tone, toxicity, pii_leak, instruction_following, context_relevance, "
-                "hallucinated_citation); set prompt_pack or rename it"
+                "answer_relevance, completeness, refusal, tone, toxicity, pii_leak, instruction_following, "
+                "context_relevance, hallucinated_citation); set prompt_pack or rename it"
             ),
         ),
         (
