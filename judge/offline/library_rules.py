@@ -183,7 +183,7 @@ def _hallucinated_citation(sections: Sections) -> dict[str, Any]:
 
 
 def _instruction_following(sections: Sections) -> dict[str, Any]:
-    """Counts words and sentences, and looks for what must not be said; what is not read counts as followed."""
+    """Counts words and sentences, and looks for what must not be said; all else counts as followed."""
     told, answer = sections["instructions"], sections["answer"]
     rules = []
     for start, end in sentences(told)[:MAX_ITEMS]:
