@@ -1,4 +1,4 @@
-"""Who hears what happens at the endpoints of a pool; for metrics and logs."""
+"""Who hears what happens at the endpoints of a pool and to the verdict cache; for metrics and logs."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ class PoolObserver(Protocol):
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint is taken for down, for this reason; or not any more (None)."""
 
+    def cache_failed(self) -> None:
+        """A verdict could not be read from the cache, or not be kept in it."""
+
 
 class Unobserved:
     """Nobody looks."""
@@ -51,3 +54,6 @@ class Unobserved:
 
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint is down, or not any more."""
+
+    def cache_failed(self) -> None:
+        """The cache has failed."""

@@ -3,14 +3,15 @@
 The file is an SQLite database, by the standard library: the well-known `diskcache` has had no release since
 2023 and unpickles what it finds (CVE-2025-69872, unmended), and nothing else does more for this than SQLite
 itself does. Entries are JSON, never code. Several workers on one machine may share a file. A file that cannot
-be read is put aside and begun anew, and a write that fails is left out: a cache may forget, but must not
-stand in the way.
+be read is put aside and a new one is made, and a write that fails is left out: a cache may forget, but must
+not stand in the way. Each failure is counted; the log has the first of those that follow one another.
 """
 
 from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,8 @@ _OPEN_SECONDS: Final = 5.0
 _BUSY_MILLISECONDS: Final = 50
 """So long a verdict waits for another worker's write at most."""
 _TRIM_EVERY: Final = 64
+_PRIMARY_CODE: Final = 0xFF
+"""SQLite's extended error codes have the primary one in their lowest byte."""
 _SCHEMA: Final = f"""
     CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, entry BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS verdicts_by_use ON verdicts (used);
@@ -34,20 +37,27 @@ _SCHEMA: Final = f"""
 """  # noqa: E501
 
 
+def _no_one() -> None:
+    """Nobody counts."""
+
+
 class FileCache:
     """Entries in a file, the least recently used going first.
 
     Args:
         path: The file; made where it does not exist, in a folder that does.
         max_entries: At least 1; passed for a moment by a few.
+        on_failure: Called each time that it cannot be read or written; not while another worker writes.
 
     Raises:
         JudgeConfigurationError: The file is another program's database, or cannot be opened or made.
     """
 
-    def __init__(self, path: Path, max_entries: int) -> None:
+    def __init__(self, path: Path, max_entries: int, on_failure: Callable[[], None] = _no_one) -> None:
         self._path = path
         self._max_entries = max_entries
+        self._on_failure = on_failure
+        self._fails = False
         self._puts = 0
         self._database: sqlite3.Connection | None = None
         try:
@@ -63,14 +73,16 @@ class FileCache:
     def get(self, key: str) -> bytes | None:
         """Give an entry, or None."""
         if self._database is None:
+            self._on_failure()
             return None
         try:
             row = self._database.execute("SELECT entry FROM verdicts WHERE key = ?", (key,)).fetchone()
             if row is None:
                 return None
             self._database.execute(f"UPDATE verdicts SET used = {_NEXT_USE} WHERE key = ?", (key,))  # noqa: S608 - a constant
-        except sqlite3.OperationalError:
-            return None  # busy: as good as not there
+        except sqlite3.OperationalError as error:
+            self._failed(error)
+            return None
         except sqlite3.DatabaseError as error:
             self._start_anew(error)
             return None
@@ -79,6 +91,7 @@ class FileCache:
     def put(self, key: str, entry: bytes) -> None:
         """Keep an entry; the ones that were not used for longest go."""
         if self._database is None:
+            self._on_failure()
             return
         try:
             self._database.execute(
@@ -90,9 +103,11 @@ class FileCache:
             if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
                 self._trim()
         except sqlite3.OperationalError as error:
-            _log.debug("verdict not kept in %s: %s", self._path, error)
+            self._failed(error)
         except sqlite3.DatabaseError as error:
             self._start_anew(error)
+        else:
+            self._fails = False
 
     def close(self) -> None:
         """Close the file."""
@@ -113,7 +128,17 @@ class FileCache:
             (self._max_entries,),
         )
 
+    def _failed(self, error: sqlite3.OperationalError) -> None:
+        """Go on without; while another worker writes, an entry is as good as not there."""
+        if error.sqlite_errorcode & _PRIMARY_CODE in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return
+        self._on_failure()
+        if not self._fails:
+            self._fails = True
+            _log.warning("verdict cache %s fails, verdicts are paid for again: %s", self._path, error)
+
     def _start_anew(self, error: sqlite3.DatabaseError) -> None:
+        self._on_failure()
         aside = self._path.with_name(f"{self._path.name}.unreadable")
         _log.warning(
             "verdict cache %s cannot be read (%s): put aside as %s, begun anew", self._path, error, aside

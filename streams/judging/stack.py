@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
 from judge.chat import ChatClient
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.metric import Metric
-from judge.pool.observer import PoolObserver
+from judge.pool.observer import PoolObserver, Unobserved
 from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
 from judge.pool.recovery import MOST_PROBES
 from judge.pool.reliable import ReliableJudge
@@ -85,7 +85,8 @@ def open_stack(
         if chat is None
         else [Endpoint(chat, borrowed=True)]
     )
-    cache = open_cache(judge.cache) if cached else None
+    observer = observer or Unobserved()
+    cache = open_cache(judge.cache, observer.cache_failed) if cached else None
     return JudgingStack(
         asked, _options(judge, confirm_seconds), prices=prices, cache=cache, observer=observer
     )
@@ -160,8 +161,12 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
     )
 
 
-def open_cache(settings: CacheSettings) -> VerdictCache | None:
+def open_cache(settings: CacheSettings, on_failure: Callable[[], None]) -> VerdictCache | None:
     """Open the verdict cache; None where it is off.
+
+    Args:
+        settings: The section `judge.cache`.
+        on_failure: Called each time that it cannot be read or written.
 
     Raises:
         JudgeConfigurationError: Its file cannot be used.
@@ -170,4 +175,4 @@ def open_cache(settings: CacheSettings) -> VerdictCache | None:
         return None
     if settings.file is None:
         return MemoryCache(settings.max_entries)
-    return FileCache(settings.file, settings.max_entries)
+    return FileCache(settings.file, settings.max_entries, on_failure)

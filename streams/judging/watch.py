@@ -57,6 +57,10 @@ class JudgeWatch:
         if not for_verdict:
             self._book(cost_usd)
 
+    def cache_failed(self) -> None:
+        """A verdict could not be read from the cache, or not be kept in it; the cache has said why."""
+        self._counts.count_cache_failure()
+
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint is taken for down, for this reason; or not any more (None)."""
         self._counts.set_breaker(endpoint, is_open=reason is not None)

@@ -100,6 +100,10 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         ("period",),
     ),
     Spec(
+        "judgestream_verdict_cache_failures_total", "counter", "accesses",
+        "Verdicts that could not be read from the cache, or not be kept in it.",
+    ),
+    Spec(
         "judgestream_verdict_corrections_total", "counter", "corrections",
         "What the judge claimed and code found otherwise.",
         ("metric", "kind"),

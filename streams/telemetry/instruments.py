@@ -181,6 +181,10 @@ class Metrics:
         """An endpoint is taken for down, or not any more."""
         self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
 
+    def count_cache_failure(self) -> None:
+        """One verdict could not be read from the cache, or not be kept in it."""
+        self._child("judgestream_verdict_cache_failures_total").inc()
+
     def watch_budget(self, spent_ratio: Callable[[Period], float]) -> None:
         """Expose how much of the budget is spent.
 
@@ -196,13 +200,9 @@ class Metrics:
         """One result was written."""
         metric = result.metric
         values = self._labels.values(result.labels)
-        reason = (
-            result.reason
-            if isinstance(result, Unscored)
-            else result.error_type
-            if isinstance(result, Failed)
-            else ""
-        )
+        reason: str = result.reason if isinstance(result, Unscored) else ""
+        if isinstance(result, Failed):
+            reason = result.error_type
         self._child("judgestream_results_total", metric, result.status, reason, *values).inc()
         # An example to follow from a graph to its trace; the text format leaves it out.
         trace_id = result.trace_id

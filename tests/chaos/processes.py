@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -60,8 +61,10 @@ class Worker:
         """End it and wait for that; a worker that was asked and does not end in time is a failure."""
         process = self.process
         assert process is not None, f"{self.name} was never started"
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(how)
+        if process.returncode is None:
+            # asyncio's own way looks whether it has ended already, and then the watcher cannot tell how.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, how)
         try:
             return await asyncio.wait_for(process.wait(), END_SECONDS)
         except TimeoutError:

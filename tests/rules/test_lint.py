@@ -33,6 +33,7 @@ UNUSED = {
     "judgestream_monitor_tolerated": "in the annotations of the drop alerts",
     "judgestream_scores_total": "the distribution: dashboards read it as it is",
     "judgestream_judge_tokens_total": "tokens by kind: dashboards; alerts look at cost and failures",
+    "judgestream_verdict_cache_failures_total": "a cache that fails costs calls: alerts look at cost",
     "judgestream_results_repeated_total": "what a redelivery costs: everything else counts each result once",
     "judgestream_verdict_suspicions_total": "what code suspects lowers no score: dashboards show it",
     "judgestream_traces_open": "how full the join of traces is: dashboards; alerts look at lag",

@@ -132,6 +132,37 @@ def test_a_file_that_breaks_while_in_use_is_begun_anew(
     cache.close()
 
 
+def test_a_file_that_takes_nothing_more_is_told_of_once_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a full disk, here a bound on the pages: old entries are read; three writes fail, with one line."""
+    failures: list[int] = []
+    cache = FileCache(tmp_path / "verdicts", 10_000, lambda: failures.append(1))
+    cache.put("first", b"1")
+    assert cache._database is not None
+    cache._database.execute("PRAGMA max_page_count = 1")  # SQLite makes of it as many as there are
+    with caplog.at_level(logging.WARNING, "judge"):
+        for number in range(3):
+            cache.put(str(number), b"x" * 100_000)
+    assert len(failures) == 3
+    assert [record.getMessage().split(",")[0].split()[-1] for record in caplog.records] == ["fails"]
+    assert cache.get("first") == b"1"
+    cache.close()
+
+
+def test_another_workers_write_is_no_failure(tmp_path: Path) -> None:
+    """What it keeps us from is as good as not there."""
+    failures: list[int] = []
+    cache = FileCache(tmp_path / "verdicts", 10, lambda: failures.append(1))
+    other = sqlite3.connect(tmp_path / "verdicts", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    cache.put("a", b"1")
+    assert cache.get("a") is None
+    other.close()
+    assert failures == []
+    cache.close()
+
+
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     """A mistaken setting must not cost anybody's data."""
     path = tmp_path / "other.db"

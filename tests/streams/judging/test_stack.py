@@ -44,9 +44,9 @@ def test_both_forms_of_the_daily_budget_mean_the_same() -> None:
 
 def test_the_cache_is_off_in_memory_or_in_a_file(tmp_path: Path) -> None:
     """As the settings say."""
-    assert open_cache(CacheSettings()) is None
-    assert isinstance(open_cache(CacheSettings(max_entries=9)), MemoryCache)
-    cache = open_cache(CacheSettings(max_entries=9, file=tmp_path / "verdicts"))
+    assert open_cache(CacheSettings(), print) is None
+    assert isinstance(open_cache(CacheSettings(max_entries=9), print), MemoryCache)
+    cache = open_cache(CacheSettings(max_entries=9, file=tmp_path / "verdicts"), print)
     assert isinstance(cache, FileCache)
     cache.close()
 

@@ -33,6 +33,13 @@ def test_calls_and_outages_are_counted_and_logged() -> None:
     ]
 
 
+def test_failures_of_the_cache_are_counted() -> None:
+    """The cache itself says why, once."""
+    registry = CollectorRegistry()
+    JudgeWatch(Metrics(registry)).cache_failed()
+    assert registry.get_sample_value("judgestream_verdict_cache_failures_total") == 1
+
+
 def test_tokens_are_priced_and_what_no_result_carries_is_booked() -> None:
     """1,000 tokens at 2 USD a million are 0.002 USD: counted for each call, booked for the check alone."""
     registry, booked = CollectorRegistry(), list[float | None]()

@@ -48,6 +48,7 @@ _NAMES = {
     "judgestream_judge_in_flight": "gauge",
     "judgestream_judge_breaker_open": "gauge",
     "judgestream_judge_budget_spent_ratio": "gauge",
+    "judgestream_verdict_cache_failures_total": "counter",
     "judgestream_verdict_corrections_total": "counter",
     "judgestream_verdict_suspicions_total": "counter",
     "judgestream_event_to_result_seconds": "histogram",
