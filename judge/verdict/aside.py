@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
-import os
-import pickle
-import resource
-import select
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
-from typing import IO, Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-from judge.errors import EventError, InvalidVerdictError
+from judge.errors import EventError
+from judge.verdict.child import (
+    Child,
+    ChildEndedError,
+    ChildFullError,
+    ChildLateError,
+    ChildLimits,
+    UnknownCallError,
+)
 
 INLINE_BYTES: Final = 16_000
 """Texts whose size together (`judge.task.reading_size`) is no more are read at once."""
@@ -35,12 +32,6 @@ MAX_MEMORY_BYTES: Final = 160 * 1024 * 1024
 """Of data that the child may hold; a text that needs more fails alone."""
 KEPT_BYTES: Final = 80 * 1024 * 1024
 """A child that has held more ends, so that what it does not give back does not stay."""
-_START_SECONDS: Final = 60.0
-_HEAD_BYTES: Final = 8
-# What an interpreter needs to start; the rest of the environment, secrets among it, is no business of the
-# child's.
-_ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "PYTHONHOME", "SYSTEMROOT")
-_SERVE: Final = "import sys; sys.path[:] = sys.argv[1:]; from judge.verdict.aside import serve; serve()"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,43 +66,33 @@ def _shared() -> Aside:
     return aside
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
-    process: subprocess.Popen[bytes]
-    requests: IO[bytes]
-    answers: IO[bytes]
-
-
 class Aside:
     """One child process, one call at a time."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside")
+        self._child = Child(ChildLimits(MAX_MEMORY_BYTES, KEPT_BYTES), name="aside")
         self._spare = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside-unpickled")
-        self._child: _Child | None = None
-        self._lock = threading.Lock()
 
     async def call(self, seconds: float, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Call a function in the child; see `read`."""
-        loop = asyncio.get_running_loop()
         try:
-            job = await loop.run_in_executor(self._thread, _pickled, (function, args, kwargs))
-        except (pickle.PicklingError, AttributeError, TypeError):
+            value: T = await self._child.call(seconds, function, *args, **kwargs)
+        except UnknownCallError:
             return await self._beside(seconds, function, args, kwargs)
-        answer = await loop.run_in_executor(self._thread, self._exchange, job, seconds)
-        match answer:
-            case ("value", value):
-                return value  # type: ignore[no-any-return]  # what the function gave
-            case ("unknown", _):
-                return await self._beside(seconds, function, args, kwargs)
-            case _:
-                raise _error(*answer)
+        except ChildLateError:
+            raise _too_long(seconds) from None
+        except (ChildFullError, ChildEndedError):
+            held = MAX_MEMORY_BYTES // (1024 * 1024)
+            raise EventError(
+                "verification_timeout",
+                f"its texts need more than the {held} MiB in which they may be read; shorten them or lower judge.max_context_chars",
+            ) from None
+        return value
 
     def close(self) -> None:
         """End the child."""
-        self._stop()
-        for pool in (self._thread, self._spare):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._child.close()
+        self._spare.shutdown(wait=False, cancel_futures=True)
 
     async def _beside(
         self, seconds: float, function: Callable[..., T], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -124,161 +105,9 @@ class Aside:
             self._spare = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside-unpickled")
             raise _too_long(seconds) from None
 
-    def _exchange(self, job: bytes, seconds: float) -> tuple[Any, ...]:
-        """Send a job and wait for its answer; a child that does not give one in time is replaced."""
-        try:
-            child = self._started()
-            ending = time.monotonic() + seconds
-            _write(child.requests, job, ending)
-            answer: tuple[Any, ...] = pickle.loads(_read(child.answers, ending))  # noqa: S301 - of our own child
-        except TimeoutError:
-            self._stop()
-            return "late", seconds
-        except (OSError, EOFError):
-            self._stop()
-            return "memory", MAX_MEMORY_BYTES
-        *answer_parts, stays = answer
-        if not stays:
-            self._stop()
-        return tuple(answer_parts)
-
-    def _started(self) -> _Child:
-        with self._lock:
-            if self._child is None or self._child.process.poll() is not None:
-                self._child = _start()
-            return self._child
-
-    def _stop(self) -> None:
-        with self._lock:
-            child, self._child = self._child, None
-        if child is not None:
-            child.process.kill()
-            child.process.communicate()
-
-
-def _start() -> _Child:
-    process = subprocess.Popen(  # noqa: S603 - this interpreter, and nothing from outside
-        [sys.executable, "-c", _SERVE, *sys.path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        bufsize=0,
-    )
-    if process.stdin is None or process.stdout is None:  # it has both, as asked for
-        raise EOFError
-    os.set_blocking(process.stdin.fileno(), False)
-    _read(process.stdout, time.monotonic() + _START_SECONDS)
-    return _Child(process, process.stdin, process.stdout)
-
-
-def _error(kind: str, *says: Any) -> Exception:
-    match kind:
-        case "late":
-            return _too_long(says[0])
-        case "memory":
-            held = MAX_MEMORY_BYTES // (1024 * 1024)
-            return EventError(
-                "verification_timeout",
-                (
-                    f"its texts need more than the {held} MiB in which they may be read; shorten them "
-                    "or lower judge.max_context_chars"
-                ),
-            )
-        case "invalid":
-            return InvalidVerdictError(*says)
-        case "event":
-            return EventError(*says)
-        case _:
-            return RuntimeError(f"{says[0]}: {says[1]}")
-
 
 def _too_long(seconds: float) -> EventError:
     return EventError(
         "verification_timeout",
-        (
-            f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten "
-            "them or raise the bound"
-        ),
+        f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten them or raise the bound",
     )
-
-
-def _pickled(job: object) -> bytes:
-    return pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-
-
-def _write(pipe: IO[bytes], data: bytes, ending: float) -> None:
-    left = memoryview(len(data).to_bytes(_HEAD_BYTES, "big") + data)
-    while left:
-        _wait([], [pipe], ending)
-        left = left[os.write(pipe.fileno(), left[: 1 << 16]) :]
-
-
-def _read(pipe: IO[bytes], ending: float) -> bytes:
-    size = int.from_bytes(_read_bytes(pipe, _HEAD_BYTES, ending), "big")
-    return _read_bytes(pipe, size, ending)
-
-
-def _read_bytes(pipe: IO[bytes], size: int, ending: float) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        _wait([pipe], [], ending)
-        part = os.read(pipe.fileno(), min(size - len(parts), 1 << 20))
-        if not part:
-            raise EOFError
-        parts += part
-    return bytes(parts)
-
-
-def _wait(readable: list[IO[bytes]], writable: list[IO[bytes]], ending: float) -> None:
-    left = ending - time.monotonic()
-    if left <= 0 or not any(select.select(readable, writable, [], left)):
-        raise TimeoutError
-
-
-def serve() -> None:
-    """Be the child: answer calls from standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the terminal's word to the parent
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # What a function prints must not get between the answers.
-    os.dup2(2, 1)
-    from judge.metrics import registry  # noqa: F401, PLC0415 - imported now, so that no call pays for it
-
-    with contextlib.suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, hard))
-    _send(answers, b"")
-    while head := requests.read(_HEAD_BYTES):
-        _send(answers, _answered(requests.read(int.from_bytes(head, "big"))))
-
-
-def _send(answers: IO[bytes], data: bytes) -> None:
-    answers.write(len(data).to_bytes(_HEAD_BYTES, "big") + data)
-    answers.flush()
-
-
-def _answered(data: bytes) -> bytes:
-    try:
-        answer = _called(data)
-        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return _pickled((*answer, held < KEPT_BYTES))
-    except MemoryError:
-        return _pickled(("memory", None, False))
-
-
-def _called(data: bytes) -> tuple[Any, ...]:
-    try:
-        function, args, kwargs = pickle.loads(data)  # noqa: S301 - of our own parent
-    except (AttributeError, ImportError):
-        return "unknown", None  # what only the parent's main program defines
-    del data
-    try:
-        return "value", function(*args, **kwargs)
-    except InvalidVerdictError as error:
-        return "invalid", error.detail
-    except EventError as error:
-        return "event", error.error_type, error.detail
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the parent makes a failure of it
-        return "error", type(error).__name__, str(error)[:2000]
