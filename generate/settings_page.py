@@ -51,6 +51,9 @@ sampling:
 metrics:
   coverage: {when: {has: [reference]}}
   relevance: {when: {has: [context]}, rate: 0.5}
+  tone: {prompt_pack: packs/tone.md, score_range: [1, 5]}
+  ticket: {code: {regex: {pattern: "TICKET-[0-9]+"}}}
+  politeness: {python: {function: "acme.metrics:politeness", result: [polite, curt, rude]}}
 """,
     "judge": """\
 judge:
@@ -188,9 +191,11 @@ def _section_of(schema: dict[str, Any], node: dict[str, Any]) -> tuple[str, dict
     if isinstance(node.get("items"), dict):
         found = _section_of(schema, node["items"])
         return None if found is None else (f"[]{found[0]}", found[1])
-    if isinstance(node.get("additionalProperties"), dict):
-        found = _section_of(schema, node["additionalProperties"])
-        return None if found is None else (f".<name>{found[0]}", found[1])
+    # Of a mapping whose names have a pattern the values stand under it.
+    for values in (node.get("additionalProperties"), *node.get("patternProperties", {}).values()):
+        if isinstance(values, dict):
+            found = _section_of(schema, values)
+            return None if found is None else (f".<name>{found[0]}", found[1])
     for one in node.get("anyOf", ()):
         found = _section_of(schema, one)
         if found is not None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PromptPackError,
     )
     from judge.library import Judge
+    from judge.metrics.code.scale import Score
     from schemas import Failed, QAEvent, Scored, Unscored
 
 _HOMES = {
@@ -31,6 +32,7 @@ _HOMES = {
     "JudgeUnavailableError": "judge.errors",
     "PromptPackError": "judge.errors",
     "QAEvent": "schemas",
+    "Score": "judge.metrics.code.scale",
     "Scored": "schemas",
     "Unscored": "schemas",
 }
@@ -45,6 +47,7 @@ __all__ = [
     "JudgeUnavailableError",
     "PromptPackError",
     "QAEvent",
+    "Score",
     "Scored",
     "Unscored",
 ]

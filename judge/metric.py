@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
 from judge.chat import ChatRequest
 from schemas import (
@@ -20,9 +20,13 @@ from schemas import (
     UnscoredReason,
 )
 
-Mode = Literal["evidence", "verbatim"]
+DEFAULT_SECONDS: Final = 5.0
+DEFAULT_MEMORY_MB: Final = 512
+"""Bounds of a code metric's process."""
+
+Mode = Literal["evidence", "verbatim", "code"]
 """evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as
-possible."""
+possible; code: no judge is asked, `prepare` decides."""
 
 Verification = Literal["marks", "strict", "off"]
 """What becomes of what code merely suspects: marks: it is noted on the result; strict: it lowers the score;
@@ -158,6 +162,21 @@ class UnscoredOutcome:
 
 
 Outcome = ScoredOutcome | UnscoredOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class OwnProcess:
+    """Bounds of a process in which alone a code metric may be asked to decide, for its code is not ours.
+
+    Args:
+        seconds: Of one call; above 0.
+        memory_mb: Data that the process may hold, in MiB.
+        first: Called when it starts, in 60 s; what it raises is for `prepare` to find out.
+    """
+
+    seconds: float = DEFAULT_SECONDS
+    memory_mb: int = DEFAULT_MEMORY_MB
+    first: Callable[[], object] | None = None
 
 
 class Metric(Protocol):

@@ -26,6 +26,8 @@ FailedType = Literal[
     "no_answer",  # the judge answers other events, and again and again not this one
     "rejected_request",  # the endpoint refuses this request for another reason of its own
     "verification_timeout",  # reading its texts took more time or memory than an event may take
+    "metric_error",  # a code metric raised, took too long or gave what it may not give
+    "no_quorum",  # too few members of a panel gave a verdict
     "internal_error",  # our own mistake, with its type in the detail
 ]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from judge.metric import Metric
+from judge.endpoint.nobody import NOBODY
+from judge.metric import Metric, OwnProcess
 from judge.pool.observer import PoolObserver
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge
@@ -15,6 +16,7 @@ from judge.verdict import aside
 from judge.verdict.cache import VerdictCache
 from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import PriceTable
+from judge.verdict.processes.metric_process import MetricProcess
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
 
 
@@ -69,6 +71,7 @@ class JudgingStack:
         self._options = options or JudgingOptions()
         self._prices = prices
         self._cache = cache
+        self._processes: list[MetricProcess] = []
         self.pool = EndpointPool(
             endpoints,
             max_in_flight=self._options.max_in_flight,
@@ -83,8 +86,8 @@ class JudgingStack:
         *,
         endpoints: Sequence[str] = (),
         parameters: Mapping[str, Any] | None = None,
-    ) -> ReliableJudge:
-        """Give a metric's judge, which waits out what passes.
+    ) -> ReliableJudge | Judge:
+        """Give a metric's judge, which waits out what passes; what code decides has nothing to wait for.
 
         Args:
             metric: How it judges.
@@ -94,6 +97,8 @@ class JudgingStack:
         Raises:
             JudgeConfigurationError: No endpoint has one of these names.
         """
+        if metric.mode == "code":
+            return self.evaluator(metric)
         known = {one.chat.endpoint: one for one in self.endpoints}
         judges = {
             chat.endpoint: self.evaluator(metric, known[chat.endpoint], parameters=parameters)
@@ -109,6 +114,8 @@ class JudgingStack:
         parameters: Mapping[str, Any] | None = None,
     ) -> Judge:
         """Give a metric's judge at one endpoint (default: the first), outside the pool's limits: one try."""
+        if metric.mode == "code":
+            return self._code_judge(metric)
         asked = endpoint or self.endpoints[0]
         # The smallest window of all: what is cut must not depend on which endpoint answers.
         windows = [one.context_tokens for one in self.endpoints if one.context_tokens is not None]
@@ -124,12 +131,26 @@ class JudgingStack:
             verification_seconds=self._options.verification_seconds,
         )
 
+    def _code_judge(self, metric: Metric) -> Judge:
+        bounds: OwnProcess | None = getattr(metric, "process", None)
+        process = None if bounds is None else MetricProcess(bounds, name=metric.name)
+        if process is not None:
+            self._processes.append(process)
+        return Judge(
+            metric,
+            NOBODY,
+            verification_seconds=self._options.verification_seconds,
+            process=process,
+        )
+
     async def close(self) -> None:
         """Stop waiting calls, and release connections and cache."""
         self.pool.stop()
         for endpoint in self.endpoints:
             if not endpoint.borrowed:
                 await endpoint.chat.close()
+        for process in self._processes:
+            process.close()
         if self._cache is not None:
             self._cache.close()
 

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Final, ParamSpec, TypeVar
 
 from judge.errors import EventError
-from judge.verdict.child import (
+from judge.verdict.processes.child import (
     Child,
     ChildEndedError,
     ChildFullError,

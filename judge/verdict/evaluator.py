@@ -16,9 +16,11 @@ from judge.task import reading_size
 from judge.verdict import aside
 from judge.verdict.cache import VerdictCache, cache_entry, cache_key, from_entry
 from judge.verdict.dialogue import Ask, Asking, Dialogue
+from judge.verdict.fitting import Fitted
 from judge.verdict.neutral import neutral_task
 from judge.verdict.preparation import Preparation
 from judge.verdict.pricing import PriceTable
+from judge.verdict.processes.metric_process import MetricProcess
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
 from schemas import Evaluator, Failed, FailedType, JudgeCall, JudgeTask, Scored, Times, Unscored, Usage
 
@@ -45,6 +47,8 @@ class Judge:
         repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
         cache: Verdicts given before, which need no call. Stays the caller's to close.
         verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
+        process: Where alone the metric may decide, for its code is not ours; None: here. Stays the caller's
+            to close.
         clock: Tells the time, with its offset from UTC.
     """
 
@@ -60,6 +64,7 @@ class Judge:
         repair_attempts: int = DEFAULT_REPAIR_ATTEMPTS,
         cache: VerdictCache | None = None,
         verification_seconds: float = aside.DEFAULT_SECONDS,
+        process: MetricProcess | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._metric = metric
@@ -75,6 +80,7 @@ class Judge:
             verification_seconds=verification_seconds,
         )
         self._cache = cache
+        self._process = process
         self._clock = clock
         self._evaluator = evaluator_of(metric, model=chat.model, parameters=self._parameters)
 
@@ -109,11 +115,10 @@ class Judge:
         replies: list[ChatReply] = []
         asked = False
         try:
-            size = reading_size(task)
             known = self._known(task)
             if known is not None:
                 return known
-            prepared = await aside.read(size, self._verification_seconds, self._preparation, task)
+            prepared = await self._prepared(task)
             if isinstance(prepared, tuple):
                 asked = True
                 asking = asking or Asking(self._chat.complete)
@@ -129,6 +134,11 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - a failure is data: one event must not stop the stream
             error_type, detail = failure_of(error)
             return Failed(error_type=error_type, detail=detail, **self._common(task, replies, asked=asked))
+
+    async def _prepared(self, task: JudgeTask) -> tuple[Fitted, ...] | Outcome:
+        if self._process is not None:
+            return await self._process.call(self._preparation, task)
+        return await aside.read(reading_size(task), self._verification_seconds, self._preparation, task)
 
     async def try_neutral(self, ask: Ask) -> None:
         """Have the neutral event judged with one call, to find out whether this metric can be judged at all.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
-from judge.metric import Inputs, Metric, Mode, Outcome, further_texts
+from judge.metric import Inputs, Metric, Mode, Outcome, OwnProcess, further_texts
 from judge.text.index import compared_chars
 from judge.text.redaction import Redactor
 from schemas import JudgeTask, QAEvent
@@ -80,6 +80,12 @@ class GuardedMetric:
             if kinds
             else self._metric.scoring_version
         )
+
+    @property
+    def process(self) -> OwnProcess | None:
+        """Where alone `prepare` of a code metric may be called; None: anywhere."""
+        found: OwnProcess | None = getattr(self._metric, "process", None)
+        return found
 
     def select(self, event: QAEvent) -> Inputs:
         """Take from an event what the metric needs, redacted.

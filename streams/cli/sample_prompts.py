@@ -66,6 +66,8 @@ def sample_prompts(settings: Settings) -> list[SamplePrompt]:
     """
     found: list[SamplePrompt] = []
     for name, metric in build_metrics(settings).items():
+        if metric.mode == "code":
+            continue  # it has no prompt, and its code does not run in this process
         task = neutral_task(metric, now=_AT)
         try:
             request = metric.prepare(task)

@@ -60,6 +60,7 @@ class Intake:
         self._decode = decode
         self._policy = policy
         self._routes = tuple(routes)
+        self._of_all = tuple(one for one in self._routes if one.of_all)
         self._metrics = metrics
         self._output = output
         self._counts = counts
@@ -89,14 +90,13 @@ class Intake:
             event: The event.
         """
         decision = self._policy.decide_event(event, record.key)
-        if decision.keep:
-            decision = decision.lowered(self._rate_factor())
-        if decision.skip_reason is not None:
-            self._counts.count_event("skipped", decision.skip_reason)
+        lowered = decision.lowered(self._rate_factor()) if decision.keep else decision
+        routes = self._routes if lowered.keep else self._of_all
+        routing = route(event, decision, routes, lowered=lowered)
+        if lowered.skip_reason is not None and not routing.assignments:
+            self._counts.count_event("skipped", lowered.skip_reason)
             self._output.passed(record.topic)
-            return
-        routing = route(event, decision, self._routes)
-        if routing.unroutable:
+        elif routing.unroutable:
             detail = (
                 f"no metric's conditions fit: {', '.join(one.metric for one in self._routes)}; see "
                 "metrics.*.when"

@@ -107,6 +107,13 @@ class Decision:
             return self
         return self._at(self.rate * Fraction(rate), self.policy)
 
+    def of_all(self, rate: Fraction | float) -> Decision:
+        """Decide for one metric whose rate is a share of all events, whatever share is sampled.
+
+        A stratum with the rate 0 is left out of everything.
+        """
+        return self._at(Fraction(rate) if self.rate else self.rate, self.policy)
+
     def lowered(self, factor: Fraction) -> Decision:
         """Decide at a lower rate, for the moment.
 

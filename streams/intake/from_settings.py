@@ -38,6 +38,27 @@ def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
     return sampling_policy(settings.sampling, upstream="equalize" if otlp else "ignore")
 
 
+def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
+    """Build the policy for what is read at all: an event that sampling leaves to metrics which judge more of them, too.
+
+    Args:
+        settings: The settings.
+        otlp: Whether records are traces.
+    """
+    least = max((metric.rate for metric in settings.metrics.values() if metric.is_code), default=0.0)
+    sampling = settings.sampling
+    wider = sampling.model_copy(
+        update={
+            "default_rate": sampling.default_rate and max(sampling.default_rate, least),
+            "rules": tuple(
+                rule.model_copy(update={"rate": rule.rate and max(rule.rate, least)})
+                for rule in sampling.rules
+            ),
+        }
+    )
+    return event_policy(settings.model_copy(update={"sampling": wider}), otlp=otlp)
+
+
 def trace_bounds(otlp: OtlpSettings) -> Bounds:
     """Build the bounds within which traces are joined."""
     return Bounds(
@@ -56,6 +77,7 @@ def metric_routes(settings: Settings) -> tuple[Route, ...]:
             metric=name,
             when=EventCondition(has=metric.when.has, labels=LabelsCondition.of(metric.when.labels)),
             rate=metric.rate,
+            of_all=metric.is_code,
         )
         for name, metric in settings.metrics.items()
     )

@@ -18,11 +18,13 @@ class Route:
         metric: The metric's name.
         when: What the event must have.
         rate: Share of the sampled events, 0 to 1.
+        of_all: The share is of all events, sampled or not: the metric costs nothing.
     """
 
     metric: str
     when: EventCondition
     rate: float = 1.0
+    of_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,24 @@ class Routing:
         return bool(self.fitting) and not self.assignments
 
 
-def route(event: QAEvent, decision: Decision, routes: Sequence[Route]) -> Routing:
+def route(
+    event: QAEvent, decision: Decision, routes: Sequence[Route], *, lowered: Decision | None = None
+) -> Routing:
     """Find the metrics that judge an event.
 
     Args:
         event: The event.
-        decision: What sampling said of it; for an event that was not kept there are no assignments.
+        decision: What sampling said of it; where it was not kept there are assignments of those metrics alone
+            whose rate is of all events.
         routes: All metrics.
+        lowered: The same at the rate of the moment, for metrics that cost something.
     """
+    sampled = lowered or decision
     fitting = [one for one in routes if one.when.fits(event)]
-    decided = ((one.metric, decision.for_metric(one.rate)) for one in fitting)
+    decided = (
+        (one.metric, decision.of_all(one.rate) if one.of_all else sampled.for_metric(one.rate))
+        for one in fitting
+    )
     return Routing(
         fitting=tuple(one.metric for one in fitting),
         assignments=tuple(Assignment(metric, own) for metric, own in decided if own.keep),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 from pydantic import ValidationError
@@ -37,6 +37,7 @@ class JudgeAgent:
         output: Where results and dead letters go.
         spending: The budget of the worker.
         citations: Hears of every result.
+        free: Metrics that cost nothing; no budget holds them up.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class JudgeAgent:
         output: Output,
         spending: Spending,
         citations: CitationWatch,
+        free: Collection[str] = (),
     ) -> None:
         self._judges = judges
         self._output = output
         self._spending = spending
         self._citations = citations
+        self._free = frozenset(free)
 
     async def handle(self, record: Incoming, metric: str) -> None:
         """Judge the task in one record of a metric's topic."""
@@ -63,9 +66,12 @@ class JudgeAgent:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
             await self._output.dead_letter(record, "invalid_task", detail, event_id=task.event_id)
             return
-        async with self._spending.admitted() as settle:
+        if metric in self._free:
             result = await self._judges[metric].judge(task)
-            settle(result)
+        else:
+            async with self._spending.admitted() as settle:
+                result = await self._judges[metric].judge(task)
+                settle(result)
         self._citations.add(result)
         try:
             await self._output.result(result)

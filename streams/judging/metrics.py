@@ -15,6 +15,7 @@ from judge.verdict import names
 from judge.verdict.examples import example_warnings
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from streams.errors import SettingsError
+from streams.judging.code import build_code_metric
 from streams.settings import JudgeSettings, MetricSettings, Settings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -30,6 +31,8 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
     Raises:
         SettingsError: Its prompt pack or its pattern cannot be used, or nothing says its range.
     """
+    if settings.is_code:
+        return build_code_metric(name, settings)
     pack = _pack(name, settings)
     metric = _metric(name, settings, pack)
     for warning in pack_warnings(metric, pack):
@@ -61,7 +64,9 @@ def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Met
         except JudgeConfigurationError as error:
             raise SettingsError([str(error)]) from error
     if pack is None:
-        raise SettingsError([f"metrics.{name}: is not a built-in metric; set prompt_pack or rename it"])
+        raise SettingsError(
+            [f"metrics.{name}: is not a built-in metric; set prompt_pack, code or python, or rename it"]
+        )
     score_range = settings.score_range or pack.score_range
     if score_range is None:
         raise SettingsError(

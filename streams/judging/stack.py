@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from judge.chat import ChatClient
+from judge.endpoint.nobody import NOBODY
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.metric import Metric
 from judge.pool.observer import PoolObserver, Unobserved
@@ -16,6 +17,7 @@ from judge.pool.reliable import ReliableJudge
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache, VerdictCache
 from judge.verdict.cache_file import FileCache
+from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import PriceTable
 from streams.errors import SettingsError
 from streams.settings import (
@@ -31,17 +33,24 @@ from streams.settings.addresses import sends_key_in_the_clear
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def judge_endpoints(judge: JudgeSettings, env: Mapping[str, str]) -> tuple[EndpointSettings, ...]:
+def judge_endpoints(
+    judge: JudgeSettings,
+    env: Mapping[str, str],
+    metrics: Mapping[str, MetricSettings] | None = None,
+) -> tuple[EndpointSettings, ...]:
     """Give the endpoints that may be asked, in order of preference.
 
     Args:
         judge: The section `judge`.
         env: Environment variables, for the usual OPENAI_* ones.
+        metrics: What they judge; where code decides all of it, none is needed.
 
     Raises:
         SettingsError: There is none.
     """
     endpoints = judge.endpoints or default_endpoints(env)
+    if not endpoints and metrics and all(metric.is_code for metric in metrics.values()):
+        return ()
     if not endpoints:
         raise SettingsError(
             [
@@ -68,7 +77,7 @@ def open_stack(
 
     Args:
         judge: The section `judge`.
-        endpoints: In order of preference.
+        endpoints: In order of preference; none where code decides every metric.
         chat: The judge to ask in their place; stays the caller's to close.
         prices: What tokens cost there.
         observer: Hears of calls and outages.
@@ -84,7 +93,7 @@ def open_stack(
         [_open_endpoint(endpoint, judge) for endpoint in endpoints]
         if chat is None
         else [Endpoint(chat, borrowed=True)]
-    )
+    ) or [Endpoint(NOBODY, borrowed=True)]
     observer = observer or Unobserved()
     cache = open_cache(judge.cache, observer.cache_failed) if cached else None
     return JudgingStack(
@@ -94,7 +103,7 @@ def open_stack(
 
 def metric_judges(
     stack: JudgingStack, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
-) -> dict[str, ReliableJudge]:
+) -> dict[str, ReliableJudge | Judge]:
     """Give each metric's judge, at the endpoints and with the parameters that its settings name.
 
     Args:

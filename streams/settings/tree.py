@@ -76,14 +76,16 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
             for field, known in _OF_BUILT_IN.items()
             if getattr(metric, field) != MetricSettings.model_fields[field].default and name not in known
         ]
-        if metric.prompt_pack is not None:
+        if metric.is_code and name in NAMED:
+            problems.append((f"metrics.{name}", "is a built-in metric, which code cannot replace; rename it"))
+        if metric.prompt_pack is not None or metric.is_code:
             continue
         if name not in NAMED:
             known = ", ".join(NAMED)
             problems.append(
                 (
                     f"metrics.{name}",
-                    f"is not a built-in metric (those are {known}); set prompt_pack or rename it",
+                    f"is not a built-in metric (those are {known}); set prompt_pack, code or python, or rename it",
                 )
             )
         elif metric.score_range is not None:

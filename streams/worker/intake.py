@@ -12,7 +12,7 @@ from judge.metric import Metric
 from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
-from streams.intake.from_settings import event_policy, metric_routes, trace_bounds
+from streams.intake.from_settings import event_policy, metric_routes, reading_policy, trace_bounds
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
@@ -84,8 +84,8 @@ def make_intake(
         rate_factor=_rate_factor(settings, spending, agents),
     )
     if otlp:
-        return _with_traces(settings, intake, policy, counts)
-    return MadeIntake(part=intake, predicate=push_down(policy, ingest))
+        return _with_traces(settings, intake, reading_policy(settings, otlp=True), counts)
+    return MadeIntake(part=intake, predicate=push_down(reading_policy(settings, otlp=False), ingest))
 
 
 def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, counts: Metrics) -> MadeIntake:

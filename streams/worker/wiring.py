@@ -274,7 +274,7 @@ class Wiring:
         settings = self._settings
         endpoints: tuple[EndpointSettings, ...] = ()
         if self._given_chat is None:
-            endpoints = judge_endpoints(settings.judge, self._env)
+            endpoints = judge_endpoints(settings.judge, self._env, settings.metrics)
             check_prices(settings.judge, endpoints)
             tell_judge(settings.judge, endpoints)
         prices = build_prices(endpoints)
@@ -291,6 +291,7 @@ class Wiring:
             output=self._output,
             spending=self._spending,
             citations=self._citations,
+            free=[name for name, metric in settings.metrics.items() if metric.is_code],
         )
         for metric in self._judged_by:
             handle = partial(agent.handle, metric=metric)

@@ -160,10 +160,11 @@ def _summary(settings: Settings) -> dict[str, Any]:
             f"{_share(sampling.default_rate)} of {'other' if sampling.rules else 'all'} events",
         ],
         "metrics": [
-            f"{name}: {_share(metric.rate)} of sampled events"
+            f"{name}: {_share(metric.rate)} of {'all' if metric.is_code else 'sampled'} events"
             + "".join(f", with {field}" for field in metric.when.has)
             + (f", with {_conditions(metric.when.labels)}" if metric.when.labels else "")
             + (f", prompts of {metric.prompt_pack}" if metric.prompt_pack else "")
+            + (f", {metric.python.function}" if metric.python else "")
             for name, metric in settings.metrics.items()
         ],
         "judge": _endpoints(settings),

@@ -12,6 +12,7 @@ from judge.metrics.registry import BUILT_IN
 from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
 from streams.settings.base import FilePath, Rate, Section, refuse
 from streams.settings.mapping import mapping_problems
+from streams.settings.sections.code import CodeSettings, PythonSettings
 
 
 def _as_texts(value: object) -> object:
@@ -218,16 +219,26 @@ class MetricSettings(Section):
     """One metric."""
 
     when: MetricConditions = Field(default_factory=MetricConditions)
-    rate: Rate = Field(default=1.0, description="Share of the sampled events that this metric judges.")
+    rate: Rate = Field(
+        default=1.0,
+        description="Share of the sampled events that this metric judges; with `code` or `python` of all events, but for strata "
+        "with the rate 0.",
+    )
     mode: Literal["evidence", "verbatim"] | None = Field(
         default=None, description="How the judge is asked; None: evidence, or verbatim with a prompt pack."
     )
     prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
+    code: CodeSettings | None = Field(
+        default=None, description="A check that needs no judge, in place of prompts; it costs nothing."
+    )
+    python: PythonSettings | None = Field(
+        default=None, description="A function of your own in place of prompts, in a process of its own."
+    )
     score_range: tuple[int | float, int | float] | None = Field(
         default=None,
         description=(
-            "Lowest and highest score (metrics of a prompt pack only); whole numbers but for "
-            "`result: number`."
+            "Lowest and highest score (metrics of a prompt pack, a function, a length, a latency or a "
+            "cost only); whole numbers for `result: integer` and for a pack without `result: number`."
         ),
     )
     endpoints: tuple[str, ...] = Field(
@@ -266,6 +277,25 @@ class MetricSettings(Section):
             "An answer that cites nothing is a 1, as the metric defines it, or gets no number (relevance)."
         ),
     )
+
+    @property
+    def is_code(self) -> bool:
+        """Whether code decides and no judge is asked."""
+        return self.code is not None or self.python is not None
+
+    @model_validator(mode="after")
+    def _code(self) -> Self:
+        named = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
+        problems = [] if len(named) < 2 else [(named[1], f"excludes {named[0]}; keep one of them")]
+        if self.is_code:
+            fields = type(self).model_fields
+            problems += [
+                (name, "is for metrics that a judge decides; remove it")
+                for name in ("mode", "endpoints", "parameters")
+                if getattr(self, name) != fields[name].get_default(call_default_factory=True)
+            ]
+        refuse(problems)
+        return self
 
     @model_validator(mode="after")
     def _pack(self) -> Self:

@@ -8,8 +8,10 @@ from typing import Any
 from schemas import QAEvent
 from streams.intake.conditions import EventCondition
 from streams.intake.decision import Decision
+from streams.intake.from_settings import event_policy, reading_policy
 from streams.intake.randomness import RANGE, threshold
 from streams.intake.routing import Route, route
+from streams.settings import Settings
 
 ROUTES = (
     Route("coverage", EventCondition(has=("reference",))),
@@ -58,3 +60,56 @@ def test_an_event_that_fits_no_metric_is_unroutable() -> None:
 
 def test_an_event_that_was_not_kept_has_no_assignments() -> None:
     assert route(event(reference="r"), decision(0, 0.5), ROUTES).assignments == ()
+
+
+FREE = Route("latency", EventCondition(), rate=0.75, of_all=True)
+
+
+def test_a_metric_that_costs_nothing_has_a_rate_of_its_own() -> None:
+    """Its 3/4 are of all events.
+
+    R at a half is below 1 - 0.05 and above 1 - 0.75: coverage passes it by and latency does not.
+    """
+    routes = (*ROUTES, FREE)
+    found = route(event(reference="r"), decision(RANGE // 2, 0.05), routes)
+    assert [(one.metric, one.decision.probability) for one in found.assignments] == [
+        ("latency", Fraction(3, 4))
+    ]
+    everything = route(event(reference="r"), decision(RANGE - 1, 0.5), routes)
+    assert [(one.metric, one.decision.probability) for one in everything.assignments] == [
+        ("coverage", Fraction(1, 2)),
+        ("latency", Fraction(3, 4)),
+    ]
+
+
+def test_a_stratum_that_is_left_out_is_left_out_of_everything() -> None:
+    """Rate 0 says that nobody looks at these events."""
+    assert route(event(reference="r"), decision(RANGE - 1, 0.0), (*ROUTES, FREE)).assignments == ()
+
+
+def test_a_budget_lowers_no_rate_of_a_metric_that_costs_nothing() -> None:
+    """At a tenth of the rate, R at a half is no longer judged by the others."""
+    kept = decision(RANGE // 2, 0.9)
+    found = route(event(reference="r"), kept, (*ROUTES, FREE), lowered=kept.lowered(Fraction(1, 10)))
+    assert [(one.metric, one.decision.policy) for one in found.assignments] == [("latency", "p")]
+
+
+def test_what_is_read_at_all_is_what_any_metric_wants() -> None:
+    """The sampling's own rates where judges decide; else the highest rate of a code metric, but never of a stratum at 0."""
+    sampling = {
+        "default_rate": 0.05,
+        "rules": [
+            {"name": "gold", "when": {"tenant": "gold"}, "rate": 1.0},
+            {"name": "test", "when": {"tenant": "test"}, "rate": 0.0},
+        ],
+    }
+    judged: dict[str, Any] = {"coverage": {}}
+    paid = Settings.model_validate({"sampling": sampling, "metrics": judged})
+    free = Settings.model_validate(
+        {"sampling": sampling, "metrics": judged | {"speed": {"code": "latency", "rate": 0.5}}}
+    )
+    assert reading_policy(paid, otlp=False).name == event_policy(paid, otlp=False).name
+    strata = [
+        reading_policy(free, otlp=False).stratum({"tenant": tenant}) for tenant in ("other", "gold", "test")
+    ]
+    assert [stratum.rate for stratum in strata] == [Fraction(1, 2), 1, 0]

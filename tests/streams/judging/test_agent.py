@@ -100,3 +100,19 @@ async def test_what_is_no_task_is_set_aside_without_its_texts(value: bytes | Non
     assert reason == "invalid_task"
     assert detail in said
     assert "secret" not in said
+
+
+async def test_a_metric_that_costs_nothing_waits_for_no_budget() -> None:
+    """What code decides is decided while the judges wait for the next day."""
+    output = _Output()
+    spending = Spending(BudgetLimits(calls_per_day=1), now=lambda: _NOW)
+    spending.book(None)
+    agent = JudgeAgent(
+        judges={"tone": _Judge()},
+        output=cast("Output", output),
+        spending=spending,
+        citations=CitationWatch([]),
+        free=["tone"],
+    )
+    await agent.handle(cast("Any", _Record()), "tone")
+    assert len(output.results) == 1

@@ -46,7 +46,7 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             (
                 "metrics.mood: is not a built-in metric (those are coverage, relevance, faithfulness, "
                 "answer_relevance, completeness, refusal, tone, toxicity, pii_leak, instruction_following, "
-                "context_relevance, hallucinated_citation); set prompt_pack or rename it"
+                "context_relevance, hallucinated_citation); set prompt_pack, code or python, or rename it"
             ),
         ),
         (

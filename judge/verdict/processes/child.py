@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any, Final
@@ -30,12 +30,7 @@ _HEAD_BYTES: Final = 8
 # What an interpreter needs to start; the rest of the environment, secrets among it, is no business of the
 # child's.
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "PYTHONHOME", "SYSTEMROOT")
-_SERVE: Final = (
-    "import sys; sys.path[:] = sys.argv[3:]; from judge.verdict.child import serve; serve(*map(int, sys.argv[1:3]))"
-)
-
-Call = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
-"""A function and what it is given."""
+_SERVE: Final = "import sys; sys.path[:] = sys.argv[3:]; from judge.verdict.processes.child import serve; serve(*map(int, sys.argv[1:3]))"
 
 
 class ChildLateError(Exception):
@@ -70,7 +65,7 @@ class ChildLimits:
     memory_bytes: int
     kept_bytes: int
     niceness: int = 0
-    first: Call | None = None
+    first: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +125,7 @@ class Child:
         try:
             child = self._started()
         except (OSError, EOFError, TimeoutError):
-            return "ended", f"it did not start{self._stop()}"
+            return "ended", f"its process did not start: ended{self._stop(patiently=True)}"
         try:
             *answer, held = _asked(child, job, time.monotonic() + seconds)
         except TimeoutError:
@@ -152,7 +147,7 @@ class Child:
         ready_at = time.monotonic() + _START_SECONDS
         _read(child.answers, ready_at)
         if self._limits.first is not None:
-            _asked(child, _pickled(self._limits.first), ready_at)
+            _asked(child, _pickled((_ignored, (self._limits.first,), {})), ready_at)
         return child
 
     def _stop(self, *, patiently: bool = False) -> str:
@@ -161,13 +156,15 @@ class Child:
             child, self._process = self._process, None
         if child is None:
             return ""
-        if patiently:  # its pipe is closed, so it is about to end
+        if patiently:  # a closed pipe says that it is about to end
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(_END_SECONDS)
         code = child.process.poll()
         child.process.kill()
         child.process.communicate()
-        return "" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
+        return (
+            " by us" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
+        )
 
 
 def _start(limits: ChildLimits) -> _Process:
@@ -183,6 +180,11 @@ def _start(limits: ChildLimits) -> _Process:
         raise EOFError
     os.set_blocking(process.stdin.fileno(), False)
     return _Process(process, process.stdin, process.stdout)
+
+
+def _ignored(function: Callable[[], object]) -> None:
+    """Call a function whose value need not be fit to be pickled."""
+    function()
 
 
 def _value(answer: tuple[Any, ...]) -> Any:

@@ -1,0 +1,203 @@
+"""A function of a user's own, and what can be known of it without running any of its code."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import hashlib
+import importlib
+import inspect
+import math
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any, Final
+
+from judge.errors import EventError, JudgeConfigurationError
+from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Outcome, OwnProcess, UnscoredOutcome
+from judge.metrics.code.checks import EventText
+from judge.metrics.code.scale import Scale, Score
+from schemas import JudgeTask, QAEvent
+
+TEXTS: Final[tuple[EventText, ...]] = (
+    "question",
+    "answer",
+    "reference",
+    "context",
+    "messages",
+    "tool_calls",
+    "other_answer",
+    "fields",
+)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that is given an event and gives a number, a boolean, a label or a `Score`; None: nothing to judge.
+
+    Its outcome is asked for in a process of its own (`judge.verdict.processes.metric_process`) and nowhere else: no code of
+    its module runs in this one.
+
+    Args:
+        target: `package.module:function`; the function may be asynchronous.
+        scale: What it may give.
+        uses: The texts that it is given, beside labels and ids.
+        seconds: Bound on one call, above 0; importing its module has a bound of its own, 60 s.
+        memory_mb: Bound on the data that its process may hold, in MiB.
+
+    Raises:
+        JudgeConfigurationError: There is no such module, or it has no such function.
+    """
+
+    target: str
+    scale: Scale
+    uses: tuple[EventText, ...] = TEXTS
+    seconds: float = field(default=DEFAULT_SECONDS, repr=False)
+    memory_mb: int = field(default=DEFAULT_MEMORY_MB, repr=False)
+
+    @property
+    def process(self) -> OwnProcess:
+        """Its own, into which its module is imported when it starts."""
+        return OwnProcess(self.seconds, self.memory_mb, partial(load, self.target))
+
+    @property
+    def version(self) -> str:
+        """Hash of the module's file, 12 hexadecimal digits: other code gives other numbers."""
+        return _found(self.target)
+
+    def outcome(self, task: JudgeTask) -> Outcome:
+        """Call the function.
+
+        Raises:
+            EventError: `metric_error`: it raised, or gave what the metric may not give.
+        """
+        # Whatever becomes of the process that waits for this one, this one does not outlive its bound.
+        signal.alarm(math.ceil(self.seconds) + 1)
+        try:
+            value = _called(load(self.target), _event(task))
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever it may be, it is the function's
+            raise EventError("metric_error", f"{self.target}: {_said(error)}") from error
+        finally:
+            signal.alarm(0)
+        score = value if isinstance(value, Score) else Score(value)
+        if score.value is None:
+            return UnscoredOutcome("missing_input")
+        return self.scale.outcome(_plain(score.value), reason=str(score.reason))
+
+
+def load(target: str) -> Callable[[QAEvent], Any]:
+    """Import a function. Runs the code of its module.
+
+    Raises:
+        EventError: It cannot be imported.
+    """
+    module, _, name = target.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever its module raises
+        raise EventError("metric_error", f"{target} cannot be imported: {_said(error)}") from error
+    function: Callable[[QAEvent], Any] = found
+    return function
+
+
+def _plain(value: Any) -> Any:
+    """The number or boolean of Python in one of NumPy's."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _called(function: Callable[[QAEvent], Any], event: QAEvent) -> Any:
+    value = function(event)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+def _event(task: JudgeTask) -> QAEvent:
+    """The event again, as far as the task has it."""
+    return QAEvent(
+        event_id=task.event_id,
+        occurred_at=task.occurred_at,
+        question=task.question,
+        answer=task.answer,
+        reference=task.reference,
+        context=task.context,
+        trace_id=task.trace_id,
+        span_id=task.span_id,
+        labels=task.labels,
+        messages=task.messages,
+        tool_calls=task.tool_calls,
+        other_answer=task.other_answer,
+        fields=task.fields,
+    )
+
+
+def _said(error: Exception) -> str:
+    return error.detail if isinstance(error, EventError) else f"{type(error).__name__}: {error}"[:500]
+
+
+@lru_cache(maxsize=64)
+def _found(target: str) -> str:
+    """Find a function's file without importing anything; give the file's hash.
+
+    Raises:
+        JudgeConfigurationError: There is no such module, or it has no such function.
+    """
+    module, _, name = target.partition(":")
+    spec = _spec(module)
+    if spec is None or spec.origin is None:
+        raise JudgeConfigurationError(
+            f"there is no module {module} on the import path; install it, or set PYTHONPATH to its folder"
+        )
+    try:
+        code = Path(spec.origin).read_bytes()
+    except OSError:
+        return "unknown"  # built in, or within an archive
+    if spec.origin.endswith(".py") and not _defines(code, name.partition(".")[0], spec.origin):
+        raise JudgeConfigurationError(f"{spec.origin} defines no {name}; name a function of it")
+    return hashlib.sha256(code).hexdigest()[:12]
+
+
+def _spec(module: str) -> ModuleSpec | None:
+    """Where a module would be imported from; unlike importlib's, this imports no package on the way."""
+    path: Any = None
+    spec: ModuleSpec | None = None
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        name = ".".join(parts[:count])
+        finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+        specs = (find(name, path, None) for find in finders if find is not None)
+        spec = next((one for one in specs if one is not None), None)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+        if path is None and count < len(parts):
+            return None
+    return spec
+
+
+def _defines(code: bytes, name: str, origin: str) -> bool:
+    """Whether a module's text has a name; where it imports everything of another, nobody knows."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError) as error:
+        raise JudgeConfigurationError(f"{origin} is no Python: {error}; mend it") from error
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
+            return True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) in (name, "*"):
+            return True
+    return False

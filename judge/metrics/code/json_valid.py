@@ -1,0 +1,105 @@
+"""Whether an answer is JSON, and of the right form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import orjson
+
+from judge.errors import EventError, JudgeConfigurationError
+from judge.metric import Outcome, OwnProcess
+from judge.metrics.code.checks import EventText
+from judge.metrics.code.scale import Scale, yes_or_no
+from schemas import JudgeTask
+
+
+@dataclass(frozen=True)
+class JsonValid:
+    """Whether the answer is JSON, alone or within one Markdown fence, and keeps to a schema.
+
+    Args:
+        schema: JSON Schema (Draft 2020-12) as JSON; None: any JSON will do. References to other documents
+            are not followed.
+
+    Raises:
+        JudgeConfigurationError: It is no JSON Schema.
+    """
+
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.schema is None:
+            return
+        from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - few need it
+
+        try:
+            Draft202012Validator.check_schema(orjson.loads(self.schema))
+        except (SchemaError, RecursionError, orjson.JSONDecodeError) as error:
+            raise JudgeConfigurationError(
+                f"schema is no JSON Schema: {str(error).splitlines()[0][:300]}"
+            ) from error
+
+    version: ClassVar[str] = "1"
+
+    @property
+    def process(self) -> OwnProcess | None:
+        """Its own with a schema, whose patterns may take any time; None without."""
+        return None if self.schema is None else OwnProcess()
+
+    @property
+    def scale(self) -> Scale:
+        """True where it is valid."""
+        return yes_or_no(good=True)
+
+    @property
+    def uses(self) -> tuple[EventText, ...]:
+        """The answer."""
+        return ("answer",)
+
+    def outcome(self, task: JudgeTask) -> Outcome:
+        """Parse, and hold it against the schema.
+
+        Raises:
+            EventError: The schema points to what is not in it.
+        """
+        try:
+            document = orjson.loads(_unfenced(task.answer))
+        except orjson.JSONDecodeError as error:
+            return self.scale.outcome(value=False, reason=f"the answer is no JSON: {str(error)[:200]}")
+        problem = None if self.schema is None else _breach(self.schema, document)
+        if problem is None:
+            return self.scale.outcome(value=True, reason="the answer is valid JSON")
+        return self.scale.outcome(value=False, reason=f"the answer breaks the schema: {problem}")
+
+
+def _unfenced(answer: str) -> str:
+    """The text within a Markdown fence around the whole answer, or the answer."""
+    text = answer.strip()
+    first, _, rest = text.partition("\n")
+    if first.startswith("```") and rest.rstrip().endswith("```") and "`" not in first[3:]:
+        return rest.rstrip()[:-3]
+    return text
+
+
+@lru_cache(maxsize=16)
+def _validator(schema: str) -> Any:
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - few need it
+    from referencing import Registry  # noqa: PLC0415
+
+    # A registry of its own: without one, references to other documents are fetched.
+    return Draft202012Validator(orjson.loads(schema), registry=Registry())
+
+
+def _breach(schema: str, document: Any) -> str | None:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - few need it
+
+    try:
+        error = next(_validator(schema).iter_errors(document), None)
+    except (Unresolvable, RecursionError) as failure:
+        raise EventError("metric_error", f"the schema cannot be applied: {str(failure)[:300]}") from failure
+    if error is None:
+        return None
+    where = "/".join(map(str, error.absolute_path)) or "the document"
+    return f"{where}: {error.message[:300]}"

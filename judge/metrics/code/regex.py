@@ -1,0 +1,78 @@
+"""Whether a pattern is found, in time linear in the text: the pattern may be anyone's, and so is the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from judge.errors import JudgeConfigurationError
+from judge.metric import Outcome, UnscoredOutcome
+from judge.metrics.code.checks import Anywhere, EventText, Read, read_text
+from judge.metrics.code.scale import Scale, yes_or_no
+from schemas import JudgeTask
+
+MAX_PATTERN_CHARS: Final = 1_000
+_PATTERN_MEMORY_BYTES: Final = 1 << 23
+
+
+@dataclass(frozen=True)
+class Regex(Anywhere):
+    """Whether a pattern is found; matched by RE2, in time linear in the text.
+
+    Args:
+        pattern: In RE2's syntax: no look-around and no back-references.
+        of: The text that is searched.
+        good: Whether it is good that it is found.
+
+    Raises:
+        JudgeConfigurationError: RE2 does not take the pattern.
+    """
+
+    pattern: str
+    of: Read = "answer"
+    good: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.pattern) > MAX_PATTERN_CHARS:
+            raise JudgeConfigurationError(
+                f"pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(self.pattern)}; shorten it"
+            )
+        _compiled(self.pattern)
+
+    @property
+    def scale(self) -> Scale:
+        """True where it is found."""
+        return yes_or_no(good=self.good)
+
+    @property
+    def uses(self) -> tuple[EventText, ...]:
+        """The text that is searched."""
+        return (self.of,)
+
+    def outcome(self, task: JudgeTask) -> Outcome:
+        """Search."""
+        text = read_text(task, self.of)
+        if text is None:
+            return UnscoredOutcome("missing_input")
+        found = _compiled(self.pattern).search(text)
+        evidence = None if found is None else {"start": found.start(), "end": found.end()}
+        reason = f"the {self.of} does not match" if found is None else f"the {self.of} matches"
+        return self.scale.outcome(found is not None, reason=reason, evidence=evidence)
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY_BYTES
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        said = error.args[0] if error.args else error
+        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise JudgeConfigurationError(
+            f"pattern must be a regular expression of RE2, which has no look-around and no back-references: {said}; mend it"
+        ) from error

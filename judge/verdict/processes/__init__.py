@@ -1,0 +1,1 @@
+"""Code that is not trusted to end, in processes of its own."""

@@ -1,0 +1,136 @@
+"""Metrics that code decides: `metrics.<name>.code` and `metrics.<name>.python`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS
+from judge.metrics.code.checks import EventText
+from judge.metrics.code.function import TEXTS
+from judge.metrics.code.regex import MAX_PATTERN_CHARS
+from schemas.base import LabelName
+from streams.settings.base import FilePath, Section, refuse
+
+_Read = Literal["question", "answer", "reference"]
+_Phrase = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+_Range = tuple[float, float]
+
+
+class RegexSettings(Section):
+    """Whether a pattern is found."""
+
+    pattern: str = Field(
+        min_length=1,
+        max_length=MAX_PATTERN_CHARS,
+        description="Regular expression of RE2, which takes linear time: no look-around, no back-references.",
+    )
+    of: _Read = Field(default="answer", description="The text that is searched.")
+    good: bool = Field(default=True, description="Whether it is good that it is found.")
+
+
+class ContainsSettings(Section):
+    """Whether a text contains words or phrases."""
+
+    texts: tuple[_Phrase, ...] = Field(
+        min_length=1, max_length=1000, description="What is looked for, character by character."
+    )
+    need: Literal["any", "all"] = Field(default="all", description="Whether one of them is enough.")
+    ignore_case: bool = Field(default=True, description="Whether small and capital letters are alike.")
+    of: _Read = Field(default="answer", description="The text that is searched.")
+    good: bool = Field(default=True, description="Whether it is good that it contains them.")
+
+
+class JsonValidSettings(Section):
+    """Whether the answer is JSON, alone or within one Markdown fence."""
+
+    schema_file: FilePath | None = Field(
+        default=None, description="JSON Schema (Draft 2020-12) that it must keep to."
+    )
+
+
+class LengthSettings(Section):
+    """How long a text is."""
+
+    unit: Literal["characters", "words", "sentences"] = Field(default="words", description="What is counted.")
+    of: _Read = Field(default="answer", description="The text.")
+
+
+class SimilaritySettings(Section):
+    """How far the answer has the reference's words in their order, 0 to 1."""
+
+
+class LatencySettings(Section):
+    """How long the answer took, from a label of the event."""
+
+    label: LabelName = Field(default="latency_seconds", description="The label with the number.")
+    unit: Literal["seconds", "milliseconds"] = Field(default="seconds", description="Its unit.")
+
+
+class CostSettings(Section):
+    """What the answer cost, from a label of the event."""
+
+    label: LabelName = Field(default="cost_usd", description="The label with the number, in USD.")
+
+
+class CodeSettings(Section):
+    """One check of our own. A name alone, as in `code: latency`, is that check with its defaults."""
+
+    regex: RegexSettings | None = Field(default=None, description="Whether a pattern is found.")
+    contains: ContainsSettings | None = Field(
+        default=None, description="Whether a text contains words or phrases."
+    )
+    json_valid: JsonValidSettings | None = Field(default=None, description="Whether the answer is JSON.")
+    length: LengthSettings | None = Field(default=None, description="How long a text is.")
+    similarity: SimilaritySettings | None = Field(
+        default=None, description="How far the answer has the reference's words."
+    )
+    latency: LatencySettings | None = Field(
+        default=None, description="How long the answer took, from a label."
+    )
+    cost: CostSettings | None = Field(default=None, description="What the answer cost, from a label.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {given: {}} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            known = ", ".join(type(self).model_fields)
+            refuse([("", f"must be one of {known} (got {', '.join(given) or 'none'}); name one")])
+        return self
+
+
+_Label = Annotated[str, StringConstraints(min_length=1, max_length=60)]
+
+
+class PythonSettings(Section):
+    """A function of your own. `package.module:function` alone is that function with these defaults."""
+
+    function: str = Field(
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
+        max_length=300,
+        description="`package.module:function`: given the event, gives a number, a boolean, a label or a `Score`.",
+    )
+    result: Literal["number", "integer", "boolean"] | tuple[_Label, ...] | dict[_Label, int] = Field(
+        default="number",
+        description="What it gives: a number or whole number within score_range, true or false, or labels, best first or with a "
+        "number each.",
+    )
+    inputs: tuple[EventText, ...] = Field(
+        default=TEXTS,
+        description="The texts that it is given; the others do not travel. Labels and ids it has always.",
+    )
+    seconds: float = Field(default=DEFAULT_SECONDS, ge=0.01, le=300, description="Bound on one call.")
+    memory_mb: int = Field(
+        default=DEFAULT_MEMORY_MB, ge=64, le=1_048_576, description="Data that its process may hold, in MiB."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"function": given} if isinstance(given, str) else given

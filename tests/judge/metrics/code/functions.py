@@ -1,0 +1,61 @@
+"""Functions as a team writes them, sound and broken."""
+
+# ruff: noqa: ARG001 - a function may leave its event unread
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from judge import QAEvent, Score
+
+
+def words(event: QAEvent) -> int:
+    return len(event.answer.split())
+
+
+async def polite(event: QAEvent) -> Score:
+    await asyncio.sleep(0)
+    is_polite = "please" in event.answer
+    return Score("polite" if is_polite else "curt", reason=f"{event.event_id} from {event.labels.get('app')}")
+
+
+def has_context(event: QAEvent) -> bool:
+    return bool(event.context)
+
+
+def nothing(event: QAEvent) -> None:
+    """No opinion."""
+
+
+def sleeps(event: QAEvent) -> float:
+    time.sleep(3600)
+    return 1.0
+
+
+def raises(event: QAEvent) -> float:
+    raise KeyError(event.event_id)
+
+
+def exits(event: QAEvent) -> float:
+    os._exit(7)
+
+
+def leaves(event: QAEvent) -> float:
+    sys.exit(3)
+
+
+def eats(event: QAEvent) -> int:
+    return len(bytearray(1 << 30))
+
+
+def rubbish(event: QAEvent) -> object:
+    return {"score": 5}
+
+
+def process(event: QAEvent) -> int:
+    return os.getpid()
+
+
+table = {"words": words}

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from judge.errors import EventError, JudgeConfigurationError, PromptPackError
+from judge.metric import ScoredOutcome
+from judge.metrics.code.function import Function
+from judge.metrics.code.metric import CodeMetric
+from judge.metrics.code.scale import Scale, read_scale
+from tests.judge.tasks import make_task
+
+HERE = "tests.judge.metrics.code.functions"
+UNIT = Scale((0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("scale", "value", "kind", "score", "published"),
+    [
+        (UNIT, 0.25, "number", 0, 0.25),
+        (UNIT, True, "number", 1, 1.0),
+        (Scale((1, 5), is_whole=True), 4.0, "integer", 4, None),
+        (read_scale("boolean", (0, 1)), False, "boolean", 0, False),
+        (read_scale(["good", "fair", "bad"], (0, 1)), "fair", "label", 1, "fair"),
+        (read_scale({"polite": 3, "curt": 1}, (0, 1)), "curt", "label", 1, "curt"),
+    ],
+)
+def test_what_a_function_may_give(
+    scale: Scale, value: object, kind: str, score: int, published: object
+) -> None:
+    """The labels' numbers go from the best, 2, to 0."""
+    found = scale.outcome(value, reason="so")
+    assert (found.kind, found.score, found.value) == (kind, score, published)
+    assert found.verdict["justification"] == "so"
+
+
+@pytest.mark.parametrize(
+    ("scale", "value"),
+    [
+        (UNIT, 1.1),
+        (UNIT, float("nan")),
+        (UNIT, "0.5"),
+        (UNIT, None),
+        (UNIT, {"score": 5}),
+        (UNIT, 10**400),
+        (Scale((1, 5), is_whole=True), 4.5),
+        (read_scale("boolean", (0, 1)), 1),
+        (read_scale(["good", "bad"], (0, 1)), "ugly"),
+    ],
+)
+def test_anything_else_fails(scale: Scale, value: object) -> None:
+    """The message names the type, the value and what may be."""
+    with pytest.raises(EventError, match="the metric must give") as caught:
+        scale.outcome(value)
+    assert caught.value.error_type == "metric_error"
+
+
+def test_a_scale_that_is_none_is_refused() -> None:
+    """As a prompt pack's would be."""
+    with pytest.raises(PromptPackError, match="2 to 20 different labels"):
+        read_scale(["only"], (0, 1))
+
+
+def test_nothing_of_a_module_runs_until_the_metric_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found, and its function in it, without importing the module or the packages around it."""
+    package = tmp_path / "team_of_ours" / "quality"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "__init__.py").write_text("raise SystemExit('imported')")
+    (package / "tone.py").write_text("raise SystemExit('imported')\ndef tone(event): ...\nmade = tone\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    metric = CodeMetric("tone", Function("team_of_ours.quality.tone:tone", UNIT))
+    assert "team_of_ours" not in sys.modules
+    assert (
+        Function("team_of_ours.quality.tone:made", UNIT).version
+        == Function("team_of_ours.quality.tone:tone", UNIT).version
+    )
+    with pytest.raises(JudgeConfigurationError, match="defines no tune"):
+        CodeMetric("tone", Function("team_of_ours.quality.tone:tune", UNIT))
+    with pytest.raises(JudgeConfigurationError, match=r"no module team_of_ours\.quality\.voice"):
+        CodeMetric("tone", Function("team_of_ours.quality.voice:tone", UNIT))
+    assert metric.process is not None
+
+
+def test_other_code_and_another_scale_are_another_evaluator() -> None:
+    """A longer bound on its time is not: it changes no number."""
+    one = CodeMetric("x", Function(f"{HERE}:words", UNIT))
+    assert one.scoring_version == CodeMetric("x", Function(f"{HERE}:words", UNIT, seconds=60)).scoring_version
+    for other in (Function(f"{HERE}:words", Scale((0, 9))), Function("tests.judge.tasks:make_task", UNIT)):
+        assert CodeMetric("x", other).scoring_version != one.scoring_version
+
+
+def test_a_function_is_found_within_its_module() -> None:
+    """A deeper name, too; its event is the task's."""
+    found = Function(f"{HERE}:words", Scale((0, 9))).outcome(make_task("x", answer="one two three"))
+    assert isinstance(found, ScoredOutcome)
+    assert found.value == 3.0

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from judge.endpoint.scripted import ScriptedChat
+from judge.metrics.code.function import Function
+from judge.metrics.code.json_valid import JsonValid
+from judge.metrics.code.metric import CodeMetric
+from judge.metrics.code.scale import Scale, read_scale
+from judge.pool.pool import Endpoint
+from judge.pool.stack import JudgingStack
+from judge.text.redaction import Redactor
+from judge.verdict.guarded_metric import GuardedMetric, TextLimits
+from schemas import Failed, JudgeTask, Scored, Unscored
+from tests.judge.tasks import make_task
+
+HERE = "tests.judge.metrics.code.functions"
+PATIENT = 60.0
+"""Seconds that no sound function takes, however busy the machine is."""
+
+
+def stack() -> JudgingStack:
+    return JudgingStack([Endpoint(ScriptedChat([]))])
+
+
+def metric(
+    name: str, scale: Scale, *, seconds: float = PATIENT, memory_mb: int = 256, module: str = HERE
+) -> GuardedMetric:
+    function = Function(f"{module}:{name}", scale, seconds=seconds, memory_mb=memory_mb)
+    return GuardedMetric(CodeMetric(name, function), redactor=Redactor(()), limits=TextLimits())
+
+
+def task(name: str) -> JudgeTask:
+    return make_task(name, answer="one two please").model_copy(update={"labels": {"app": "shop"}})
+
+
+async def test_a_function_judges_in_a_process_of_its_own() -> None:
+    """Sync or not; what it says it read is the event's, nobody was asked and nothing is paid."""
+    wide = Scale((0, 10_000_000))
+    labels = read_scale(["polite", "curt"], (0, 1))
+    async with stack() as judging:
+        words = await judging.judge(metric("words", wide)).judge(task("words"))
+        polite = await judging.judge(metric("polite", labels)).judge(task("polite"))
+        judge = judging.judge(metric("process", wide))
+        pids = [await judge.judge(task("process")) for _ in range(2)]
+        child = judge._process._child._process.process  # type: ignore[union-attr]  # it has started
+        nothing = await judging.judge(metric("nothing", wide)).judge(task("nothing"))
+    assert isinstance(words, Scored)
+    assert (words.value, words.judge, words.cost_usd, words.evaluator.model) == (3.0, None, 0.0, "code")
+    assert isinstance(polite, Scored)
+    assert (polite.value, polite.score) == ("polite", 1)
+    assert polite.verdict["justification"] == "event-1 from shop"
+    assert [type(one) for one in pids] == [Scored, Scored]
+    assert pids[0].value == pids[1].value != os.getpid()  # type: ignore[union-attr]  # both are scored
+    assert isinstance(nothing, Unscored)
+    assert child.poll() is not None, "a closed stack leaves no process"
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "seconds", "detail"),
+    [
+        ("sleeps", HERE, 0.5, "it took longer than 0.5 s"),
+        ("raises", HERE, PATIENT, f"{HERE}:raises: KeyError: 'event-1'"),
+        ("exits", HERE, PATIENT, "its process ended with exit code 7"),
+        ("leaves", HERE, PATIENT, "its process ended with exit code 3"),
+        ("eats", HERE, PATIENT, "it needed more than 256 MiB of memory"),
+        ("rubbish", HERE, PATIENT, "the metric must give a number from 0 to 1, got dict {'score': 5}"),
+        (
+            "score",
+            "tests.judge.metrics.code.breaks_at_import",
+            PATIENT,
+            "its process did not start: ended with exit code 9",
+        ),
+    ],
+)
+async def test_a_broken_function_fails_alone(name: str, module: str, seconds: float, detail: str) -> None:
+    """Its events fail and say why; another metric's are judged meanwhile, and this process goes on."""
+    async with stack() as judging:
+        broken = judging.judge(metric(name, Scale((0, 1)), seconds=seconds, module=module))
+        sound = judging.judge(
+            GuardedMetric(CodeMetric("json", JsonValid()), redactor=Redactor(()), limits=TextLimits())
+        )
+        failing = asyncio.create_task(broken.judge(task(name)))
+        for _ in range(20):
+            assert isinstance(await sound.judge(task("json")), Scored)
+        failed = await failing
+    assert isinstance(failed, Failed)
+    assert failed.error_type == "metric_error"
+    assert detail in failed.detail

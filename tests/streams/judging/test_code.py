@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streams.cli.sample_prompts import sample_prompts
+from streams.errors import SettingsError
+from streams.judging.metrics import build_metric, build_metrics
+from streams.judging.stack import judge_endpoints
+from streams.settings import MetricSettings, Settings
+
+WORDS = "tests.judge.metrics.code.functions:words"
+
+
+@pytest.mark.parametrize(
+    ("given", "scale"),
+    [
+        ({"code": {"regex": {"pattern": "a+"}}}, (0, 1)),
+        ({"code": {"contains": {"texts": ["a"]}}}, (0, 1)),
+        ({"code": "json_valid"}, (0, 1)),
+        ({"code": "length"}, (0, 1000)),
+        ({"code": {"length": {"unit": "characters"}}, "score_range": [0, 5000]}, (0, 5000)),
+        ({"code": "similarity"}, (0, 1)),
+        ({"code": "latency"}, (0, 60)),
+        ({"code": {"cost": {"label": "usd"}}, "score_range": [0, 0.1]}, (0, 0.1)),
+        ({"python": WORDS}, (0, 1)),
+        ({"python": {"function": WORDS, "result": "integer"}, "score_range": [0, 50]}, (0, 50)),
+        ({"python": {"function": WORDS, "result": ["good", "fair", "bad"]}}, (0, 2)),
+    ],
+)
+def test_a_few_words_of_settings_make_a_metric(given: dict[str, Any], scale: tuple[float, float]) -> None:
+    """A name alone where the defaults will do; the scale follows from the check or from the settings."""
+    metric = build_metric("own", MetricSettings.model_validate(given))
+    assert (metric.mode, metric.score_range) == ("code", scale)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"code": {}}, "must be one of regex, contains"),
+        (
+            {"code": {"regex": {"pattern": "a"}, "length": {}}},
+            r"must be one of .* \(got regex, length\)",
+        ),
+        ({"code": "latencies"}, "latencies"),
+        ({"code": "latency", "python": WORDS}, "python: excludes code"),
+        ({"code": "latency", "endpoints": ["a"]}, "endpoints: is for metrics that a judge decides"),
+        ({"code": "latency", "mode": "evidence"}, "mode: is for metrics that a judge decides"),
+        ({"python": "no_colon"}, "python.function"),
+        ({"python": {"function": WORDS, "seconds": 0}}, "python.seconds"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(given: dict[str, Any], problem: str) -> None:
+    """Field, what is wrong, what to do."""
+    with pytest.raises(ValidationError, match=problem):
+        Settings.model_validate({"metrics": {"own": given}})
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {"code": {"regex": {"pattern": "(?=a)"}}},
+            r"metrics\.own\.code: pattern must be a regular expression",
+        ),
+        ({"code": "similarity", "score_range": [0, 5]}, r"metrics\.own\.score_range: is fixed"),
+        ({"python": "nowhere.at_all:f"}, r"metrics\.own\.python: there is no module nowhere\.at_all"),
+        ({"python": {"function": WORDS, "result": "integer"}}, r"score_range: is required"),
+        ({"python": {"function": WORDS, "result": ["only"]}}, r"metrics\.own\.python: result must be"),
+        (
+            {"code": {"json_valid": {"schema_file": "/no/such/file"}}},
+            r"schema_file: /no/such/file cannot be read",
+        ),
+    ],
+)
+def test_what_cannot_be_built_is_named(given: dict[str, Any], problem: str) -> None:
+    """When the worker starts, and by `config check`; not at the first event."""
+    with pytest.raises(SettingsError, match=problem):
+        build_metric("own", MetricSettings.model_validate(given))
+
+
+def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
+    """Once, when the metric is built: another schema is another evaluator."""
+    file = tmp_path / "schema.json"
+    versions = []
+    for text in ('{"type": "object"}', '{"type": "array"}'):
+        file.write_text(text)
+        settings = MetricSettings.model_validate({"code": {"json_valid": {"schema_file": str(file)}}})
+        versions.append(build_metric("own", settings).scoring_version)
+    assert versions[0] != versions[1]
+
+
+def test_code_alone_needs_no_judge() -> None:
+    """No endpoint, no key; with one metric that asks a judge, they are needed. No prompt is shown for code."""
+    code = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "words": {"python": WORDS}}})
+    assert judge_endpoints(code.judge, {}, code.metrics) == ()
+    assert list(build_metrics(code)) == ["speed", "words"]
+    assert sample_prompts(code) == []
+    both = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "tone": {}}})
+    with pytest.raises(SettingsError, match="names no judge"):
+        judge_endpoints(both.judge, {}, both.metrics)
+
+
+def test_a_built_in_name_keeps_its_meaning() -> None:
+    """A number called relevance is relevance."""
+    with pytest.raises(ValidationError, match="is a built-in metric, which code cannot replace"):
+        Settings.model_validate({"metrics": {"relevance": {"code": "similarity"}}})
