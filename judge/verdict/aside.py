@@ -85,7 +85,8 @@ class Aside:
             held = MAX_MEMORY_BYTES // (1024 * 1024)
             raise EventError(
                 "verification_timeout",
-                f"its texts need more than the {held} MiB in which they may be read; shorten them or lower judge.max_context_chars",
+                f"its texts need more than the {held} MiB in which they may be read; shorten them or lower "
+                "judge.max_context_chars",
             ) from None
         return value
 
@@ -109,5 +110,6 @@ class Aside:
 def _too_long(seconds: float) -> EventError:
     return EventError(
         "verification_timeout",
-        f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten them or raise the bound",
+        f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten them or "
+        "raise the bound",
     )

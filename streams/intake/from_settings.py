@@ -39,7 +39,9 @@ def event_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
 
 
 def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
-    """Build the policy for what is read at all: an event that sampling leaves to metrics which judge more of them, too.
+    """Build the policy for what is read at all.
+
+    That is also what sampling leaves to metrics that judge more than is sampled.
 
     Args:
         settings: The settings.

@@ -77,7 +77,8 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
             if getattr(metric, field) != MetricSettings.model_fields[field].default and name not in known
         ]
         if metric.is_code and name in NAMED:
-            problems.append((f"metrics.{name}", "is a built-in metric, which code cannot replace; rename it"))
+            what = "is a built-in metric, which code cannot replace; rename it"
+            problems.append((f"metrics.{name}", what))
         if metric.prompt_pack is not None or metric.is_code:
             continue
         if name not in NAMED:
@@ -85,7 +86,10 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
             problems.append(
                 (
                     f"metrics.{name}",
-                    f"is not a built-in metric (those are {known}); set prompt_pack, code or python, or rename it",
+                    (
+                        f"is not a built-in metric (those are {known}); set prompt_pack, code or python, "
+                        "or rename it"
+                    ),
                 )
             )
         elif metric.score_range is not None:

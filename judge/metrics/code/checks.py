@@ -1,4 +1,7 @@
-"""Checks of an answer that need no prompt and no judge. Each takes time in proportion to its texts, or nearly so."""
+"""Checks of an answer that need neither prompt nor judge.
+
+Each takes time in proportion to its texts, or nearly so.
+"""
 
 from __future__ import annotations
 

@@ -37,10 +37,12 @@ TEXTS: Final[tuple[EventText, ...]] = (
 
 @dataclass(frozen=True)
 class Function:
-    """A function that is given an event and gives a number, a boolean, a label or a `Score`; None: nothing to judge.
+    """A function that is given an event and gives a number, a boolean, a label or a `Score`.
 
-    Its outcome is asked for in a process of its own (`judge.verdict.processes.metric_process`) and nowhere else: no code of
-    its module runs in this one.
+    None says that there is nothing to judge.
+
+    Its outcome is asked for in a process of its own (`judge.verdict.processes.metric_process`) and nowhere
+    else: no code of its module runs in this one.
 
     Args:
         target: `package.module:function`; the function may be asynchronous.

@@ -30,7 +30,10 @@ _HEAD_BYTES: Final = 8
 # What an interpreter needs to start; the rest of the environment, secrets among it, is no business of the
 # child's.
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "PYTHONHOME", "SYSTEMROOT")
-_SERVE: Final = "import sys; sys.path[:] = sys.argv[3:]; from judge.verdict.processes.child import serve; serve(*map(int, sys.argv[1:3]))"
+_SERVE: Final = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from judge.verdict.processes.child import serve; serve(*map(int, sys.argv[1:3]))"
+)
 
 
 class ChildLateError(Exception):

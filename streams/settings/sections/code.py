@@ -114,12 +114,13 @@ class PythonSettings(Section):
     function: str = Field(
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
         max_length=300,
-        description="`package.module:function`: given the event, gives a number, a boolean, a label or a `Score`.",
+        description="`package.module:function`: given the event, gives a number, a boolean, a label or a "
+        "`Score`.",
     )
     result: Literal["number", "integer", "boolean"] | tuple[_Label, ...] | dict[_Label, int] = Field(
         default="number",
-        description="What it gives: a number or whole number within score_range, true or false, or labels, best first or with a "
-        "number each.",
+        description="What it gives: a number or whole number within score_range, true or false, or labels, "
+        "best first or with a number each.",
     )
     inputs: tuple[EventText, ...] = Field(
         default=TEXTS,

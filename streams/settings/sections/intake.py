@@ -221,8 +221,8 @@ class MetricSettings(Section):
     when: MetricConditions = Field(default_factory=MetricConditions)
     rate: Rate = Field(
         default=1.0,
-        description="Share of the sampled events that this metric judges; with `code` or `python` of all events, but for strata "
-        "with the rate 0.",
+        description="Share of the sampled events that this metric judges; with `code` or `python` of all "
+        "events, but for strata with the rate 0.",
     )
     mode: Literal["evidence", "verbatim"] | None = Field(
         default=None, description="How the judge is asked; None: evidence, or verbatim with a prompt pack."

@@ -95,7 +95,7 @@ def test_a_budget_lowers_no_rate_of_a_metric_that_costs_nothing() -> None:
 
 
 def test_what_is_read_at_all_is_what_any_metric_wants() -> None:
-    """The sampling's own rates where judges decide; else the highest rate of a code metric, but never of a stratum at 0."""
+    """The sampling's own rates where judges decide; else a code metric's, but never of a stratum at 0."""
     sampling = {
         "default_rate": 0.05,
         "rules": [

@@ -94,7 +94,7 @@ def test_a_schema_is_read_from_its_file(tmp_path: Path) -> None:
 
 
 def test_code_alone_needs_no_judge() -> None:
-    """No endpoint, no key; with one metric that asks a judge, they are needed. No prompt is shown for code."""
+    """No endpoint, no key; with one metric that asks a judge, they are needed. Code has no prompt."""
     code = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "words": {"python": WORDS}}})
     assert judge_endpoints(code.judge, {}, code.metrics) == ()
     assert list(build_metrics(code)) == ["speed", "words"]
