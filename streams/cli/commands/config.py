@@ -30,12 +30,17 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The settings
 def check(
     file: FileArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask/--no-ask", help="Ask the broker what a day would cost, for 5 s at most.")
+    ] = True,
 ) -> None:
     """Say whether a settings file holds, and what would run; else list every problem (exit code 2).
 
-    Prompt packs are shown as the judge would get them for a sample event. The environment counts as it would
-    for the worker: JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
+    Prompt packs are shown as the judge would get them for a sample event. What a day would cost is estimated
+    from the records of the last 24 hours, where the broker answers; it decides nothing. The environment
+    counts as it would for the worker: JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
     """
+    from streams.cli.day import ask_day
     from streams.cli.sample_prompts import sample_prompts
     from streams.cli.settings import runnable_settings
     from streams.errors import SettingsError
@@ -54,6 +59,8 @@ def check(
         raise
     prompts = sample_prompts(settings)
     summary = _summary(settings)
+    if ask:
+        summary["day"] = str(ask_day(settings, file))
     if as_json:
         shown = [prompt.as_json() for prompt in prompts]
         typer.echo(json.dumps({"ok": True, **summary, "prompts": shown}, ensure_ascii=False))

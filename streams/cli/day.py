@@ -1,0 +1,146 @@
+"""What a day of judging would cost, from the topic's last 24 hours and its newest records."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+
+from judge.chat import ChatRequest
+from judge.errors import EventError
+from judge.task import build_task
+from judge.verdict.fitting import request_tokens
+from schemas import QAEvent, Sampling, Source, Usage
+from streams.cli.errors import CommandError
+from streams.cli.kafka import connection
+from streams.errors import StreamsError
+from streams.intake.from_settings import metric_routes
+from streams.intake.trial import RawRecord, Trial
+from streams.judging.metrics import build_metrics
+from streams.judging.prices import price_of
+from streams.judging.stack import judge_endpoints
+from streams.kafka.past import newest, partitions_of
+
+if TYPE_CHECKING:
+    from streams.settings import Settings
+
+DAY_SECONDS: Final = 86_400
+ASK_SECONDS: Final = 5.0
+"""The broker is asked for no longer: `config check` is for settings, and works without one."""
+LOOKED_AT: Final = 30
+REPLY_TOKENS: Final = 400
+"""A usual reply; what is paid for shows in the results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A day by the settings.
+
+    Args:
+        records: That came within the last 24 hours.
+        calls: To the judge.
+        input_tokens: Of these calls, estimated, rather too high.
+        usd: What they cost; None where no price is known.
+    """
+
+    records: int
+    calls: float
+    input_tokens: float
+    usd: float | None
+
+    def __str__(self) -> str:
+        """In one line."""
+        cost = "no price is known" if self.usd is None else f"about ${self.usd:,.2f} a day"
+        return (
+            f"{self.records:,} records in the last 24 hours, of which these settings make {self.calls:,.0f} "
+            f"calls with {self.input_tokens:,.0f} tokens: {cost} (an estimate)"
+        )
+
+
+def ask_day(settings: Settings, file: Path) -> Day | str:
+    """Ask the broker what came, and count; in words why not where that fails."""
+    try:
+        records, latest = asyncio.run(_bounded(settings, file))
+    except (CommandError, StreamsError, KafkaError, OSError, TimeoutError) as error:
+        why = str(error).partition("\n")[0] or f"the broker did not answer within {ASK_SECONDS:g} s"
+        return f"not known, {why}"
+    if not latest:
+        return f"not known, {settings.topics.events} has no records"
+    return estimate(settings, records, latest)
+
+
+def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> Day:
+    """Count what a day would take.
+
+    Args:
+        settings: The settings.
+        records: How many came in a day.
+        latest: Some of them, which stand for all.
+    """
+    routes, metrics = metric_routes(settings), build_metrics(settings)
+    outcomes = list(Trial(settings).outcomes(latest))
+    share = records / len(latest)
+    calls = tokens = 0.0
+    for outcome in outcomes:
+        if outcome.event is None or outcome.probability is None:
+            continue
+        for route in routes:
+            if not route.when.fits(outcome.event):
+                continue
+            needed = _tokens(metrics[route.metric], outcome.event)
+            if needed is not None:
+                expected = share * outcome.probability * route.rate
+                calls += expected
+                tokens += expected * needed
+    price = price_of(judge_endpoints(settings.judge, os.environ)[0])
+    usage = Usage(input_tokens=round(tokens), output_tokens=round(calls * REPLY_TOKENS))
+    return Day(records, calls, tokens, None if price is None else price.cost_usd(usage))
+
+
+def _tokens(metric: Any, event: QAEvent) -> int | None:
+    now = datetime.now(UTC)
+    task = build_task(
+        event,
+        metric,
+        source=Source(topic="sample", partition=0, offset=0),
+        sampling=Sampling(probability=1.0, stratum="default", policy="sample"),
+        recorded_at=now,
+        sampled_at=now,
+    )
+    try:
+        request = metric.prepare(task)
+    except EventError:
+        return None
+    return request_tokens(request) if isinstance(request, ChatRequest) else None
+
+
+async def _bounded(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
+    async with asyncio.timeout(ASK_SECONDS):
+        return await _topic(settings, file)
+
+
+async def _topic(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
+    """Count the records of the last 24 hours and read the newest, without a consumer group."""
+    where, topic = connection(None, file), settings.topics.events
+    consumer = AIOKafkaConsumer(**where.client_options(), group_id=None, enable_auto_commit=False)
+    await where.start(consumer, ())
+    try:
+        partitions = await partitions_of(consumer, topic)
+        if not partitions:
+            raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}")
+        since = round((time.time() - DAY_SECONDS) * 1000)
+        begins = await consumer.offsets_for_times(dict.fromkeys(partitions, since))
+        ends = await consumer.end_offsets(partitions)
+        count = sum(ends[one] - begins[one].offset for one in partitions if begins[one] is not None)
+        found = await newest(consumer, topic, LOOKED_AT, seconds=ASK_SECONDS / 2)
+    finally:
+        await consumer.stop()
+    return count, [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]

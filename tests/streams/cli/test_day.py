@@ -1,0 +1,83 @@
+"""What `config check` says a day would cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from streams.cli.day import Day, ask_day, estimate
+from streams.embedded.threaded import broker_in_thread
+from streams.intake.trial import RawRecord
+from streams.settings import Settings, load_settings
+
+EVENT = {"event_id": "1", "question": "q", "answer": "a", "reference": "r"}
+JUDGE = {
+    "endpoints": [
+        {
+            "name": "a",
+            "base_url": "https://llm.example.com/v1",
+            "model": "m",
+            "usd_per_million_tokens": {"input": 10, "output": 100},
+        }
+    ],
+    "budget": "none",
+}
+
+
+def settings(**sections: object) -> Settings:
+    return Settings.model_validate({"judge": JUDGE, "metrics": {"coverage": {"rate": 0.5}}, **sections})
+
+
+def record(**fields: object) -> RawRecord:
+    return RawRecord(json.dumps(EVENT | fields).encode())
+
+
+def test_rates_and_conditions_count() -> None:
+    """Of four newest records for 1,000 a day two are gold (all sampled), one is other (a tenth), one none.
+
+    Half of the sampled go to coverage: 250 * (1 + 1 + 0.1) * 0.5 = 262.5 calls. Each has 400 tokens
+    of reply for 100 USD a million, and its input for 10.
+    """
+    sampling = {"default_rate": 0.1, "rules": [{"name": "gold", "when": {"tier": "gold"}, "rate": 1}]}
+    gold = record(labels={"tier": "gold"})
+    day = estimate(settings(sampling=sampling), 1000, [gold, gold, record(), RawRecord(b"nothing")])
+    assert day.calls == pytest.approx(262.5)
+    replies = round(262.5 * 400)
+    assert day.usd == pytest.approx((round(day.input_tokens) * 10 + replies * 100) / 1e6)
+    assert day.input_tokens / day.calls > 500, "a prompt has its instructions"
+
+
+def test_without_a_price_no_cost_is_said() -> None:
+    """Which is not the same as 0."""
+    judge = {"endpoints": [{"name": "a", "base_url": "http://127.0.0.1:1/v1", "model": "m"}]}
+    assert estimate(settings(judge=judge), 10, [record()]).usd is None
+    assert str(Day(1, 1, 1, None)).endswith("1 tokens: no price is known (an estimate)")
+
+
+async def _produce(servers: str, count: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=servers)
+    await producer.start()
+    try:
+        for number in range(count):
+            await producer.send("qa.events", json.dumps(EVENT | {"event_id": str(number)}).encode())
+    finally:
+        await producer.stop()
+
+
+def test_the_topic_is_asked(tmp_path: Path) -> None:
+    """Seven records came; without records, or without a broker, it says so and is no error."""
+    file = tmp_path / "settings.yaml"
+    with broker_in_thread(topics={"qa.events": 2}) as servers:
+        document = {"kafka": {"bootstrap_servers": servers}, "judge": JUDGE, "metrics": {"coverage": {}}}
+        file.write_text(json.dumps(document))
+        assert ask_day(load_settings(file, {}), file) == "not known, qa.events has no records"
+        asyncio.run(_produce(servers, 7))
+        day = ask_day(load_settings(file, {}), file)
+        assert isinstance(day, Day)
+        assert day.records == 7
+        assert day.calls == pytest.approx(7)
+    assert str(ask_day(load_settings(file, {}), file)).startswith("not known, no Kafka broker answers at")
