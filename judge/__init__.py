@@ -20,36 +20,66 @@ if TYPE_CHECKING:
     )
     from judge.library import Judge
     from judge.metrics.code.scale import Score
-    from schemas import Failed, QAEvent, Scored, Unscored
+    from judge.pool.pool import Patience
+    from judge.pool.stack import JudgingOptions
+    from judge.verdict.cache import MemoryCache
+    from judge.verdict.cache_file import FileCache
+    from judge.verdict.guarded_metric import TextLimits
+    from judge.verdict.pricing import ModelPrice, PriceTable
+    from schemas import Correction, Evaluator, Failed, JudgeCall, QAEvent, Scored, Suspicion, Unscored, Usage
 
 _HOMES = {
     "BlockingJudge": "judge.blocking",
+    "Correction": "schemas",
+    "Evaluator": "schemas",
     "Failed": "schemas",
+    "FileCache": "judge.verdict.cache_file",
     "InvalidEventError": "judge.errors",
     "Judge": "judge.library",
+    "JudgeCall": "schemas",
     "JudgeConfigurationError": "judge.errors",
     "JudgeError": "judge.errors",
     "JudgeUnavailableError": "judge.errors",
+    "JudgingOptions": "judge.pool.stack",
+    "MemoryCache": "judge.verdict.cache",
+    "ModelPrice": "judge.verdict.pricing",
+    "Patience": "judge.pool.pool",
+    "PriceTable": "judge.verdict.pricing",
     "PromptPackError": "judge.errors",
     "QAEvent": "schemas",
     "Score": "judge.metrics.code.scale",
     "Scored": "schemas",
+    "Suspicion": "schemas",
+    "TextLimits": "judge.verdict.guarded_metric",
     "Unscored": "schemas",
+    "Usage": "schemas",
 }
 
 __all__ = [
     "BlockingJudge",
+    "Correction",
+    "Evaluator",
     "Failed",
+    "FileCache",
     "InvalidEventError",
     "Judge",
+    "JudgeCall",
     "JudgeConfigurationError",
     "JudgeError",
     "JudgeUnavailableError",
+    "JudgingOptions",
+    "MemoryCache",
+    "ModelPrice",
+    "Patience",
+    "PriceTable",
     "PromptPackError",
     "QAEvent",
     "Score",
     "Scored",
+    "Suspicion",
+    "TextLimits",
     "Unscored",
+    "Usage",
 ]
 
 

@@ -9,8 +9,10 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from judge.library import CONCURRENCY, Event, Judge, MetricChoice
+from judge.library import CONCURRENCY, Event, Judge, MetricChoice, Progress
 from schemas import Failed, Scored, Unscored
+
+_CHOSEN = frozenset({"boolean", "label"})
 
 
 class BlockingJudge:
@@ -43,10 +45,15 @@ class BlockingJudge:
         return result
 
     def score_many(
-        self, events: Iterable[Event], metric: MetricChoice, *, concurrency: int = CONCURRENCY
+        self,
+        events: Iterable[Event],
+        metric: MetricChoice,
+        *,
+        concurrency: int = CONCURRENCY,
+        progress: Progress | None = None,
     ) -> Iterator[Scored | Unscored | Failed]:
         """Judge answers, several at the same time; see `Judge.score_many`."""
-        results = self._judge.score_many(events, metric, concurrency=concurrency)
+        results = self._judge.score_many(events, metric, concurrency=concurrency, progress=progress)
         try:
             while True:
                 try:
@@ -56,22 +63,31 @@ class BlockingJudge:
         finally:
             self._run(results.aclose())
 
-    def score_frame(self, frame: Any, metric: MetricChoice, *, concurrency: int = CONCURRENCY) -> Any:
+    def score_frame(
+        self,
+        frame: Any,
+        metric: MetricChoice,
+        *,
+        concurrency: int = CONCURRENCY,
+        progress: Progress | None = None,
+    ) -> Any:
         """Judge the rows of a pandas or Polars data frame.
 
         Args:
             frame: Columns are the fields of events; an empty cell is a field that is not there.
             metric: As for `score`.
             concurrency: As for `score_many`.
+            progress: As for `score_many`.
 
         Returns:
-            A frame of the same kind with the columns `status`, `score`, `reason` and `justification` added.
+            A frame of the same kind with the columns `status`, `score`, `label`, `reason` and `justification`
+            added; `label` is the label, or true or false, of a metric that gives one.
 
         Raises:
             TypeError: It is neither.
             JudgeError: As `score`.
         """
-        results = list(self.score_many(rows_of(frame), metric, concurrency=concurrency))
+        results = list(self.score_many(rows_of(frame), metric, concurrency=concurrency, progress=progress))
         return with_columns(frame, results)
 
     def close(self) -> None:
@@ -129,7 +145,8 @@ def with_columns(frame: Any, results: list[Scored | Unscored | Failed]) -> Any:
     """Add what came out to a data frame, a row a result."""
     columns: dict[str, list[Any]] = {
         "status": [one.status for one in results],
-        "score": [one.score if isinstance(one, Scored) else None for one in results],
+        "score": [one.amount if isinstance(one, Scored) else None for one in results],
+        "label": [one.shown if isinstance(one, Scored) and one.kind in _CHOSEN else None for one in results],
         "reason": [getattr(one, "reason", None) or getattr(one, "error_type", None) for one in results],
         "justification": [_justification(one) for one in results],
     }

@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -20,11 +21,14 @@ from judge.metrics.packs.pack import load_pack
 from judge.metrics.registry import NAMED, build_metric
 from judge.offline.chat import OfflineChat
 from judge.pool.pool import Endpoint
-from judge.pool.stack import JudgingStack
+from judge.pool.reliable import ReliableJudge
+from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.task import build_task
 from judge.text.redaction import KINDS, Kind, Redactor
 from judge.verdict import evaluator
+from judge.verdict.cache import VerdictCache
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
+from judge.verdict.pricing import PriceTable
 from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -33,6 +37,8 @@ Event: TypeAlias = QAEvent | Mapping[str, Any]
 """An event, or its fields."""
 MetricChoice: TypeAlias = str | Path | Metric
 """A built-in metric's name, the path of a prompt pack, or a metric."""
+Progress: TypeAlias = Callable[[int], object]
+"""Hears how many results there are."""
 CONCURRENCY = 16
 MAX_PROBLEMS = 5
 
@@ -55,6 +61,16 @@ class Judge:
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
         redact: What to replace in all texts before they leave the process (`judge.text.redaction.KINDS`).
         timeout_seconds: Bound on one call, above 0.
+        retry: Wait out what passes (an outage, a rate limit), however long it takes, as a worker does; else
+            a call that fails raises `JudgeUnavailableError`.
+        requests_per_minute: The endpoint's limit, where its headers do not tell it; with `retry`.
+        tokens_per_minute: Likewise, input and output together.
+        context_tokens: The model's context window, to which references and pages are fitted; None: the
+            endpoint finds out what is too long.
+        options: Calls at the same time, pauses, hedging, bound on replies, repair turns.
+        limits: How long texts may be.
+        prices: What tokens cost, for `cost_usd`.
+        cache: Verdicts given before; closed with the judge.
 
     Raises:
         JudgeConfigurationError: There is an endpoint and no model is named, the address is none, or `redact`
@@ -71,11 +87,30 @@ class Judge:
         parameters: Mapping[str, Any] | None = None,
         redact: Iterable[Kind] = (),
         timeout_seconds: float = 60.0,
+        retry: bool = False,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        context_tokens: int | None = None,
+        options: JudgingOptions | None = None,
+        limits: TextLimits | None = None,
+        prices: PriceTable | None = None,
+        cache: VerdictCache | None = None,
     ) -> None:
         asked = chat or _chat(base_url, model, api_key, timeout_seconds)
-        self._stack = JudgingStack([Endpoint(asked, parameters=parameters or {}, borrowed=chat is not None)])
+        endpoint = Endpoint(
+            asked,
+            parameters=parameters or {},
+            borrowed=chat is not None,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            call_seconds=timeout_seconds,
+            context_tokens=context_tokens,
+        )
+        self._stack = JudgingStack([endpoint], options, prices=prices, cache=cache)
+        self._retry = retry
+        self._limits = limits or TextLimits()
         self._redactor = _redactor(redact)
-        self._judges: dict[MetricChoice, evaluator.Judge] = {}
+        self._judges: dict[MetricChoice, tuple[Metric, evaluator.Judge | ReliableJudge]] = {}
         self._scored = 0
 
     async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
@@ -92,20 +127,21 @@ class Judge:
             The result. What is wrong with this event alone is one, too: `Unscored` or `Failed`.
 
         Raises:
-            JudgeUnavailableError: The endpoint cannot answer now; one call is made, trying again is the
-                caller's to decide.
+            JudgeUnavailableError: The endpoint cannot answer now; without `retry` one call is made, and
+                trying again is the caller's to decide.
             JudgeConfigurationError: No event can be judged as things are.
             PromptPackError: The prompt pack cannot be used.
             InvalidEventError: The fields are no event's.
         """
-        judge = self._judges.get(metric)
-        if judge is None:
-            judge = self._judges[metric] = self._judge(metric)
+        known = self._judges.get(metric)
+        if known is None:
+            known = self._judges[metric] = self._judge(metric)
+        guarded, judge = known
         now = datetime.now(UTC)
         self._scored += 1
         task = build_task(
             read_event(event),
-            judge.metric,
+            guarded,
             source=Source(topic="library", partition=0, offset=self._scored - 1),
             sampling=_SAMPLING,
             recorded_at=now,
@@ -114,7 +150,12 @@ class Judge:
         return await judge.judge(task)
 
     async def score_many(
-        self, events: Iterable[Event], metric: MetricChoice, *, concurrency: int = CONCURRENCY
+        self,
+        events: Iterable[Event],
+        metric: MetricChoice,
+        *,
+        concurrency: int = CONCURRENCY,
+        progress: Progress | None = None,
     ) -> AsyncGenerator[Scored | Unscored | Failed, None]:
         """Judge answers, several at the same time; results come in the order of the events.
 
@@ -124,6 +165,7 @@ class Judge:
             events: The events, as `score` takes them.
             metric: As for `score`.
             concurrency: Events that are judged at the same time; at least 1.
+            progress: Called with the number of results before each of them is given.
 
         Raises:
             JudgeError: As `score`; the first one ends the iteration.
@@ -132,13 +174,19 @@ class Judge:
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}; raise it")
         pending: deque[asyncio.Task[Scored | Unscored | Failed]] = deque()
+        waiting = iter(events)
+        done = 0
         try:
-            for event in events:
-                pending.append(asyncio.ensure_future(self.score(event, metric)))
-                if len(pending) >= concurrency:
-                    yield await pending.popleft()
-            while pending:
-                yield await pending.popleft()
+            while True:
+                for event in islice(waiting, concurrency - len(pending)):
+                    pending.append(asyncio.ensure_future(self.score(event, metric)))
+                if not pending:
+                    return
+                result = await pending.popleft()
+                done += 1
+                if progress is not None:
+                    progress(done)
+                yield result
         finally:
             for task in pending:
                 task.cancel()
@@ -148,7 +196,7 @@ class Judge:
         asked = self._stack.endpoints[0].chat
         return f"Judge(model={asked.model!r})"
 
-    def _judge(self, metric: MetricChoice) -> evaluator.Judge:
+    def _judge(self, metric: MetricChoice) -> tuple[Metric, evaluator.Judge | ReliableJudge]:
         if isinstance(metric, str) and metric not in NAMED and Path(metric).suffix:
             metric = Path(metric)
         if isinstance(metric, Path):
@@ -157,8 +205,8 @@ class Judge:
             built = build_metric(metric)
         else:
             built = metric
-        guarded = GuardedMetric(built, redactor=self._redactor, limits=TextLimits())
-        return self._stack.evaluator(guarded)
+        guarded = GuardedMetric(built, redactor=self._redactor, limits=self._limits)
+        return guarded, self._stack.judge(guarded) if self._retry else self._stack.evaluator(guarded)
 
     async def close(self) -> None:
         """Release the connections."""
@@ -180,6 +228,11 @@ def read_event(event: Event) -> QAEvent:
     if isinstance(event, QAEvent):
         return event
     fields = dict(event)
+    if isinstance(fields.get("event_id"), int):
+        fields["event_id"] = str(fields["event_id"])  # what a column of a table holds
+    at = fields.get("occurred_at")
+    if isinstance(at, datetime) and at.tzinfo is None:
+        fields["occurred_at"] = at.replace(tzinfo=UTC)
     if not fields.get("event_id"):
         texts = repr([fields.get(name) for name in ("question", "answer", "reference", "context")])
         fields["event_id"] = hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:32]

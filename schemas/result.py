@@ -121,6 +121,14 @@ class ResultBase(Message):
     sampling: Sampling
     times: Times
 
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        """What is shown in a prompt or a notebook: which event, which metric, and what came out."""
+        found = {
+            name: getattr(self, name, None)
+            for name in ("event_id", "metric", "shown", "reason", "error_type")
+        }
+        return [(name, one) for name, one in found.items() if one is not None]
+
 
 class Scored(ResultBase):
     """The answer was judged."""

@@ -6,18 +6,20 @@ import inspect
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import judge as judge_package
-from judge.chat import OFFLINE_MODEL
+from judge import JudgingOptions, MemoryCache, ModelPrice, Patience, PriceTable, TextLimits
+from judge.chat import OFFLINE_MODEL, ChatRequest
 from judge.endpoint.scripted import ScriptedChat
-from judge.errors import JudgeConfigurationError
-from judge.library import Judge
+from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.library import Judge, read_event
 from judge.metrics.coverage.metric import Coverage
-from schemas import QAEvent, Scored, Unscored
+from schemas import Failed, QAEvent, Scored, Unscored
 from tests.places import ROOT
 
 EVENT: dict[str, Any] = {
@@ -193,6 +195,65 @@ async def test_many_are_judged_with_a_bound() -> None:
         await results.aclose()
         with pytest.raises(ValueError, match="concurrency must be at least 1, got 0"):
             await anext(judge.score_many([EVENT], "coverage", concurrency=0))
+
+
+async def test_every_option_of_the_worker_s_judge_is_an_argument(tmp_path: Path) -> None:
+    """What passes is waited out, prices give costs, a verdict is remembered, and a text has its bound."""
+    calls = 0
+
+    def reply(_: ChatRequest) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise JudgeUnavailableError("busy", kind="rate_limited", retry_after_seconds=0.001)
+        return '{"score": 4}'
+
+    path = tmp_path / "tone.md"
+    path.write_text("---\nscore_range: [1, 5]\n---\n{{ item.output_text }}", encoding="utf-8")
+    async with Judge(
+        chat=ScriptedChat(reply),
+        retry=True,
+        options=JudgingOptions(patience=Patience(first_wait_seconds=0.001, longest_wait_seconds=0.01)),
+        prices=PriceTable({"scripted-1": ModelPrice(input_usd=1.0, output_usd=2.0)}),
+        cache=MemoryCache(10),
+        limits=TextLimits(answer=20),
+    ) as judge:
+        first, again = await judge.score(EVENT, path), await judge.score(EVENT | {"event_id": "2"}, path)
+        assert isinstance(first, Scored)
+        assert (first.score, calls) == (4, 2)
+        assert first.cost_usd is not None
+        assert isinstance(again, Scored)
+        assert again.judge is not None
+        assert (again.judge.cached, calls) == (True, 2)
+        long = await judge.score(EVENT | {"answer": "x" * 21}, path)
+        assert isinstance(long, Failed)
+        assert long.error_type == "context_too_long"
+
+
+async def test_progress_is_told() -> None:
+    """With the number of results, before each."""
+    told: list[int] = []
+    async with Judge() as judge:
+        async for _ in judge.score_many([EVENT] * 5, "coverage", concurrency=2, progress=told.append):
+            assert told[-1] == len(told)
+    assert told == [1, 2, 3, 4, 5]
+
+
+async def test_what_a_table_holds_is_an_event() -> None:
+    """Ids are numbers and times have no offset in many a table."""
+    read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
+    assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+async def test_a_result_is_shown_in_a_line() -> None:
+    """In a notebook: which event, which metric, what came out."""
+    async with Judge() as judge:
+        assert repr(await judge.score(EVENT, "coverage")) == (
+            "Scored(event_id='1', metric='coverage', shown='5')"
+        )
+        assert repr(await judge.score(EVENT | {"reference": None}, "coverage")) == (
+            "Unscored(event_id='1', metric='coverage', reason='missing_input')"
+        )
 
 
 def test_the_example_program_runs() -> None:
