@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -159,7 +159,13 @@ class Arena:
         await self.judged(20)
 
     async def start_workers(
-        self, count: int, *, static: bool = False, agents: Sequence[AgentName] = AGENTS
+        self,
+        count: int,
+        *,
+        static: bool = False,
+        agents: Sequence[AgentName] = AGENTS,
+        program: Sequence[str] = (str(Path(sys.executable).with_name("judgestream")),),
+        own: Mapping[str, str] | None = None,
     ) -> None:
         """Start so many workers more, and wait until each of them reads.
 
@@ -167,16 +173,20 @@ class Arena:
             count: How many.
             static: Whether each keeps its place in the group over a restart.
             agents: What each of them runs.
+            program: What runs them.
+            own: Settings of these workers alone, as environment variables without their prefix.
         """
         settings = self.directory / "settings.yaml"
         settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
-        command = [str(Path(sys.executable).with_name("judgestream")), "worker", "--config", str(settings)]
-        command += ["--agents", ",".join(agents)]
+        command = [*program, "worker", "--config", str(settings), "--agents", ",".join(agents)]
         self._groups.add(tuple(agents))
         started = []
         for number in range(len(self.workers), len(self.workers) + count):
             name = f"worker-{number}"
-            environment = dict(os.environ)
+            environment = {
+                **os.environ,
+                **{f"JUDGESTREAM_{key}": value for key, value in (own or {}).items()},
+            }
             if static:
                 environment["JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID"] = name
             if self.proxy is not None:

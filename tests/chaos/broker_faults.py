@@ -13,6 +13,7 @@ from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.chaos.proxy import Proxy
 from tests.integration.deadlines import until
+from tests.integration.wire_client import set_quotas
 
 AWAY_SECONDS = 3
 READY_SECONDS = 15.0 + 5.0
@@ -20,6 +21,10 @@ READY_SECONDS = 15.0 + 5.0
 KAFKA_STORAGE_ERROR = 56
 TOPIC_AUTHORIZATION_FAILED = 29
 FULL_AT_BYTES = 16_384
+CLIENT_ID = "judgestream"
+"""Of every worker."""
+QUOTAS = {"producer_byte_rate": 20_000.0, "consumer_byte_rate": 20_000.0, "request_percentage": 2.0}
+"""Bytes a second, and the share of one of the broker's threads."""
 
 
 @fault("broker stopped and started", access="alone")
@@ -157,6 +162,22 @@ async def results_too_large(arena: Arena) -> Report:
     report = await arena.verdict()
     assert report.dead_letters > 0
     assert report.results > 0
+    return report
+
+
+@fault("quotas", access="alone")
+async def throttled(arena: Arena) -> Report:
+    """For some seconds the broker takes and gives workers a fraction of what they want.
+
+    It answers late and leaves their connections unread meanwhile, and nobody loses the place in the group.
+    """
+    await arena.begin(stretch=2)
+    await asyncio.to_thread(set_quotas, arena.servers, CLIENT_ID, QUOTAS)
+    await asyncio.sleep(2 * AWAY_SECONDS)  # the fault's own length
+    await arena.judged(20)
+    await asyncio.to_thread(set_quotas, arena.servers, CLIENT_ID, dict.fromkeys(QUOTAS))
+    report = await arena.verdict()
+    assert report.dead_letters == 0
     return report
 
 

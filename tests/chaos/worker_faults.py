@@ -7,11 +7,14 @@ import itertools
 import os
 import random
 import signal
+import sys
 import time
+from datetime import UTC, datetime
 
 from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
+from tests.chaos.jumping_clock import JUMPED
 from tests.chaos.processes import END_SECONDS
 from tests.integration.deadlines import until
 
@@ -154,6 +157,55 @@ async def split_agents_killed(arena: Arena) -> Report:
     for worker in arena.workers:
         await worker.reads()
     return await arena.verdict()
+
+
+@fault("clock jumps")
+async def clock_jumps(arena: Arena) -> Report:
+    """The clock of one of two workers is set forward by an hour, then back by a day: nothing hangs on it."""
+    await arena.start_workers(1)
+    await arena.start_workers(1, program=(sys.executable, "-m", "tests.chaos.jumping_clock"))
+    arena.start_feed(stretch=3)
+    jumper = arena.workers[1]
+    for jump in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+        await arena.judged(20)
+        os.kill(jumper.pid, jump)
+    await arena.judged(20)
+    report = await arena.verdict()
+    seen = [datetime.fromisoformat(line.split()[-1]) for line in jumper.lines(JUMPED)]
+    hours = [round((one - datetime.now(UTC)).total_seconds() / 3600) for one in seen]
+    assert hours == [1, -23, -22]
+    assert report.duplicates == 0
+    assert report.dead_letters == 0
+    return report
+
+
+@fault("mixed settings", workers=3)
+async def mixed_settings(arena: Arena) -> Report:
+    """Three workers of one group, each with time-outs and limits of its own, and then with another one's."""
+    mixture = (
+        {"KAFKA__SESSION_TIMEOUT_SECONDS": "6", "KAFKA__COMMIT_INTERVAL_SECONDS": "2"},
+        {"KAFKA__GROUP_INSTANCE_ID": "static", "JUDGE__MAX_IN_FLIGHT": "2"},
+        {
+            "KAFKA__REBALANCE_TIMEOUT_SECONDS": "20",
+            "KAFKA__METADATA_AGE_SECONDS": "30",
+            "JUDGE__HEDGE_AFTER_SECONDS": "0.5",
+        },
+    )
+    for own in mixture:
+        await arena.start_workers(1, own=own)
+    arena.start_feed(stretch=3)
+    await arena.judged(20)
+    for worker, other in zip(
+        arena.workers, (arena.workers[1], arena.workers[2], arena.workers[0]), strict=True
+    ):
+        assert await worker.end(signal.SIGTERM) == 0, worker.tail()
+        worker.environment = {**other.environment, "JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID": worker.name}
+        await worker.start()
+        await worker.reads()
+        await arena.judged(20)
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
 
 
 @fault("two workers with one instance id")

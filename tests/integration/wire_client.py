@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CLIENT_ID = "wire-client"
+_ALTER_CLIENT_QUOTAS = 49
 
 
 class WireClient:
@@ -35,7 +36,7 @@ class WireClient:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def send(self, api: ApiKey, version: int, body: Writer) -> None:
+    def send(self, api: int, version: int, body: Writer) -> None:
         """Send a request and do not wait for its answer."""
         self._correlation_id += 1
         header = Writer()
@@ -53,7 +54,7 @@ class WireClient:
         answer.int32()  # the correlation id: one request at a time
         return answer
 
-    def call(self, api: ApiKey, version: int, body: Writer) -> Reader:
+    def call(self, api: int, version: int, body: Writer) -> Reader:
         """Send a request and wait for its answer."""
         self.send(api, version, body)
         return self.receive()
@@ -151,6 +152,39 @@ def create_topic(
                 f"{topic!r} has no leaders after {deadline_seconds} s: {leaders}"
             )
             time.sleep(0.02)  # between two looks
+
+
+def set_quotas(bootstrap_servers: str, client_id: str, quotas: Mapping[str, float | None]) -> None:
+    """Set what a client may take of a broker, by the names of its quotas; None takes a quota away.
+
+    Raises:
+        AssertionError: It is refused.
+    """
+    body = Writer()
+
+    def write_entity(kind: str) -> None:
+        body.string(kind)
+        body.string(client_id)
+
+    def write_quota(item: tuple[str, float | None]) -> None:
+        name, value = item
+        body.string(name)
+        (bits,) = struct.unpack(">q", struct.pack(">d", 0.0 if value is None else value))
+        body.int64(bits)
+        body.boolean(value=value is None)
+
+    def write_entry(kind: str) -> None:
+        body.array((kind,), write_entity)
+        body.array(quotas.items(), write_quota)
+
+    body.array(("client-id",), write_entry)
+    body.boolean(value=False)
+    with WireClient(bootstrap_servers) as client:
+        answer = client.call(_ALTER_CLIENT_QUOTAS, 0, body)
+        answer.int32()
+        answer.int32()  # one entry
+        error, message = answer.int16(), answer.nullable_string()
+        assert error == ErrorCode.NONE, f"quotas of {client_id!r}: error {error}, {message}"
 
 
 def await_coordinator(client: WireClient, group: str, *, deadline_seconds: float = 60.0) -> None:

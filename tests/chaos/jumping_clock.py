@@ -1,0 +1,67 @@
+"""`judgestream` with a wall clock that jumps: `python -m tests.chaos.jumping_clock worker --config FILE`.
+
+SIGUSR1 sets it forward by an hour, SIGUSR2 back by a day. The monotonic clock goes on, as it does when an
+operator or NTP sets a machine's clock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib
+import signal
+import sys
+import time
+from typing import Any, Final, Self
+
+FORWARD_SECONDS: Final = 3_600.0
+BACK_SECONDS: Final = 86_400.0
+JUMPED: Final = "the clock was set to"
+"""In the log at each jump, with the time that a module of the worker sees then."""
+_ROOMS: Final = ("streams.", "judge.", "schemas.")
+_real_time = time.time
+
+
+class _Clock:
+    offset_seconds = 0.0
+
+
+def _wall_seconds() -> float:
+    return _real_time() + _Clock.offset_seconds
+
+
+class _AnyDatetime(type(dt.datetime)):  # type: ignore[misc] # a metaclass of a class of C
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, dt.datetime)
+
+
+class JumpingDatetime(dt.datetime, metaclass=_AnyDatetime):
+    """Stands for `datetime` in modules that look at the time; what it makes of it are plain datetimes."""
+
+    @classmethod
+    def now(cls, tz: dt.tzinfo | None = None) -> Self:
+        """Look at the clock that jumps."""
+        seen: Any = dt.datetime.fromtimestamp(_wall_seconds(), tz)
+        return seen  # type: ignore[no-any-return] # as above
+
+
+def _jump(number: int, _frame: object) -> None:
+    _Clock.offset_seconds += FORWARD_SECONDS if number == signal.SIGUSR1 else -BACK_SECONDS
+    seen = vars(sys.modules["streams.worker.wiring"])["datetime"].now(dt.UTC)
+    sys.stderr.write(f"{JUMPED} {seen.isoformat()}\n")
+
+
+def main() -> None:
+    """Have every module look at the clock that jumps, and run the command."""
+    time.time = _wall_seconds
+    importlib.import_module("streams.worker.run")
+    run = importlib.import_module("streams.cli.main").run
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith(_ROOMS) and getattr(module, "datetime", None) is dt.datetime:
+            vars(module)["datetime"] = JumpingDatetime
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, _jump)
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
