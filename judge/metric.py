@@ -191,6 +191,10 @@ class Metric(Protocol):
         """Lowest and highest score, both included; whole numbers where scores are."""
 
     @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+
+    @property
     def mode(self) -> Mode:
         """How the judge is asked."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judge.chat import ChatRequest
@@ -55,6 +55,11 @@ class GuardedMetric:
     def score_range(self) -> tuple[float, float]:
         """Lowest and highest score, both included."""
         return self._metric.score_range
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        return self._metric.labels
 
     @property
     def mode(self) -> Mode:

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from judge.text.printable import printable
 from schemas import Alert, Scored
-from streams.monitoring.measures import MEAN, MIX, Measure
+from streams.monitoring.measures import MEAN, MIX, SHARE_OF, Measure
 from streams.monitoring.watch import Change
 
 
@@ -98,7 +98,9 @@ def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
 def _subject(measure: Measure, metric: str) -> str:
     if measure.at_most is not None:
         return f"share of {metric} at most {measure.at_most:g}"
-    return f"{measure.name} of {metric}" if measure.is_share else metric
+    if measure.is_share:
+        return f"share of {printable(measure.name.removeprefix(SHARE_OF), 60)} in {metric}"
+    return metric
 
 
 def _points(level: float) -> str:

@@ -39,6 +39,7 @@ class MonitorConfig:
         score_ranges: Lowest and highest score of each metric. Results of a metric that is not here are
             ignored.
         targets: By metric, the lowest mean that is all right, in points, in place of a learned one.
+        label_shares: By metric, shares of labels that are watched beside.
         explorer_url: Begin of the explorer's addresses, for the links of alerts; None for none.
 
     Raises:
@@ -55,6 +56,7 @@ class MonitorConfig:
     score_ranges: Mapping[str, tuple[float, float]] = field(default_factory=lambda: BUILT_IN_RANGES)
     targets: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    label_shares: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
     explorer_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -105,6 +107,7 @@ class MonitorConfig:
         return (
             mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric)),
             *(share_at_most(level, min_rise=self.min_share_rise) for level in levels),
+            *self.label_shares.get(metric, ()),
             *((mix_of(lowest, highest, min_drop=min_drop),) if self.labels else ()),
         )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
+from judge.metric import Metric
 from streams.errors import SettingsError
 from streams.monitoring.config import MonitorConfig
+from streams.monitoring.measures import SHARE_OF, Measure, share_of
 from streams.settings import MonitorSettings
 
 
 def monitor_config(
     settings: MonitorSettings,
-    score_ranges: Mapping[str, tuple[float, float]],
+    metrics: Mapping[str, Metric],
     *,
     explorer_url: str | None = None,
 ) -> MonitorConfig:
@@ -19,18 +22,25 @@ def monitor_config(
 
     Args:
         settings: The section `monitor`.
-        score_ranges: Lowest and highest score of each metric, which its prompt pack may name.
+        metrics: What is judged, by name.
         explorer_url: Where people open the explorer; None for alerts without a link.
 
     Raises:
         SettingsError: A target, a level or an objective lies outside the scale of its metric.
     """
+    score_ranges = {name: metric.score_range for name, metric in metrics.items()}
     problems = [
         f"monitor.objectives.{metric}.at_least: must be above {scale[0]:g} and at most {scale[1]:g}, the "
         f"scale of {metric} (got {objective.at_least:g}); choose a score of that scale"
         for metric, objective in settings.objectives.items()
         if (scale := score_ranges.get(metric)) is not None and not scale[0] < objective.at_least <= scale[1]
     ]
+    measures = {
+        metric: tuple(
+            _label_share(metric, label, worse, settings, metrics, problems) for label, worse in wanted.items()
+        )
+        for metric, wanted in settings.label_shares.items()
+    }
     if problems:
         raise SettingsError(problems)
     try:
@@ -45,7 +55,34 @@ def monitor_config(
             expected_samples_per_false_alarm=settings.samples_per_false_alarm,
             window_seconds=settings.window_seconds,
             score_ranges=score_ranges,
+            label_shares=measures,
             explorer_url=explorer_url,
         )
     except ValueError as error:
         raise SettingsError([f"monitor.{error}"]) from error
+
+
+def _label_share(
+    metric: str,
+    label: str,
+    worse: Literal["up", "down"],
+    settings: MonitorSettings,
+    metrics: Mapping[str, Metric],
+    problems: list[str],
+) -> Measure:
+    """The share of a label, by its number; what is wrong with it goes to the problems."""
+    where, numbers = (
+        f"monitor.label_shares.{metric}.{label}",
+        metrics[metric].labels if metric in metrics else {},
+    )
+    if label not in numbers:
+        given = ", ".join(numbers) or "numbers alone"
+        problems.append(f"{where}: {metric} does not give it (it gives {given}); remove it")
+    others = [one for one, number in numbers.items() if one != label and number == numbers.get(label)]
+    if others:
+        problems.append(
+            f"{where}: {others[0]} has the same number; give each label of the metric one of its own"
+        )
+    return share_of(
+        f"{SHARE_OF}{label}", {float(numbers.get(label, 0))}, worse=worse, min_change=settings.min_share_rise
+    )

@@ -10,6 +10,8 @@ Score = float | str
 """A number, or a label; True and False are the numbers 1 and 0."""
 
 MEAN = "mean"
+SHARE_OF = "share_of_"
+"""Begin of the name of a label's share."""
 MIX = "mix"
 """The plain mean, which a change of the mix of labels alone moves as well."""
 

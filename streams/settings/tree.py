@@ -103,7 +103,7 @@ def _target_problems(settings: Settings) -> list[tuple[str, str]]:
     known = ", ".join(settings.metrics)
     return [
         (f"monitor.{field}.{name}", f"is of a metric that is not judged (those are {known}); remove it")
-        for field in ("targets", "shares", "objectives")
+        for field in ("targets", "shares", "label_shares", "objectives")
         for name in getattr(settings.monitor, field)
         if name not in settings.metrics
     ]

@@ -301,9 +301,8 @@ class Wiring:
         settings, topics = self._settings, self._settings.topics
         forwarder = Forwarder(self._output)
         self._add(topics.scores, "observe", forwarder, forwarder.handle)
-        ranges = {name: metric.score_range for name, metric in self._judged_by.items()}
         keeper = self.keeper = Keeper(
-            monitor_config(settings.monitor, ranges, explorer_url=settings.store.explorer_url),
+            monitor_config(settings.monitor, self._judged_by, explorer_url=settings.store.explorer_url),
             self._output,
             StretchReader(settings.kafka, self._env),
             observations=topics.observations,
@@ -315,8 +314,8 @@ class Wiring:
         )
         self._add(topics.observations, "monitor", keeper, keeper.handle)
         self.metrics.watch_monitor(lambda: gauges_of(keeper.snapshot(datetime.now(UTC))))
-        for name, ends in ranges.items():
-            self.metrics.set_range(name, *ends)
+        for name, metric in self._judged_by.items():
+            self.metrics.set_range(name, *metric.score_range)
 
     def explorer(self) -> Explorer | None:
         """Make what shows the store; None where none runs here."""

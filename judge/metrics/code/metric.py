@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, OwnProcess
@@ -33,6 +33,11 @@ class CodeMetric:
     def score_range(self) -> tuple[float, float]:
         """Lowest and highest score, both included."""
         return self._check.scale.score_range
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        return {} if self._check.scale.choice is None else self._check.scale.choice.by_label
 
     @property
     def mode(self) -> Mode:

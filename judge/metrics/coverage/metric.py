@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome, Verification
@@ -51,6 +51,11 @@ class Coverage:
     def score_range(self) -> tuple[int, int]:
         """0 to 5."""
         return COVERAGE_RANGE
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        return {}
 
     @property
     def mode(self) -> Mode:

@@ -52,6 +52,11 @@ class LibraryMetric:
         return self._prompt.score_range
 
     @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        return {} if self._prompt.choice is None else self._prompt.choice.by_label
+
+    @property
     def mode(self) -> Mode:
         """Always evidence that code checks."""
         return "evidence"

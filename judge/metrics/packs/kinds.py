@@ -40,6 +40,17 @@ class Choice:
         return tuple(json.loads(written) for written in self.numbers)
 
     @property
+    def by_label(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`."""
+        return {
+            shown: self.numbers[written] for written, shown in zip(self.numbers, self._shown, strict=True)
+        }
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        return tuple(self.numbers) if self.is_boolean else self.labels
+
+    @property
     def score_range(self) -> tuple[int, int]:
         """Lowest and highest number."""
         return min(self.numbers.values()), max(self.numbers.values())

@@ -55,6 +55,11 @@ class PackMetric:
         return self._score_range
 
     @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        return {} if self._choice is None else self._choice.by_label
+
+    @property
     def mode(self) -> Mode:
         """Always the judge's own verdict."""
         return "verbatim"

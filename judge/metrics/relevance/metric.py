@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -75,6 +75,11 @@ class Relevance:
     def score_range(self) -> tuple[int, int]:
         """1 to 5."""
         return RELEVANCE_RANGE
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        return {}
 
     @property
     def mode(self) -> Mode:

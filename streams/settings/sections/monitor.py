@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from schemas.base import LabelName, MetricName
+from schemas.base import LabelName, LabelValue, MetricName
 from streams.settings.base import Section
 from streams.settings.sections.telemetry import DEFAULT_LABELS
 
@@ -56,6 +56,11 @@ class MonitorSettings(Section):
         description="By metric, the levels of which the share of scores at or below is watched; by default "
         "one, the "
         "lowest third of the scale. An empty list watches the mean alone.",
+    )
+    label_shares: dict[MetricName, dict[LabelValue, Literal["up", "down"]]] = Field(
+        default_factory=dict,
+        description="By metric that gives labels (or true and false), the labels whose share is watched, and "
+        "which way is worse: {refusal: {refused: up}} calls it when more answers refuse.",
     )
     targets: dict[MetricName, float] = Field(
         default_factory=dict,

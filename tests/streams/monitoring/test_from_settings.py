@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.registry import build_metric
 from streams.errors import SettingsError
 from streams.monitoring.from_settings import monitor_config
+from streams.monitoring.monitor import Monitor
 from streams.settings import MonitorSettings
+from tests.streams.results import scored
+
+METRICS = {name: build_metric(name) for name in ("relevance", "refusal")}
 
 
 @pytest.mark.parametrize("level", [1, 5.5])
@@ -14,10 +22,54 @@ def test_an_objective_outside_the_scale_is_refused(level: float) -> None:
     with pytest.raises(
         SettingsError, match=r"monitor\.objectives\.relevance\.at_least: must be above 1 and at most 5"
     ):
-        monitor_config(settings, {"relevance": (1, 5)})
+        monitor_config(settings, METRICS)
 
 
 def test_an_objective_on_the_scale_is_none_of_the_detector_s_business() -> None:
     settings = MonitorSettings.model_validate({"objectives": {"relevance": {"at_least": 3}}})
-    scales = {"relevance": (1.0, 5.0)}
-    assert monitor_config(settings, scales) == monitor_config(MonitorSettings(), scales)
+    assert monitor_config(settings, METRICS) == monitor_config(MonitorSettings(), METRICS)
+
+
+def test_more_refusals_are_called() -> None:
+    """Every tenth answer refuses, then every second: the share of one label is watched, up is worse."""
+    settings = MonitorSettings.model_validate(
+        {"labels": [], "shares": {"refusal": []}, "label_shares": {"refusal": {"refused": "up"}}}
+    )
+    monitor = Monitor(monitor_config(settings, METRICS))
+    alerts = []
+    for number in range(600):
+        refused = number % (10 if number < 400 else 2) == 0
+        # answered 3, refused 0: the mean falls, too; the share has an alert of its own.
+        result = scored(number, 0 if refused else 3, metric="refusal")
+        alerts += monitor.observe(result, result.times.judged_at)
+    shares = [alert for alert in alerts if alert.measure == "share_of_refused"]
+    assert [alert.kind for alert in shares] == ["drop"]
+    assert shares[0].summary.startswith("share of refused in refusal of all answers rose from 10.")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (
+            {"refusal": {"silent": "up"}},
+            r"label_shares\.refusal\.silent: refusal does not give it \(it gives answered",
+        ),
+        ({"relevance": {"refused": "up"}}, "gives numbers alone"),
+    ],
+)
+def test_a_label_that_a_metric_does_not_give_is_refused(wanted: dict[str, Any], told: str) -> None:
+    """The error names those that it gives."""
+    settings = MonitorSettings.model_validate({"label_shares": wanted})
+    with pytest.raises(SettingsError, match=told):
+        monitor_config(settings, METRICS)
+
+
+def test_a_label_is_told_apart_by_its_number() -> None:
+    """Two labels of one number cannot be."""
+    raw = (
+        b'{"result": {"yes": 1, "no": 0, "never": 0}, "messages": [{"role": "user", "content": "{answer}"}]}'
+    )
+    metric = build_metric("own", pack=parse_pack(raw, dialect="yaml", origin="p"))
+    settings = MonitorSettings.model_validate({"label_shares": {"own": {"no": "up"}}})
+    with pytest.raises(SettingsError, match="never has the same number"):
+        monitor_config(settings, {"own": metric})
