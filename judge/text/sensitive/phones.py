@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_BEFORE, _AFTER = r"(?<![\w.+-])(?<![\d][,/ ])", r"(?![\w-]|[.,/]\d)"
+# A number within a row of numbers is none, but a plus begins one.
+_BEFORE, _AFTER = r"(?<![\w.+-])(?:(?=\+)|(?<![\d][,/ ]))", r"(?![\w-]|[.,/]\d)"
 _FORMS = (
     # +44 20 7946 0958, +1 (555) 010-0199, 0049 30 901820
     r"(?:\+|00(?=[1-9]\d{0,2}[ .-]))\d{1,3}[ .-]{0,2}(?:\(\d{1,4}\)[ .-]{0,2})?\d{1,4}(?:[ ./-]{0,2}\d{2,4}){1,4}",  # noqa: E501

@@ -79,3 +79,9 @@ def test_no_text_breaks_anything(text: str) -> None:
 def test_repetition_costs_little(piece: str) -> None:
     """Hostile repetition is read in time (the test's own limit is what would break)."""
     Redactor(KINDS).redact(piece * 20_000)
+
+
+def test_telephone_numbers_in_a_row_are_all_replaced() -> None:
+    """A plus begins a number, whatever digits stand before it."""
+    number = "+44 20 7946 0958"
+    assert Redactor(KINDS).redact(" ".join([number] * 4)) == " ".join(["[phone]"] * 4)
