@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 
 from streams.kafka.topics.flow import AGENTS, AgentName, group_of, topic_uses
 from tests.chaos.checker import Policy, Report, Written, check
-from tests.chaos.feed import POLICY, Feed, settings_changes
+from tests.chaos.feed import POISON_EVERY, POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
 from tests.chaos.proxy import Proxy
 from tests.chaos.topic_reader import TopicReader
@@ -198,7 +198,7 @@ class Arena:
         for worker in started:
             await worker.reads()
 
-    def start_feed(self, *, stretch: float = 1.0, poison_every: int = 1000, **more: Any) -> None:
+    def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:
         """Produce the events, in the background; the last of them when the fault is over."""
         self._feed = Feed(
             self.servers,

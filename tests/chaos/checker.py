@@ -91,6 +91,8 @@ class Report:
     """Those of them that were set aside."""
     duplicates: int = 0
     """Results written more often than once."""
+    failed: set[Pair] = field(default_factory=set)
+    """Those of the results that say why there is no verdict."""
     duplicate_tasks: int = 0
     duplicate_dead_letters: int = 0
     lost: int = 0
@@ -259,7 +261,9 @@ class _Check:
             result = _document(record)
             pair = (result.get("event_id", ""), result.get("metric", ""))
             ids[pair][result.get("result_id", "")] += 1
-            if result.get("status") not in {"scored", "unscored", "failed"}:
+            if result.get("status") == "failed":
+                self._report.failed.add(pair)
+            elif result.get("status") not in {"scored", "unscored"}:
                 self._report.note("result without a status", [pair])
         for pair, counted in ids.items():
             self._report.duplicates += sum(count - 1 for count in counted.values())

@@ -1,18 +1,21 @@
 """A scripted judge as a process of its own: `python -m tests.chaos.endpoint [PORT]`. Prints its port.
 
-`POST /mode` with `{"mode": ..., "latency_seconds": ...}` changes how it answers: "answer", "hang" (takes
-requests and never answers) or "refuse" (503).
+`POST /mode` changes how it answers: `mode` is "answer", "hang" (takes requests and never answers), "refuse"
+(503) or "babble" (replies that are no verdict); `latency_seconds` before each reply; `hang_every`: events
+whose number is a multiple of it are never answered; `once`: statuses for the next requests, one each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from typing import Any
 
 from aiohttp import web
 
+_NUMBER = re.compile(r"How is number (\d+) done")
 REPLY = json.dumps({"score": 3, "justification": "plain"})
 
 
@@ -22,6 +25,8 @@ class ScriptedJudge:
     def __init__(self) -> None:
         self.mode = "answer"
         self.latency_seconds = 0.02
+        self.hang_every = 0
+        self.once: list[int] = []
         self.answered = 0
         self.in_hand = 0
 
@@ -30,6 +35,8 @@ class ScriptedJudge:
         wanted: dict[str, Any] = await request.json()
         self.mode = wanted.get("mode", self.mode)
         self.latency_seconds = wanted.get("latency_seconds", self.latency_seconds)
+        self.hang_every = wanted.get("hang_every", self.hang_every)
+        self.once += wanted.get("once", [])
         return web.json_response({"answered": self.answered, "in_hand": self.in_hand})
 
     async def complete(self, request: web.Request) -> web.Response:
@@ -42,13 +49,17 @@ class ScriptedJudge:
             self.in_hand -= 1
 
     async def _answer(self, body: dict[str, Any]) -> web.Response:
-        if self.mode == "hang":
+        event = _NUMBER.search(json.dumps(body["messages"]))
+        hangs = event is not None and self.hang_every and int(event[1]) % self.hang_every == 0
+        if hangs or self.mode == "hang":
             await asyncio.sleep(3600)
         await asyncio.sleep(self.latency_seconds)
         if self.mode == "refuse":
             return web.json_response({"error": {"message": "overloaded"}}, status=503)
+        if self.once:
+            return web.json_response({"error": {"message": "no"}}, status=self.once.pop())
         self.answered += 1
-        message = {"role": "assistant", "content": REPLY}
+        message = {"role": "assistant", "content": REPLY if self.mode == "answer" else "Certainly!"}
         return web.json_response(
             {
                 "id": "c",

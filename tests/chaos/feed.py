@@ -13,6 +13,8 @@ from aiokafka import AIOKafkaProducer
 from tests.chaos.checker import MetricRule, Policy
 
 SAMPLING_RATE: Final = 0.5
+POISON_EVERY: Final = 1000
+"""One record in so many is no event."""
 STYLE_RATE: Final = 0.5
 POLICY: Final = Policy(
     rate=SAMPLING_RATE,
