@@ -101,7 +101,7 @@ class PlainDisplay:
         if not self._has_verdict and board.verdicts:
             self._has_verdict = True
             first = board.verdicts[-1]
-            score = str(first.score) if isinstance(first, Scored) else first.status
+            score = first.shown if isinstance(first, Scored) else first.status
             self._write(
                 f"first verdict after {board.first_verdict_seconds:.1f} s: {first.metric} {score}: "
                 f"{reason_of(first, 120)}"

@@ -19,7 +19,7 @@ class Evaluation:
         result: The result itself.
         name: The metric.
         score: The score; None where there is none.
-        label: scored, or why there is no score.
+        label: The label, or true or false, of a metric that gives one, else scored; or why there is no score.
         explanation: What the judge says for it; empty for nothing.
     """
 
@@ -35,11 +35,15 @@ def evaluation(result: AnyResult) -> Evaluation:
     if isinstance(result, Failed):
         return Evaluation(result, result.metric, None, "failed", result.detail[:MAX_EXPLANATION_CHARS])
     score = result.amount if isinstance(result, Scored) else None
-    label = "scored" if isinstance(result, Scored) else f"unscored: {result.reason}"
+    label = _label(result) if isinstance(result, Scored) else f"unscored: {result.reason}"
     verdict = result.verdict or {}
     said = verdict.get("justification") or verdict.get("rationale") or ""
     text = "\n".join(map(str, said)) if isinstance(said, list) else str(said)
     return Evaluation(result, result.metric, score, label, text[:MAX_EXPLANATION_CHARS])
+
+
+def _label(result: Scored) -> str:
+    return result.shown if isinstance(result.value, bool | str) else "scored"
 
 
 def metadata(result: AnyResult) -> dict[str, str]:

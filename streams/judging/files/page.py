@@ -59,8 +59,12 @@ def _metric(summary: Summary) -> Iterable[str]:
         yield _table(
             ("score", "share", "answers"),
             [
-                (str(score), f'<div class="bar" style="width:{100 * count / most:.0f}%"></div>', f"{count:,}")
-                for score, count in sorted(summary.distribution.items(), reverse=True)
+                (
+                    escape(printable(score, 60)),
+                    f'<div class="bar" style="width:{100 * count / most:.0f}%"></div>',
+                    f"{count:,}",
+                )
+                for (_, score), count in sorted(summary.distribution.items(), reverse=True)
             ],
         )
     reasons = [("unscored", *one) for one in summary.unscored.most_common()]

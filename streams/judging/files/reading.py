@@ -27,6 +27,7 @@ _SUFFIXES: Final[Mapping[str, Format]] = {
 }
 _LOOK_BYTES: Final = 65_536
 _LABEL: Final = "labels."
+_FIELD: Final = "fields."
 _BATCH_ROWS: Final = 1_000
 
 
@@ -53,8 +54,8 @@ def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
 
     Args:
         handle: The file; read to its end.
-        form: Its format. A table's column `labels.x` is the label x; an empty cell is a field that is not
-            there.
+        form: Its format. A table's column `labels.x` is the label x, `fields.x` the named text x; an empty
+            cell is a field that is not there.
         name: The file's name, for errors.
 
     Raises:
@@ -156,18 +157,24 @@ def _row(row: Mapping[str | Any, Any]) -> bytes:
     """Make an event's JSON of a table's row."""
     fields: dict[str, Any] = {}
     labels: dict[str, Any] = {}
+    texts: dict[str, str] = {}
     for column, cell in row.items():
         if cell is None or cell == "" or column is None:
             continue
         if column.startswith(_LABEL):
             labels[column.removeprefix(_LABEL)] = cell
-        elif column in {"context", "labels", "messages", "fields"} and isinstance(cell, str):
+        elif column.startswith(_FIELD):
+            texts[column.removeprefix(_FIELD)] = str(cell)
+        elif column in {"context", "labels", "messages", "tool_calls", "fields"} and isinstance(cell, str):
             fields[column] = _structure(cell)
         else:
             fields[column] = cell
     if labels:
         own = fields.get("labels")
         fields["labels"] = {**own, **labels} if isinstance(own, dict) else labels
+    if texts:
+        own = fields.get("fields")
+        fields["fields"] = {**own, **texts} if isinstance(own, dict) else texts
     return orjson.dumps(fields, default=str)
 
 

@@ -82,7 +82,7 @@ class Summary:
     metric: str
     score_range: tuple[float, float]
     scored: WeightedSums = field(default_factory=WeightedSums)
-    distribution: Counter[int] = field(default_factory=Counter)
+    distribution: Counter[tuple[float, str]] = field(default_factory=Counter)
     unscored: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     corrected: Counter[str] = field(default_factory=Counter)
@@ -110,17 +110,27 @@ class Summary:
         self.spending.add(result.usage, result.cost_usd)
 
     def _add_score(self, result: Scored) -> None:
-        self.scored = self.scored.add(result.score)
-        self.distribution[result.score] += 1
+        self.scored = self.scored.add(result.amount)
+        self.distribution[self._step(result)] += 1
         for name, value in result.labels.items():
             values = self.by_label.setdefault(name, {})
             if value in values or len(values) < MAX_LABEL_VALUES:
-                values[value] = values.get(value, WeightedSums()).add(result.score)
+                values[value] = values.get(value, WeightedSums()).add(result.amount)
         # A heap of the lowest scores: its first is the highest of them, the next to go.
-        bad = Bad(result.score, result.event_id, reason_of(result))
+        bad = Bad(result.amount, result.event_id, reason_of(result))
         heapq.heappush(self.worst, (-bad.score, -self.scored.count, bad))
         if len(self.worst) > WORST:
             heapq.heappop(self.worst)
+
+    def _step(self, result: Scored) -> tuple[float, str]:
+        """Where a result stands in the distribution: its score, its label, or its tenth of the scale."""
+        if result.kind != "number":
+            return result.score, printable(result.shown, 60)
+        lowest, highest = self.score_range
+        tenth = (highest - lowest) / 10
+        place = min(int((result.amount - lowest) / tenth + 1e-9), 9)
+        start = lowest + place * tenth
+        return start, f"{start:g}-{start + tenth:g}"
 
     def worst_first(self) -> list[Bad]:
         """The lowest scores below the best possible one, worst first."""
@@ -141,7 +151,7 @@ class Summary:
             "failed": self.failed.total(),
             "mean": self.scored.mean,
             "interval": _listed(self.interval()),
-            "distribution": {str(score): self.distribution[score] for score in sorted(self.distribution)},
+            "distribution": {shown: count for (_, shown), count in sorted(self.distribution.items())},
             "unscored_reasons": dict(self.unscored.most_common()),
             "failed_reasons": dict(self.failed.most_common()),
             "corrections": dict(self.corrected.most_common()),
@@ -190,12 +200,13 @@ class Summary:
 
     def _distribution(self) -> list[str]:
         most = max(self.distribution.values())
+        width = max(5, *(len(shown) for _, shown in self.distribution))
         return [
             (
-                f"  {score:>5}  {'█' * max(1, round(30 * count / most)):<30}  {count} "
+                f"  {shown:>{width}}  {'█' * max(1, round(30 * count / most)):<30}  {count} "
                 f"({count / self.scored.count:.0%})"
             )
-            for score, count in sorted(self.distribution.items(), reverse=True)
+            for (_, shown), count in sorted(self.distribution.items(), reverse=True)
         ]
 
     def _labels(self) -> list[str]:

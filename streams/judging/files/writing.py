@@ -26,6 +26,7 @@ _COLUMNS: Final = (
     "metric",
     "status",
     "score",
+    "label",
     "reason",
     "justification",
     "model",
@@ -211,6 +212,9 @@ def row_of(result: Scored | Unscored | Failed) -> dict[str, Any]:
         "metric": result.metric,
         "status": result.status,
         "score": result.amount if isinstance(result, Scored) else None,
+        "label": result.shown
+        if isinstance(result, Scored) and isinstance(result.value, bool | str)
+        else None,
         "reason": getattr(result, "reason", None) or getattr(result, "error_type", None),
         "justification": justification
         if isinstance(justification, str)

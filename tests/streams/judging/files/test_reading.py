@@ -50,6 +50,18 @@ def test_a_json_array_is_read_element_by_element() -> None:
     assert lines(json.dumps([ROW, 7]).encode(), "json") == [(1, ROW), (2, 7)]
 
 
+def test_named_texts_and_conversations_stand_in_columns() -> None:
+    """`fields.policy` is a named text; messages and calls of tools are JSON."""
+    cells = b'1,Be brief.,"[{""role"": ""user"", ""content"": ""Hi""}]",[]\n'
+    ((_, event),) = lines(b"event_id,fields.policy,messages,tool_calls\n" + cells, "csv")
+    assert event == {
+        "event_id": "1",
+        "fields": {"policy": "Be brief."},
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tool_calls": [],
+    }
+
+
 def test_csv_columns_are_fields_and_labels() -> None:
     """An empty cell is a field that is not there; structures are JSON; the first row has number 2."""
     data = (

@@ -10,7 +10,7 @@ from schemas import Usage
 from streams.judging.files.comparison import compare, paired_interval
 from streams.judging.files.page import page
 from streams.judging.files.summary import FileSummary, Spending, Summary
-from tests.streams.results import failed, scored, unscored
+from tests.streams.results import failed, numbered, scored, unscored
 
 
 def summary() -> Summary:
@@ -22,6 +22,21 @@ def summary() -> Summary:
     found.add(failed(8))
     found.add(failed(9))
     return found
+
+
+def test_numbers_are_shown_by_tenths_and_labels_by_name() -> None:
+    """0.2 of 0 to 1 stands in its third tenth, 1 in the last; a label's bar has its name."""
+    numbers = Summary("fluency", (0.0, 1.0))
+    for number, value in enumerate((0.2, 0.29, 1.0)):
+        numbers.add(numbered(number, value, metric="fluency"))
+    assert numbers.as_json()["distribution"] == {"0.2-0.3": 2, "0.9-1": 1}
+    assert numbers.as_json()["mean"] == pytest.approx(1.49 / 3)
+    labels = Summary("refusal", (0, 3))
+    for number, (label, score) in enumerate((("refused", 0), ("answered", 3), ("answered", 3))):
+        labels.add(scored(number, score).model_copy(update={"kind": "label", "value": label}))
+    assert labels.as_json()["distribution"] == {"refused": 1, "answered": 2}
+    assert "  answered  " in "\n".join(labels.lines())
+    assert "<td>answered</td>" in page("f", FileSummary([labels]), [])
 
 
 def test_counts_means_and_reasons() -> None:
