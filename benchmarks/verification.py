@@ -44,7 +44,8 @@ TEXTS: Final[Mapping[str, str]] = {
     "hyphens": "a-\n", "lead-ins": "Source: ",
     "round brackets": "(p. 1) x ", "cited lines": "[Page 1] a.\n", "quotes": "a'", "names": "a-1",
     "spelled numbers": "three ",
-    "negations": "not ", "ligature of 18 letters": "\ufdfa", "accents": "\u0301", "Han": "\u6771\u4eac",
+    "negations": "not ", "ligature of 18 letters": "\ufdfa", "accents": "\u0301", "unseen": "\u200b",
+    "soft hyphens": "a\u00ad", "Han": "\u6771\u4eac",
     "Hangul": "\uac01",
     "Arabic": "\u0627\u0644\u062c\u0631\u0639\u0629 ", "German": "Stra\u00dfe f\u00fcr \u00c4rzte ",
 }  # fmt: skip

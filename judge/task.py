@@ -12,6 +12,10 @@ WEIGHT_BEYOND_ASCII = 10
 """What is decomposed and traced to its place takes about ten times as long to read
 (`benchmarks/verification.py`)."""
 
+READ_AT_ONCE = 16_000
+"""Texts whose size together is no more are read in the event loop, for that takes milliseconds whatever they
+hold."""
+
 
 def build_task(
     event: QAEvent,
@@ -78,7 +82,8 @@ def reading_size(texts: QAEvent | JudgeTask) -> int:
 
 def size_of(text: str) -> int:
     """The same for one text."""
-    if text.isascii():
-        return len(text)
+    if text.isascii() or len(text) > READ_AT_ONCE:
+        return len(text)  # how much more it is makes no difference, and counting would take its time
     plain = len(text.encode("ascii", "ignore"))
-    return plain + WEIGHT_BEYOND_ASCII * (compared_chars(text) - plain)
+    # What nobody sees is not compared, but it is read.
+    return plain + WEIGHT_BEYOND_ASCII * (max(compared_chars(text), len(text)) - plain)

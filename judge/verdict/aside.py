@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Final, ParamSpec, TypeVar
 
 from judge.errors import EventError
+from judge.task import READ_AT_ONCE
 from judge.verdict.processes.child import (
     Child,
     ChildEndedError,
@@ -25,7 +26,7 @@ from judge.verdict.processes.child import (
     UnknownCallError,
 )
 
-INLINE_BYTES: Final = 16_000
+INLINE_BYTES: Final = READ_AT_ONCE
 """Texts whose size together (`judge.task.reading_size`) is no more are read at once."""
 DEFAULT_SECONDS: Final = 10.0
 MAX_MEMORY_BYTES: Final = 160 * 1024 * 1024

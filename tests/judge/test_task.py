@@ -6,7 +6,7 @@ import pytest
 
 from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.pack import parse_pack
-from judge.task import build_task
+from judge.task import READ_AT_ONCE, build_task, size_of
 from schemas import QAEvent, Sampling, Source, result_id
 
 RECORDED = datetime(2026, 11, 21, 8, 0, 0, tzinfo=UTC)
@@ -44,3 +44,18 @@ def test_a_task_carries_only_what_its_metric_needs(replay_id: str | None) -> Non
     assert task.labels == {"app": "b"}
     assert task.trace_id == "0" * 32
     assert task.result_id == result_id(topic="qa.events", event_id="e", metric="tone", replay_id=replay_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("Rain fell.", 10),
+        ("\u00e9 a", 22),  # e and its accent are compared apart: twice 10
+        ("\ufdfa", 180),  # it stands for 18 characters
+        ("a\u200b\u200b", 21),  # nobody sees them, and yet they are read
+        ("\u200b" * (READ_AT_ONCE + 1), READ_AT_ONCE + 1),  # long, however it is counted
+    ],
+)
+def test_how_much_there_is_to_read(text: str, size: int) -> None:
+    """Others than ASCII count ten times, as they are compared, and at least as often as they stand there."""
+    assert size_of(text) == size

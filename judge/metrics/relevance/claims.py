@@ -55,6 +55,20 @@ _OPENINGS = """
     مرحبا|اهلا|السلام|بالتاكيد|بالطبع|بكل سرور|امل ان|اتمني|ارجو|لا تتردد|شكرا|اليك|فيما يلي|اذا كان لديك
     اذا كنت|هل|عذرا|للاسف|يسعدني|يمكنني|من فضلك|بناء علي
     وفقا للسياق|وفقا للمستندات|على الرحب|تحياتي
+    this is not medical|this is not legal|this is not financial|this is no substitute
+    this is general information|this information is not|this information is general
+    this information is for|this does not replace|not medical advice|enjoy|take care|stay safe
+    stay healthy|best regards|kind regards|all the best|best wishes|good day|get well|cheers
+    das ist keine medizinische|dies ist keine medizinische|dies ist keine beratung
+    das ist kein arztlicher|das ersetzt keine|dies ersetzt keine|alles gute|gute besserung|schonen tag
+    einen schonen|ich wunsche|wir wunschen
+    ceci n'est pas un|ceci ne constitue|ceci ne remplace|cela ne remplace|ces informations ne
+    bonne chance|bon courage|bonne soiree|passez une|prenez soin
+    que tengas|que tenga|que tengan|que le vaya|que te vaya|que te mejores|cuidate|cuidese|suerte
+    mucha suerte|esto no constituye|esto no es un consejo|esta informacion no|esto no sustituye
+    gecmis olsun|iyi aksamlar|basarilar|saglikli gunler|hosca kal|bu tibbi|bu bilgi tibbi
+    bu bilgiler tibbi|bu yanit
+    نتمنى لك|أتمنى لك|بالتوفيق|هذه ليست نصيحة|هذه ليست استشارة|لا تعد هذه نصيحة|مع أطيب
 """
 _OPENING = re.compile(
     rf"\W*(?:{'|'.join(re.escape(fold(part.strip())) for line in _OPENINGS.strip().splitlines() for part in line.split('|') if part.strip())})(?![^\W_])"  # noqa: E501
