@@ -102,6 +102,7 @@ OWN_TEXTS: Final = {
     "judge/text/secrets.py",
     "judge/text/sensitive/addresses.py",
     "streams/settings/addresses.py",
+    "streams/settings/load.py",
     "streams/store/filters.py",
     "streams/telemetry/instruments.py",
     "streams/telemetry/labels.py",
