@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Collection, Mapping, Sequence
-from importlib import resources
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import orjson
@@ -177,23 +176,6 @@ def asks_this_machine(request: web.Request) -> bool:
     host = request.host
     name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
     return is_loopback(name.strip("[]"))
-
-
-def load_assets(package: str, files: Mapping[str, tuple[str, str]]) -> Mapping[str, tuple[str, str]]:
-    """Read the files of a page.
-
-    Args:
-        package: Where they are.
-        files: By path, the file's name and its media type.
-
-    Returns:
-        By path, text and media type.
-    """
-    folder = resources.files(package)
-    return {
-        path: (folder.joinpath(name).read_text(encoding="utf-8"), kind)
-        for path, (name, kind) in files.items()
-    }
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:

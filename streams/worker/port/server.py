@@ -15,7 +15,8 @@ from streams.store.views.explorer.api import Explorer
 from streams.telemetry.exposition import content_type, expose
 from streams.web.access import BasicAuth
 from streams.web.connections import REQUEST_SECONDS
-from streams.web.listening import Port, json_response, load_assets
+from streams.web.listening import Port, json_response
+from streams.web.pages import load_assets
 from streams.worker.health import Health, Report
 
 _log = structlog.stdlib.get_logger(__name__)

@@ -18,7 +18,8 @@ from streams.store.views.explorer.shown import Links, line_of, verdict_of
 from streams.store.views.incidents.grouping import find
 from streams.store.views.incidents.report import known_incidents, report_on
 from streams.store.views.incidents.telling import markdown, summary_of, values_of
-from streams.web.listening import asks_this_machine, json_response, load_assets
+from streams.web.listening import asks_this_machine, json_response
+from streams.web.pages import load_assets
 
 PAGE_LINES: Final = 50
 MAX_INCIDENTS: Final = 200

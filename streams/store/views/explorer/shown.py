@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
@@ -44,15 +45,7 @@ def verdict_of(found: Mapping[str, Any], links: Links) -> dict[str, Any]:
 
 
 def _shown(item: Item) -> dict[str, Any]:
-    return {
-        "number": item.number,
-        "kind": item.kind,
-        "upheld": item.upheld,
-        "text": item.text,
-        "why": item.why,
-        "pages": list(item.pages),
-        "added": item.added,
-    }
+    return {name: value for name, value in asdict(item).items() if name != "spans"}
 
 
 def _texts(texts: Mapping[str, Any], context: Mapping[str, str], items: list[Item]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -103,25 +104,16 @@ def values_of(report: Report) -> dict[str, Any]:
 
 def _metric_values(one: MetricReport) -> dict[str, Any]:
     finding = one.finding
-    return {
+    return {name: getattr(finding, name) for name in ("before", "after", "fall", "low", "high")} | {
         "metric": one.metric,
-        "before": finding.before,
-        "after": finding.after,
-        "fall": finding.fall,
-        "low": finding.low,
-        "high": finding.high,
         "judged": list(one.judged),
-        "causes": [
-            {"kind": cause.kind, "name": cause.name, "value": cause.value, "text": sentence(cause),
-             "contribution": cause.contribution, "low": cause.low, "high": cause.high}
-            for cause in finding.causes
-        ],
+        "causes": [asdict(cause) | {"text": sentence(cause)} for cause in finding.causes],
         "mix": dict(finding.mix),
         "corrections": {kind: list(shares) for kind, shares in one.corrections.items()},
         "unsupported": [list(item) for item in one.unsupported],
         "worst": list(one.worst),
         "examples_before": list(one.before),
-    }  # fmt: skip
+    }
 
 
 def markdown(report: Report, *, link: str | None = None) -> str:

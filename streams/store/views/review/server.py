@@ -20,7 +20,8 @@ from streams.store import verdicts
 from streams.store.filters import parse
 from streams.store.reader import Reader
 from streams.store.views.review.queue import choose
-from streams.web.listening import asks_this_machine, json_response, load_assets
+from streams.web.listening import asks_this_machine, json_response
+from streams.web.pages import load_assets
 
 TOKEN_HEADER: Final = "X-Review-Token"  # noqa: S105 - its name
 _ASSETS: Final = {

@@ -1,4 +1,3 @@
-"use strict";
 // Everything from events goes in as text nodes: judged text is hostile, and never becomes markup.
 const SVG = "http://www.w3.org/2000/svg";
 const EVERY_MILLISECONDS = 2000;
