@@ -109,6 +109,8 @@ class Asking:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        self.matches: dict[tuple[str, ...], list[int]] = {}
+        """Numbers of the texts that have some words, once they were looked for."""
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[sqlite3.Row]:
         """All rows of an answer."""

@@ -66,20 +66,20 @@ def _forget_marks(db: sqlite3.Connection, ids: list[int]) -> None:
 def _forget_cells(db: sqlite3.Connection, cut: int) -> None:
     """Drop the sums before a full hour; the day it is in is summed again from its hours."""
     day = cut - cut % DAY_MS
-    db.execute("DELETE FROM cells WHERE grain = ? AND bucket < ?", (HOUR_MS, cut))
-    db.execute("DELETE FROM cells WHERE grain = ? AND bucket <= ?", (DAY_MS, day))
-    db.execute(
-        "INSERT INTO cells SELECT ?, ?, metric, evaluator, labels, status, score, probability, corrected, "
-        "suspected, "
-        "sum(count), sum(cost) FROM cells WHERE grain = ? AND bucket >= ? AND bucket < ? "
-        "GROUP BY metric, evaluator, labels, status, score, probability, corrected, suspected",
-        (DAY_MS, day, HOUR_MS, day, day + DAY_MS),
-    )
+    for table, of in (("cells", "labels"), ("part_cells", "part")):
+        alike = f"metric, evaluator, {of}, status, score, probability, corrected, suspected"
+        db.execute(f"DELETE FROM {table} WHERE grain = ? AND bucket < ?", (HOUR_MS, cut))
+        db.execute(f"DELETE FROM {table} WHERE grain = ? AND bucket <= ?", (DAY_MS, day))
+        db.execute(
+            f"INSERT INTO {table} (grain, bucket, {alike}, count, cost) SELECT ?, ?, {alike}, sum(count), "
+            f"sum(cost) FROM {table} WHERE grain = ? AND bucket >= ? AND bucket < ? GROUP BY {alike}",
+            (DAY_MS, day, HOUR_MS, day, day + DAY_MS),
+        )
 
 
 def _forget_texts(db: sqlite3.Connection, where: str, parameters: tuple[int, ...]) -> int:
     rows = db.execute(
-        f"SELECT id, body FROM texts {where} ORDER BY at LIMIT ?",
+        f"SELECT id, body FROM texts JOIN text_bodies USING (id) {where} ORDER BY at LIMIT ?",
         (*parameters, ROWS_AT_ONCE),
     ).fetchall()
     if not rows:
@@ -90,7 +90,8 @@ def _forget_texts(db: sqlite3.Connection, where: str, parameters: tuple[int, ...
             "INSERT INTO search (search, rowid, words) VALUES ('delete', ?, ?)",
             [(number, clean(searched(unpacked(body)))) for number, body in rows],
         )
-        db.executemany("DELETE FROM texts WHERE id = ?", [(number,) for number, _ in rows])
+        for table in ("texts", "text_bodies"):
+            db.executemany(f"DELETE FROM {table} WHERE id = ?", [(number,) for number, _ in rows])
     return len(rows)
 
 

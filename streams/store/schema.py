@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Kept in the file's `user_version`. Raise it with every change of the tables or of what is written to them.
 """
 
@@ -14,6 +14,10 @@ APPLICATION_ID: Final = 0x6A737472
 STATUSES: Final = ("scored", "unscored", "failed")
 """The column `status` is a place in this list."""
 
+ALL_PARTS: Final = 0
+"""The part of `part_cells` that is all of the traffic."""
+PART_KIND: Final = "label:"
+"""Begin of the kinds of names that are values of labels; the label's name follows."""
 NO_SCORE: Final = -1_000_001
 """Stands in `cells` for a missing score: a primary key takes no NULL twice as the same."""
 HOUR_MS: Final = 3_600_000
@@ -54,7 +58,8 @@ CREATE TABLE verdicts (
   partition INTEGER NOT NULL,     -- of this result's own record
   offset INTEGER NOT NULL
 );
-CREATE INDEX verdicts_worst ON verdicts (replay, status, score, at DESC);
+-- With metric and labels, so that a page of the worst of them is found in the index alone.
+CREATE INDEX verdicts_worst ON verdicts (replay, status, score, at DESC, metric, labels);
 CREATE INDEX verdicts_time ON verdicts (replay, at);
 CREATE INDEX verdicts_labels ON verdicts (labels, replay, status, score, at DESC);
 CREATE INDEX verdicts_event ON verdicts (event_id);
@@ -69,12 +74,11 @@ CREATE TABLE marks (
   sort INTEGER NOT NULL, kind INTEGER NOT NULL, verdict INTEGER NOT NULL, PRIMARY KEY (sort, kind, verdict)
 ) WITHOUT ROWID;
 
--- The texts as they were judged, redacted already when the task was made.
-CREATE TABLE texts (
-  id INTEGER PRIMARY KEY, result_id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL, searched INTEGER NOT NULL,
-  body BLOB NOT NULL
-);
+-- The texts as they were judged, redacted already when the task was made; their bodies apart, so that the results of
+-- thousands that have a word are found in few pages.
+CREATE TABLE texts (id INTEGER PRIMARY KEY, result_id BLOB NOT NULL UNIQUE, at INTEGER NOT NULL);
 CREATE INDEX texts_time ON texts (at);
+CREATE TABLE text_bodies (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE VIRTUAL TABLE search USING fts5(words, content='', detail=none, tokenize='unicode61 remove_diacritics 2');
 
 -- Numbers of live verdicts that are alike: with these a chart over months is as quick as one over an hour.
@@ -83,6 +87,15 @@ CREATE TABLE cells (
   labels INTEGER NOT NULL, status INTEGER NOT NULL, score NUMERIC NOT NULL, probability REAL NOT NULL,
   corrected INTEGER NOT NULL, suspected INTEGER NOT NULL, count INTEGER NOT NULL, cost REAL NOT NULL,
   PRIMARY KEY (grain, bucket, metric, evaluator, labels, status, score, probability, corrected, suspected)
+) WITHOUT ROWID;
+
+-- The same numbers for all of the traffic (part 0) and for each value of a label (a name of kind "label:" and the label):
+-- few, however many sets of labels there are.
+CREATE TABLE part_cells (
+  grain INTEGER NOT NULL, part INTEGER NOT NULL, bucket INTEGER NOT NULL, metric INTEGER NOT NULL,
+  evaluator INTEGER NOT NULL, status INTEGER NOT NULL, score NUMERIC NOT NULL, probability REAL NOT NULL,
+  corrected INTEGER NOT NULL, suspected INTEGER NOT NULL, count INTEGER NOT NULL, cost REAL NOT NULL,
+  PRIMARY KEY (grain, part, bucket, metric, evaluator, status, score, probability, corrected, suspected)
 ) WITHOUT ROWID;
 
 CREATE TABLE alerts (

@@ -5,7 +5,7 @@ Every number is the weighted one of `streams.monitoring.statistics.estimators`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import orjson
 from streams.monitoring.statistics.estimators import WeightedSums
 from streams.store.filters import ANY, Filter, conditions, label_sets, selected
 from streams.store.reader import Asking
-from streams.store.schema import DAY_MS, HOUR_MS, STATUSES
+from streams.store.schema import ALL_PARTS, DAY_MS, HOUR_MS, PART_KIND, STATUSES
 from streams.store.words import matching
 
 FINE_MS: Final = 6 * HOUR_MS
@@ -110,13 +110,15 @@ def distribution(asking: Asking, wanted: Filter) -> dict[str, dict[str, Any]]:
 
 def by_label(asking: Asking, wanted: Filter) -> dict[tuple[str, str, str], WeightedSums]:
     """Give the sums by metric, label and value."""
-    source, parameters = _source(asking, replace(wanted, status="scored"), None)
+    source, parameters = _source(asking, replace(wanted, status="scored"), None, by_label=True)
     rows = asking.rows(
         f"SELECT metric, labels, {_SUMS} FROM ({source}) GROUP BY metric, labels",
         parameters,
     )
     names = _names(asking, "metric")
-    sets = labels_of(asking, {row["labels"] for row in rows})
+    sets = labels_of(asking, {row["labels"] for row in rows if row["labels"] > 0})
+    # Of a part, its number below 0 stands for the set.
+    sets |= {-number: {name: value} for (name, value), number in _parts(asking).items()}
     parts: dict[tuple[str, str, str], list[WeightedSums]] = {}
     for row in rows:
         sums = _sums(row)
@@ -201,16 +203,23 @@ def _sums(row: Any) -> WeightedSums:
     )
 
 
-def _source(asking: Asking, wanted: Filter, step: int | None) -> tuple[str, list[Any]]:
+def _source(
+    asking: Asking, wanted: Filter, step: int | None, *, by_label: bool = False
+) -> tuple[str, list[Any]]:
     """Write the quickest query that gives rows of alike verdicts: `at`, the columns, `count` and `cost`.
 
     Args:
         asking: The store.
         wanted: Which verdicts.
         step: By which lengths of time the rows are added up afterwards; None for all together.
+        by_label: They are told apart by their labels afterwards.
     """
-    if not wanted.summed or (step is not None and step < HOUR_MS) or not _labels_grouped(asking, wanted):
+    if not wanted.summed or (step is not None and step < HOUR_MS):
         return _single(asking, wanted)
+    known = _parts(asking)
+    if any(pair not in known for pair in wanted.labels):
+        return _single(asking, wanted)  # of labels with too many values there are no sums
+    cells = _which_cells(wanted, known, by_label=by_label)
     ends = extent(asking)
     if ends is None:
         return _single(asking, wanted)
@@ -225,12 +234,12 @@ def _source(asking: Asking, wanted: Filter, step: int | None) -> tuple[str, list
     days = step is None or step % DAY_MS == 0
     first_day = first_hour - first_hour % DAY_MS if since == ends[0] else -(-first_hour // DAY_MS) * DAY_MS
     end_day = -(-end_hour // DAY_MS) * DAY_MS if until > ends[1] else end_hour - end_hour % DAY_MS
-    parts = [_cells(wanted, HOUR_MS, first_hour, end_hour)]
+    parts = [cells(HOUR_MS, first_hour, end_hour)]
     if days and first_day < end_day:
         parts = [
-            _cells(wanted, HOUR_MS, first_hour, first_day),
-            _cells(wanted, DAY_MS, first_day, end_day),
-            _cells(wanted, HOUR_MS, end_day, end_hour),
+            cells(HOUR_MS, first_hour, first_day),
+            cells(DAY_MS, first_day, end_day),
+            cells(HOUR_MS, end_day, end_hour),
         ]
     if since < first_hour:
         parts.append(_single(asking, wanted.within(since, first_hour)))
@@ -239,28 +248,40 @@ def _source(asking: Asking, wanted: Filter, step: int | None) -> tuple[str, list
     return " UNION ALL ".join(sql for sql, _ in parts), [value for _, values in parts for value in values]
 
 
-def _labels_grouped(asking: Asking, wanted: Filter) -> bool:
-    return all(
-        asking.row(
-            (
-                "SELECT 1 FROM label_values JOIN label_sets ON id = set_id WHERE name = ? AND value = "
-                "? AND id = grouped"
-            ),
-            pair,
-        )
-        for pair in wanted.labels
-    )
+def _parts(asking: Asking) -> dict[tuple[str, str], int]:
+    """Give the parts that sums are kept for, by label and value."""
+    rows = asking.rows("SELECT kind, name, id FROM names WHERE kind GLOB ?", (f"{PART_KIND}*",))
+    return {(row[0].removeprefix(PART_KIND), row[1]): row[2] for row in rows}
 
 
-def _cells(wanted: Filter, grain: int, since: int, until: int) -> tuple[str, list[Any]]:
+def _which_cells(
+    wanted: Filter, known: Mapping[tuple[str, str], int], *, by_label: bool
+) -> Callable[[int, int, int], tuple[str, list[Any]]]:
+    """Choose the fewest cells that answer: of all of the traffic, of a part, of each part, or of sets.
+
+    Returns:
+        Gives the query for a grain, from one moment up to another.
+    """
     where, parameters = conditions(replace(wanted, since=None, until=None))
     where, parameters = where[1:], parameters[1:]  # replays have no sums
-    named, values = label_sets(wanted)
-    all_of = ["grain = ?", "bucket >= ?", "bucket < ?", *where, *named]
-    return (
-        f"SELECT bucket AS at, {_COLUMNS}, count, cost FROM cells WHERE {' AND '.join(all_of)}",
-        [grain, since, until, *parameters, *values],
-    )
+    table, labels = "part_cells", "-part AS labels"
+    if len(wanted.labels) > 1 or (by_label and wanted.labels):
+        table, labels = "cells", "labels"
+        named, values = label_sets(wanted)
+    elif by_label:
+        named, values = ["part IN (SELECT value FROM json_each(?))"], [str(list(known.values()))]
+    else:
+        named, values = ["part = ?"], [known[wanted.labels[0]] if wanted.labels else ALL_PARTS]
+
+    def query(grain: int, since: int, until: int) -> tuple[str, list[Any]]:
+        all_of = ["grain = ?", *named, "bucket >= ?", "bucket < ?", *where]
+        columns = _COLUMNS.replace("labels", labels)
+        return (
+            f"SELECT bucket AS at, {columns}, count, cost FROM {table} WHERE {' AND '.join(all_of)}",
+            [grain, *values, since, until, *parameters],
+        )
+
+    return query
 
 
 def _single(asking: Asking, wanted: Filter) -> tuple[str, list[Any]]:

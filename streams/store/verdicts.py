@@ -144,7 +144,7 @@ def one(asking: Asking, result_id: str) -> dict[str, Any] | None:
     )
     if row is None:
         return None
-    texts = asking.row("SELECT body FROM texts WHERE result_id = ?", (key,))
+    texts = asking.row("SELECT body FROM texts JOIN text_bodies USING (id) WHERE result_id = ?", (key,))
     labels = asking.rows("SELECT body FROM labels WHERE result_id = ? ORDER BY at", (key,))
     return _row(asking, row) | {
         "texts": None if texts is None else unpacked(texts[0]),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from streams.store.filters import MAX_MATCHES
 from streams.store.reader import Asking
 
 
-def matching(asking: Asking, words: Sequence[str]) -> list[int] | None:
+def matching(asking: Asking, words: tuple[str, ...]) -> list[int] | None:
     """Give the numbers of the latest texts that have all of some words, at most `MAX_MATCHES`.
 
     None for no words.
@@ -19,9 +17,12 @@ def matching(asking: Asking, words: Sequence[str]) -> list[int] | None:
     """
     if not words:
         return None
+    if (known := asking.matches.get(words)) is not None:
+        return known
     # Each word is quoted, so none is taken for an operator of the search.
     question = " ".join(f'"{word.replace(chr(34), "")}"*' for word in words)
     rows = asking.rows(
         "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (question, MAX_MATCHES)
     )
-    return [row[0] for row in rows]
+    found = asking.matches[words] = [row[0] for row in rows]
+    return found

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from streams.store.database import open_writer, transaction, translated
 from streams.store.items import AlertItem, Batch, Item, LabelItem, TextItem, VerdictItem
-from streams.store.schema import GRAINS, NO_SCORE, STATUSES
+from streams.store.schema import ALL_PARTS, DAY_MS, HOUR_MS, NO_SCORE, PART_KIND, STATUSES
 
 MAX_GROUPED_VALUES: Final = 200
 """A label with more values than that (a user, a session) has no sums kept by value; it can still be filtered
@@ -21,6 +21,8 @@ _ASKED_AT_ONCE: Final = 500
 _CORRECTION, _SUSPICION = 0, 1
 
 T = TypeVar("T", bound=Item)
+_Cell = tuple[Any, ...]
+"""The key of a cell, from its bucket or part on."""
 
 
 class Writer:
@@ -39,7 +41,7 @@ class Writer:
         self._db = open_writer(path)
         self._names: dict[tuple[str, str], int] = {}
         self._evaluators: dict[tuple[int, str], int] = {}
-        self._sets: dict[bytes, tuple[int, int]] = {}
+        self._sets: dict[bytes, tuple[int, int, tuple[int, ...]]] = {}
         self._values: dict[str, set[str]] | None = None
 
     def _forget(self) -> None:
@@ -99,12 +101,11 @@ class Writer:
             return 0
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM verdicts").fetchone()
         rows, bodies, marks = [], [], []
-        cells: Counter[tuple[object, ...]] = Counter()
-        costs: defaultdict[tuple[object, ...], float] = defaultdict(float)
+        sums = _Sums()
         for number, item in enumerate(fresh, start=last + 1):
             metric = self._name("metric", item.metric)
             evaluator = self._evaluator(metric, item)
-            labels, grouped = self._label_set(item.labels)
+            labels, grouped, parts = self._label_set(item.labels)
             status = STATUSES.index(item.status)
             corrected, suspected = len(item.corrections), len(item.suspicions)
             rows.append(
@@ -120,22 +121,16 @@ class Writer:
                 marks += [(sort, self._name("kind", kind), number) for kind in set(kinds)]
             if item.replayed:
                 continue
-            alike = (
-                metric, evaluator, grouped, status, _alike(item.score), item.probability,
-                int(corrected > 0), int(suspected > 0),
-            )  # fmt: skip
-            for grain in GRAINS:
-                cell = (grain, item.at - item.at % grain, *alike)
-                cells[cell] += 1
-                costs[cell] += item.cost or 0.0
+            score = _alike(item.score)
+            sums.add(
+                item,
+                (metric, evaluator, grouped, status, score, item.probability, corrected > 0, suspected > 0),
+                parts,
+            )
         self._db.executemany(f"INSERT INTO verdicts VALUES ({_marks(17)})", rows)
         self._db.executemany("INSERT INTO bodies VALUES (?, ?)", bodies)
         self._db.executemany("INSERT OR IGNORE INTO marks VALUES (?, ?, ?)", marks)
-        self._db.executemany(
-            f"INSERT INTO cells VALUES ({_marks(12)}) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count, cost = cost + excluded.cost",
-            [(*cell, count, costs[cell]) for cell, count in sorted(cells.items())],
-        )
+        sums.write(self._db)
         return len(fresh)
 
     def _texts(self, items: Sequence[TextItem]) -> None:
@@ -145,8 +140,11 @@ class Writer:
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
         numbered = list(enumerate(fresh, start=last + 1))
         self._db.executemany(
-            "INSERT INTO texts VALUES (?, ?, ?, ?, ?)",
-            [(number, item.result_id, item.at, 1, item.body) for number, item in numbered],
+            "INSERT INTO texts VALUES (?, ?, ?)",
+            [(number, item.result_id, item.at) for number, item in numbered],
+        )
+        self._db.executemany(
+            "INSERT INTO text_bodies VALUES (?, ?)", [(number, item.body) for number, item in numbered]
         )
         self._db.executemany(
             "INSERT INTO search (rowid, words) VALUES (?, ?)",
@@ -202,17 +200,23 @@ class Writer:
             self._evaluators[key] = number
         return int(number)
 
-    def _label_set(self, labels: Mapping[str, str]) -> tuple[int, int]:
-        """Give the number of a set of labels, and of the set that its sums are kept under."""
+    def _label_set(self, labels: Mapping[str, str]) -> tuple[int, int, tuple[int, ...]]:
+        """Give the number of a set of labels, of the set that its sums are kept under, and its parts."""
         text = clean_json(labels)
         found = self._sets.get(text)
         if found is None:
-            found = self._sets[text] = self._new_label_set(labels, text)
+            number, grouped = self._known_label_set(labels, text)
+            parts = (
+                self._name(PART_KIND + clean(name), clean(value))
+                for name, value in labels.items()
+                if self._is_grouped(name, value)
+            )
+            found = self._sets[text] = (number, grouped, (ALL_PARTS, *parts))
             if len(self._sets) > 100_000:
                 self._sets.clear()
         return found
 
-    def _new_label_set(self, labels: Mapping[str, str], text: bytes) -> tuple[int, int]:
+    def _known_label_set(self, labels: Mapping[str, str], text: bytes) -> tuple[int, int]:
         row = self._db.execute(
             "SELECT id, grouped FROM label_sets WHERE labels = ?", (text.decode(),)
         ).fetchone()
@@ -245,6 +249,50 @@ class Writer:
             return False
         values.add(clean(value))
         return True
+
+
+class _Sums:
+    """What a batch adds to the sums: by the hour while it is read, by the day from its hours."""
+
+    def __init__(self) -> None:
+        self._cells: defaultdict[_Cell, list[float]] = defaultdict(lambda: [0, 0.0])
+        self._parts: defaultdict[_Cell, list[float]] = defaultdict(lambda: [0, 0.0])
+
+    def add(self, item: VerdictItem, alike: _Cell, parts: Iterable[int]) -> None:
+        """Count a verdict.
+
+        Args:
+            item: The verdict.
+            alike: Metric, evaluator, set of labels, and what follows in `cells`.
+            parts: The parts that it is in.
+        """
+        hour, cost = item.at - item.at % HOUR_MS, item.cost or 0.0
+        cells = [self._cells[hour, *alike]]
+        rest = (hour, *alike[:2], *alike[3:])
+        cells += [self._parts[part, *rest] for part in parts]
+        for cell in cells:
+            cell[0] += 1
+            cell[1] += cost
+
+    def write(self, db: sqlite3.Connection) -> None:
+        """Add them to those of the file."""
+        for table, hours, place in (("cells", self._cells, 0), ("part_cells", self._parts, 1)):
+            days: defaultdict[_Cell, list[float]] = defaultdict(lambda: [0, 0.0])
+            for key, (count, cost) in hours.items():
+                bucket = key[place]
+                day = days[*key[:place], bucket - bucket % DAY_MS, *key[place + 1 :]]
+                day[0] += count
+                day[1] += cost
+            rows = [
+                (grain, *key, *numbers)
+                for grain, cells in ((HOUR_MS, hours), (DAY_MS, days))
+                for key, numbers in sorted(cells.items())
+            ]
+            db.executemany(
+                f"INSERT INTO {table} VALUES ({_marks(12)}) "
+                "ON CONFLICT DO UPDATE SET count = count + excluded.count, cost = cost + excluded.cost",
+                rows,
+            )
 
 
 def _of(kind: type[T], items: Iterable[Item]) -> list[T]:
