@@ -23,6 +23,7 @@ from schemas.result import (
     Unscored,
     UnscoredReason,
     Usage,
+    Vote,
     result_id,
 )
 from schemas.task import JudgeTask, Sampling
@@ -61,6 +62,7 @@ __all__ = [
     "Unscored",
     "UnscoredReason",
     "Usage",
+    "Vote",
     "label_id",
     "result_id",
 ]

@@ -100,6 +100,20 @@ class Times(Message):
     judge_seconds: float | None = Field(default=None, ge=0, description="None where no call was made.")
 
 
+class Vote(Message):
+    """What one member of a panel said."""
+
+    endpoint: str
+    model: str = Field(description="The model that was asked.")
+    status: Literal["scored", "unscored", "failed"]
+    score: int | None = Field(default=None, description="As `score` of a result; null without one.")
+    value: StrictBool | StrictFloat | str | None = Field(default=None, description="As `value` of a result.")
+    reason: UnscoredReason | FailedType | None = Field(
+        default=None, description="Why there is no score: `reason` or `error_type` of a result."
+    )
+    cost_usd: float | None = Field(default=None, ge=0, description="None where the price is not known.")
+
+
 class ResultBase(Message):
     """What every result carries."""
 
@@ -117,6 +131,12 @@ class ResultBase(Message):
     usage: Usage = Field(default_factory=Usage)
     cost_usd: float | None = Field(
         default=None, ge=0, description="None where the model's price is not known."
+    )
+    votes: tuple[Vote, ...] = Field(
+        default=(), description="What each member of a panel said; empty without a panel."
+    )
+    agreement: float | None = Field(
+        default=None, ge=0, le=1, description="How far a panel's votes agree with the result; 1: all of them."
     )
     sampling: Sampling
     times: Times

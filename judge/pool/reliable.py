@@ -73,11 +73,12 @@ class ReliableJudge:
             chat.probe.judges[self._metric] = judges[chat.endpoint]
         self._hedge_after_seconds = hedge_after_seconds
 
-    async def judge(self, task: JudgeTask) -> Result:
+    async def judge(self, task: JudgeTask, *, patient: bool = True) -> Result:
         """Judge one answer, however long it takes. Cancellation passes through.
 
         Args:
             task: A task of this judge's metric.
+            patient: Whether to wait while all endpoints are down.
 
         Returns:
             The result; `Failed("no_answer")` where the judge answers others but, by all evidence, never this
@@ -86,6 +87,7 @@ class ReliableJudge:
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
             DrainingError: The task was given up before it was sent, by `EndpointPool.drain`.
+            EndpointDownError: All endpoints are down, and nobody is patient.
             ValueError: The task is another metric's.
         """
         attempt = Attempt()
@@ -93,6 +95,8 @@ class ReliableJudge:
             try:
                 result = await self._round(task, attempt)
             except EndpointDownError:
+                if not patient:
+                    raise
                 await self._pool.someone(self._chats)
                 continue
             if result is not None:

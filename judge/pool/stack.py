@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from judge.endpoint.nobody import NOBODY
 from judge.metric import Metric, OwnProcess
 from judge.pool.observer import PoolObserver
+from judge.pool.panel.judge import Member, PanelJudge
 from judge.pool.pool import Endpoint, EndpointPool, Patience
 from judge.pool.reliable import ReliableJudge
 from judge.verdict import aside
@@ -18,6 +19,9 @@ from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import PriceTable
 from judge.verdict.processes.metric_process import MetricProcess
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
+
+SAMPLES_TEMPERATURE: Final = 1.0
+"""At 0 a model says the same every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class JudgingStack:
         endpoint: Endpoint | None = None,
         *,
         parameters: Mapping[str, Any] | None = None,
+        cached: bool = True,
     ) -> Judge:
         """Give a metric's judge at one endpoint (default: the first), outside the pool's limits: one try."""
         if metric.mode == "code":
@@ -127,7 +132,7 @@ class JudgingStack:
             max_output_tokens=self._options.max_output_tokens,
             context_tokens=min(windows, default=None),
             repair_attempts=self._options.repair_attempts,
-            cache=self._cache,
+            cache=self._cache if cached else None,
             verification_seconds=self._options.verification_seconds,
         )
 
@@ -141,6 +146,47 @@ class JudgingStack:
             NOBODY,
             verification_seconds=self._options.verification_seconds,
             process=process,
+        )
+
+    def panel(
+        self,
+        metric: Metric,
+        *,
+        endpoints: Sequence[str] = (),
+        parameters: Mapping[str, Any] | None = None,
+        samples: int = 1,
+        quorum: int | None = None,
+    ) -> PanelJudge:
+        """Give a metric's panel: each of its endpoints has as many votes as there are samples.
+
+        Args:
+            metric: How it judges.
+            endpoints: Names of the members, in the panel's order; empty: the first endpoint alone.
+            parameters: Sampling parameters of this metric; they go before an endpoint's own.
+            samples: Votes of each; at least 1. With more than one a temperature of 1 is asked for where the
+                parameters name none, and no verdict comes from the cache: samples are to be independent.
+            quorum: Verdicts that are needed; None: more than half of the votes.
+
+        Raises:
+            JudgeConfigurationError: No endpoint has one of these names.
+        """
+        known = {one.chat.endpoint: one for one in self.endpoints}
+        members = []
+        for chat in self.pool.ask_among(tuple(endpoints) or (self.endpoints[0].chat.endpoint,)):
+            asked = known[chat.endpoint]
+            own = dict(parameters or {})
+            if samples > 1 and "temperature" not in asked.parameters:
+                own.setdefault("temperature", SAMPLES_TEMPERATURE)
+            for _ in range(samples):
+                judge = self.evaluator(metric, asked, parameters=own, cached=samples == 1)
+                asking = ReliableJudge(
+                    {chat.endpoint: judge}, self.pool, hedge_after_seconds=self._options.hedge_after_seconds
+                )
+                members.append(Member(chat.endpoint, chat.model, judge.evaluator, asking))
+        return PanelJudge(
+            members,
+            quorum=len(members) // 2 + 1 if quorum is None else quorum,
+            score_range=metric.score_range,
         )
 
     async def close(self) -> None:

@@ -130,7 +130,7 @@ class EndpointExaminer:
         wanted = {
             name: metric
             for name, metric in self.settings.metrics.items()
-            if not metric.is_code and (not metric.endpoints or endpoint.name in metric.endpoints)
+            if not metric.is_code and (not metric.asked or endpoint.name in metric.asked)
         }
         # As a worker has it: what is cut does not depend on which endpoint answers.
         asked = endpoint.model_copy(update={"context_tokens": window})

@@ -13,13 +13,12 @@ from judge.metric import Metric
 from judge.pool.observer import PoolObserver, Unobserved
 from judge.pool.pool import CONFIRM_SECONDS, Endpoint, Patience
 from judge.pool.recovery import MOST_PROBES
-from judge.pool.reliable import ReliableJudge
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.verdict.cache import MemoryCache, VerdictCache
 from judge.verdict.cache_file import FileCache
-from judge.verdict.evaluator import Judge
 from judge.verdict.pricing import PriceTable
 from streams.errors import SettingsError
+from streams.judging.agent import PatientJudge
 from streams.settings import (
     CacheSettings,
     EndpointSettings,
@@ -103,7 +102,7 @@ def open_stack(
 
 def metric_judges(
     stack: JudgingStack, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
-) -> dict[str, ReliableJudge | Judge]:
+) -> dict[str, PatientJudge]:
     """Give each metric's judge, at the endpoints and with the parameters that its settings name.
 
     Args:
@@ -111,12 +110,21 @@ def metric_judges(
         metrics: By name.
         settings: Theirs; a metric without any is judged at all endpoints.
     """
-    return {
-        name: stack.judge(metric, endpoints=wanted.endpoints, parameters=wanted.parameters)
-        if (wanted := settings.get(name)) is not None
-        else stack.judge(metric)
-        for name, metric in metrics.items()
-    }
+    return {name: _metric_judge(stack, metric, settings.get(name)) for name, metric in metrics.items()}
+
+
+def _metric_judge(stack: JudgingStack, metric: Metric, wanted: MetricSettings | None) -> PatientJudge:
+    if wanted is None:
+        return stack.judge(metric)
+    if wanted.panel is None:
+        return stack.judge(metric, endpoints=wanted.endpoints, parameters=wanted.parameters)
+    return stack.panel(
+        metric,
+        endpoints=wanted.asked,
+        parameters=wanted.parameters,
+        samples=wanted.panel.samples,
+        quorum=wanted.panel.quorum,
+    )
 
 
 def _open_endpoint(endpoint: EndpointSettings, judge: JudgeSettings) -> Endpoint:

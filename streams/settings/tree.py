@@ -114,14 +114,15 @@ def _endpoint_problems(settings: Settings) -> list[tuple[str, str]]:
     known = ", ".join(names) or "none"
     problems = []
     for metric, asked in settings.metrics.items():
-        path = f"metrics.{metric}.endpoints"
+        in_panel = asked.panel is not None and asked.panel.endpoints
+        path = f"metrics.{metric}.panel.endpoints" if in_panel else f"metrics.{metric}.endpoints"
         problems += [
             (path, f"must name judge.endpoints (those are {known}), got {name!r}; add it there or remove it")
-            for name in asked.endpoints
+            for name in asked.asked
             if name not in names
         ]
-        if len(set(asked.endpoints)) != len(asked.endpoints):
-            problems.append((path, f"names an endpoint twice (got {list(asked.endpoints)}); remove one"))
+        if len(set(asked.asked)) != len(asked.asked):
+            problems.append((path, f"names an endpoint twice (got {list(asked.asked)}); remove one"))
     return problems
 
 

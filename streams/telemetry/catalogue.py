@@ -36,6 +36,7 @@ class Spec:
 
 
 _CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0)
+_SHARE_BUCKETS: Final = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)
 _WAIT_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 
 SUMS: Final = {
@@ -112,6 +113,11 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "judgestream_verdict_suspicions_total", "counter", "verdicts",
         "Verdicts with a suspicion of a kind: what code finds odd and cannot show to be wrong.",
         ("metric", "kind"),
+    ),
+    Spec(
+        "judgestream_panel_disagreement_ratio", "histogram", "ratio",
+        "How far the votes of a panel are from its result: 0 none, 1 as far as the scale goes.",
+        ("metric",), _SHARE_BUCKETS,
     ),
     Spec(
         "judgestream_event_to_result_seconds", "histogram", "seconds",

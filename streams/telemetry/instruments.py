@@ -215,6 +215,8 @@ class Metrics:
             result.evaluator.fingerprint,
             harmless(result.evaluator.model),
         ).set(1)
+        if result.agreement is not None:
+            self._child("judgestream_panel_disagreement_ratio", metric).observe(1 - result.agreement)
         if not isinstance(result, Failed):
             for correction in result.corrections:
                 self._child("judgestream_verdict_corrections_total", metric, correction.kind).inc()

@@ -31,6 +31,7 @@ UNUSED = {
     "judgestream_monitor_threshold": "beside the evidence",
     "judgestream_monitor_baseline": "in the annotations of the drop alerts",
     "judgestream_monitor_tolerated": "in the annotations of the drop alerts",
+    "judgestream_panel_disagreement_ratio": "how sure a panel is, not how good an answer: dashboards",
     "judgestream_scores_total": "the distribution: dashboards read it as it is",
     "judgestream_judge_tokens_total": "tokens by kind: dashboards; alerts look at cost and failures",
     "judgestream_verdict_cache_failures_total": "a cache that fails costs calls: alerts look at cost",

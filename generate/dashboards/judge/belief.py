@@ -1,4 +1,4 @@
-"""The panels *Can it be believed?*: corrections, suspicions, evaluators. Pure."""
+"""The panels *Can it be believed?*: corrections, suspicions, evaluators, panels. Pure."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def _suspicions() -> str:
     )
     suspicions = rate("judgestream_verdict_suspicions_total", "metric, kind", METRIC)
     return f"{suspicions} / on (metric) group_left () ({verdicts})"
+
+
+def _disagreement() -> str:
+    name = "judgestream_panel_disagreement_ratio"
+    return f"{rate(f'{name}_sum', 'metric', METRIC)} / ({rate(f'{name}_count', 'metric', METRIC)} > 0)"
 
 
 BELIEF: Final = (
@@ -87,6 +92,21 @@ BELIEF: Final = (
                         },
                     },
                 ),
+            ),
+        ),
+    ),
+    Line(
+        6,
+        (
+            Panel(
+                title="Disagreement of panels",
+                description="How far a panel's votes are from its result, on average over the window: 0 they "
+                "all agree, 1 as far as the scale goes. A rise without a change of evaluator: harder "
+                "questions, or a member whose model has changed.",
+                unit="percentunit",
+                no_data="No metric has a panel",
+                queries=(Query(expr=_disagreement(), legend="{{metric}}"),),
+                minimum=0,
             ),
         ),
     ),

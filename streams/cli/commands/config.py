@@ -172,6 +172,7 @@ def _summary(settings: Settings) -> dict[str, Any]:
             + (f", with {_conditions(metric.when.labels)}" if metric.when.labels else "")
             + (f", prompts of {metric.prompt_pack}" if metric.prompt_pack else "")
             + (f", {metric.python.function}" if metric.python else "")
+            + (f", a panel of {metric.panel.votes} votes" if metric.panel else "")
             for name, metric in settings.metrics.items()
         ],
         "judge": _endpoints(settings),

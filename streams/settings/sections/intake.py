@@ -13,6 +13,7 @@ from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, Sam
 from streams.settings.base import FilePath, Rate, Section, refuse
 from streams.settings.mapping import mapping_problems
 from streams.settings.sections.code import CodeSettings, PythonSettings
+from streams.settings.sections.panel import PanelSettings
 
 
 def _as_texts(value: object) -> object:
@@ -255,6 +256,9 @@ class MetricSettings(Section):
             "Sampling parameters of this metric (temperature, seed, ...); they go before an endpoint's own."
         ),
     )
+    panel: PanelSettings | None = Field(
+        default=None, description="Several votes on each answer, in place of one verdict."
+    )
     verification: Literal["marks", "strict", "off"] = Field(
         default="marks",
         description="What becomes of what code merely suspects: marks: noted in `suspicions` of the result; "
@@ -283,6 +287,17 @@ class MetricSettings(Section):
         """Whether code decides and no judge is asked."""
         return self.code is not None or self.python is not None
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Names of the endpoints that judge it; empty: all."""
+        return (self.panel.endpoints if self.panel is not None else ()) or self.endpoints
+
+    @model_validator(mode="after")
+    def _one_list(self) -> Self:
+        if self.panel is not None and (len(self.endpoints) > 1 or (self.endpoints and self.panel.endpoints)):
+            refuse([("endpoints", "must be one beside a panel that names none, else left out; mend it")])
+        return self
+
     @model_validator(mode="after")
     def _code(self) -> Self:
         named = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
@@ -291,7 +306,7 @@ class MetricSettings(Section):
             fields = type(self).model_fields
             problems += [
                 (name, "is for metrics that a judge decides; remove it")
-                for name in ("mode", "endpoints", "parameters")
+                for name in ("mode", "endpoints", "parameters", "panel")
                 if getattr(self, name) != fields[name].get_default(call_default_factory=True)
             ]
         refuse(problems)

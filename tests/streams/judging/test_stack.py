@@ -7,14 +7,24 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from judge.pool.panel.judge import PanelJudge
+from judge.pool.reliable import ReliableJudge
 from judge.verdict.cache import MemoryCache
 from judge.verdict.cache_file import FileCache
+from judge.verdict.evaluator import Judge
 from schemas import Usage
 from streams.judging.budget import BudgetLimits
 from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metric
-from streams.judging.stack import open_cache, open_stack
-from streams.settings import BudgetSettings, CacheSettings, EndpointSettings, JudgeSettings, MetricSettings
+from streams.judging.stack import metric_judges, open_cache, open_stack
+from streams.settings import (
+    BudgetSettings,
+    CacheSettings,
+    EndpointSettings,
+    JudgeSettings,
+    MetricSettings,
+    Settings,
+)
 from tests.integration.deadlines import until
 from tests.judge.built_tasks import task_for
 from tests.judge.fake_openai import Answer, completion, fake_openai
@@ -77,3 +87,66 @@ async def test_a_slow_call_is_made_twice_only_where_the_settings_ask_for_it(
         judging.cancel()
         await asyncio.wait({judging})
         await stack.close()
+
+
+@pytest.mark.parametrize(
+    ("panel", "votes"),
+    [
+        (["a", "b"], 2),
+        ({"endpoints": ["a", "b"], "samples": 2}, 4),
+        ({"samples": 5}, 5),
+        ({"endpoints": ["a", "b", "c"], "quorum": 3}, 3),
+    ],
+)
+def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> None:
+    """Names alone, samples of one endpoint, or both."""
+    settings = MetricSettings.model_validate({"panel": panel})
+    assert settings.panel is not None
+    assert settings.panel.votes == votes
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        ({"panel": ["a"]}, "must give 2 to 15 votes"),
+        ({"panel": {"endpoints": ["a", "b"], "samples": 8}}, r"must give 2 to 15 votes.*got 16"),
+        (
+            {"panel": {"endpoints": ["a", "b"], "quorum": 3}},
+            r"quorum.*at most the number of votes \(2\)",
+        ),
+        ({"panel": ["a", "b"], "endpoints": ["a"]}, "must be one beside a panel that names none"),
+        ({"panel": {"samples": 3}, "endpoints": ["a", "b"]}, "must be one beside a panel that names none"),
+        ({"panel": ["a", "d"]}, r"must name judge\.endpoints \(those are a, b\), got 'd'"),
+        ({"panel": ["a", "a"]}, "names an endpoint twice"),
+        ({"code": "latency", "panel": ["a", "b"]}, "is for metrics that a judge decides"),
+    ],
+)
+def test_a_panel_that_cannot_be_is_named(metric: dict[str, Any], problem: str) -> None:
+    """Field, limit, value, remedy."""
+    endpoints = [{"name": name, "model": "m"} for name in ("a", "b")]
+    with pytest.raises(ValidationError, match=problem):
+        Settings.model_validate({"judge": {"endpoints": endpoints}, "metrics": {"tone_of_ours": metric}})
+
+
+async def test_the_settings_of_a_metric_name_its_panel() -> None:
+    """Two endpoints, two votes each; a metric without one is judged once; code by nobody."""
+    endpoints = [
+        endpoint(name=name, model=f"m-{name}", base_url="http://127.0.0.1:9/v1") for name in ("a", "b")
+    ]
+    wanted = {
+        "tone": MetricSettings.model_validate(
+            {"panel": {"endpoints": ["b", "a"], "samples": 2, "quorum": 2}}
+        ),
+        "refusal": MetricSettings(),
+        "speed": MetricSettings.model_validate({"code": "latency"}),
+    }
+    metrics = {name: build_metric(name, settings) for name, settings in wanted.items()}
+    async with open_stack(JudgeSettings(), endpoints) as stack:
+        judges = metric_judges(stack, metrics, wanted)
+        panel, code = judges["tone"], judges["speed"]
+        assert isinstance(panel, PanelJudge)
+        assert panel.evaluator.model == "2 of m-b, 2 of m-a"
+        assert panel.evaluator.scoring.endswith("quorum 2 of 4")
+        assert isinstance(judges["refusal"], ReliableJudge)
+        assert isinstance(code, Judge)
+        assert code.evaluator.model == "code"

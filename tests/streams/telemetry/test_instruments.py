@@ -52,6 +52,7 @@ _NAMES = {
     "judgestream_verdict_corrections_total": "counter",
     "judgestream_verdict_suspicions_total": "counter",
     "judgestream_event_to_result_seconds": "histogram",
+    "judgestream_panel_disagreement_ratio": "histogram",
     "judgestream_consumer_lag_records": "gauge",
     "judgestream_oldest_unfinished_seconds": "gauge",
     "judgestream_dead_letters_total": "counter",

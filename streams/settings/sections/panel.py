@@ -1,0 +1,57 @@
+"""Several votes on every answer: `metrics.<name>.panel`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from streams.settings.base import Section, refuse
+
+MAX_VOTES = 15
+
+
+class PanelSettings(Section):
+    """Who votes, all at the same time; each vote is a call, and paid. A list is that of `endpoints`."""
+
+    endpoints: tuple[str, ...] = Field(
+        default=(),
+        max_length=MAX_VOTES,
+        description="Names of the judge.endpoints that vote; empty: the metric's one endpoint.",
+    )
+    samples: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_VOTES,
+        description=(
+            "Votes of each endpoint; above 1 at a temperature of 1 where the parameters name none, and "
+            "without the cache."
+        ),
+    )
+    quorum: int | None = Field(
+        default=None,
+        ge=1,
+        description="Verdicts that are needed, else the result is a failure; more than half by default.",
+    )
+
+    @property
+    def votes(self) -> int:
+        """Votes on each answer."""
+        return max(len(self.endpoints), 1) * self.samples
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return {"endpoints": given} if isinstance(given, list | tuple) else given
+
+    @model_validator(mode="after")
+    def _several(self) -> Self:
+        problems = []
+        if not 2 <= self.votes <= MAX_VOTES:
+            what = f"must give 2 to {MAX_VOTES} votes, endpoints times samples (got {self.votes}); mend them"
+            problems.append(("", what))
+        if self.quorum is not None and self.quorum > self.votes:
+            what = f"must be at most the number of votes ({self.votes}), got {self.quorum}; lower it"
+            problems.append(("quorum", what))
+        refuse(problems)
+        return self
