@@ -19,10 +19,19 @@ def matching(asking: Asking, words: tuple[str, ...]) -> list[int] | None:
         return None
     if (known := asking.matches.get(words)) is not None:
         return known
+    # Whole words first: of a common word the latest texts are read one by one, while all texts of all words
+    # that begin with it would have to be put in order before.
+    found = _latest(asking, words, "")
+    if len(found) < MAX_MATCHES:
+        found = _latest(asking, words, "*")
+    asking.matches[words] = found
+    return found
+
+
+def _latest(asking: Asking, words: tuple[str, ...], ending: str) -> list[int]:
     # Each word is quoted, so none is taken for an operator of the search.
-    question = " ".join(f'"{word.replace(chr(34), "")}"*' for word in words)
+    question = " ".join(f'"{word.replace(chr(34), "")}"{ending}' for word in words)
     rows = asking.rows(
         "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (question, MAX_MATCHES)
     )
-    found = asking.matches[words] = [row[0] for row in rows]
-    return found
+    return [row[0] for row in rows]
