@@ -1,0 +1,46 @@
+"""The commands of a page, and what it says that they show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command and the lines under it.
+
+    Args:
+        command: Without the prompt.
+        shown: Lines; `...` stands for anything within a line, and alone for any lines.
+    """
+
+    command: str
+    shown: tuple[str, ...]
+
+
+def commands(page: Path, *, before: str) -> Iterator[Typed]:
+    """Read the blocks of a page that are called `console`, up to a heading."""
+    text = page.read_text(encoding="utf-8").partition(before)[0]
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = part.splitlines()
+            yield Typed(command, tuple(shown))
+
+
+def shows(expected: tuple[str, ...], said: str) -> bool:
+    """Whether what was said is what the page shows, from its first line to its last."""
+    parts = [
+        r"(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"[ ]*\n"
+        for line in expected
+    ]
+    return re.fullmatch("".join(parts), said.strip("\n") + "\n") is not None
+
+
+def shows_each(expected: tuple[str, ...], said: str) -> bool:
+    """Whether each line is there, in whatever order."""
+    return all(
+        re.search("^" + re.escape(line).replace(r"\.\.\.", ".*"), said, re.MULTILINE) for line in expected
+    )

@@ -1,0 +1,77 @@
+"""A newcomer's terminal: a shell that commands are typed into, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+DEADLINE_SECONDS: Final = 240.0
+_MARK: Final = "=== the command before ended with "
+
+
+class Terminal:
+    """Types commands and reads what they say; what goes on is typed with an & and written to a file.
+
+    Args:
+        folder: Where it begins.
+        env: Its environment.
+    """
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self._shell = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._folder = folder
+        self._beside: list[Path] = []
+        self._unread = b""
+
+    def type(self, command: str) -> tuple[int, str]:
+        """Type a command and wait for its end; give its exit code and what it said."""
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{command}\nprintf '\\n{_MARK}%s\\n' $?\n".encode())
+        self._shell.stdin.flush()
+        end = re.compile(rf"\n{_MARK}(\d+)\n".encode())
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while (found := end.search(self._unread)) is None:
+            self._read(deadline, command)
+        said, self._unread = self._unread[: found.start()], self._unread[found.end() :]
+        return int(found[1]), said.decode()
+
+    def type_beside(self, command: str) -> Path:
+        """Have a command go on in a terminal of its own; give the file with what it says."""
+        log = self._folder / f"terminal-{len(self._beside)}.log"
+        log.touch()
+        self._beside.append(log)
+        # With a stdin of its own: else it would read what is typed next.
+        self.type(f"{command} > {log} 2>&1 < /dev/null &")
+        return log
+
+    def close(self) -> None:
+        """End what goes on, and the shell."""
+        if self._shell.poll() is None:
+            self.type("kill $(jobs -p) 2>/dev/null; wait")
+            assert self._shell.stdin is not None
+            self._shell.stdin.close()
+            self._shell.wait(DEADLINE_SECONDS)
+        assert self._shell.stdout is not None
+        self._shell.stdout.close()
+
+    def _read(self, deadline: float, command: str) -> None:
+        assert self._shell.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._shell.stdout, selectors.EVENT_READ)
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+        chunk = os.read(self._shell.stdout.fileno(), 65_536) if ready else b""
+        assert chunk, f"{command!r} did not end: {self._unread.decode(errors='replace')}"
+        self._unread += chunk
