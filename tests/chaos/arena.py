@@ -33,6 +33,7 @@ from tests.integration.kafka import ApacheKafka
 from tests.integration.stage import Stage
 from tests.integration.wire_client import create_topic
 
+PROGRAM: Final = Path(sys.executable).with_name("judgestream")
 PARTITIONS: Final = 6
 LOG_LINES: Final = 100
 """No fault makes a worker write more."""
@@ -164,7 +165,7 @@ class Arena:
         *,
         static: bool = False,
         agents: Sequence[AgentName] = AGENTS,
-        program: Sequence[str] = (str(Path(sys.executable).with_name("judgestream")),),
+        program: Sequence[str] = (str(PROGRAM),),
         own: Mapping[str, str] | None = None,
     ) -> None:
         """Start so many workers more, and wait until each of them reads.

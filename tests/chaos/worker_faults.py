@@ -9,17 +9,20 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, Arena
+from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, PROGRAM, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.chaos.jumping_clock import JUMPED
-from tests.chaos.processes import END_SECONDS
+from tests.chaos.processes import END_SECONDS, Worker
 from tests.integration.deadlines import until
 
 KILL_EVERY_SECONDS = 2.0
 SESSION_SECONDS = 3
+OTHER_VERSION = "CHAOS_OTHER_VERSION"
+"""The variable that names the `judgestream` of another version; without it that fault is left out."""
 
 
 @fault("none")
@@ -91,6 +94,25 @@ async def rolling_restart(arena: Arena) -> Report:
 async def rolling_restart_static(arena: Arena) -> Report:
     """The same where each keeps its place in the group while it is away."""
     return await _restart_one_after_the_other(arena, static=True)
+
+
+@fault("stop longer than the session")
+async def slow_stop(arena: Arena) -> Report:
+    """The calls under way at SIGTERM take longer than a session: they end, are published and committed."""
+    arena.stage.changes["judge.timeout_seconds"] = 5 * SESSION_SECONDS
+    arena.stage.changes["kafka.rebalance_timeout_seconds"] = 6 * SESSION_SECONDS
+    await arena.judge.change(latency_seconds=1.5 * SESSION_SECONDS)
+    await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
+    worker = arena.workers[0]
+    assert await worker.end(signal.SIGTERM) == 0, worker.tail()
+    await arena.judge.change(latency_seconds=0.02)
+    await worker.start()
+    await worker.reads()
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    # What ended behind a task that was given up unsent is done again.
+    assert report.duplicates <= arena.stage.settings.judge.max_in_flight
+    return report
 
 
 @fault("SIGSTOP beyond the session")
@@ -206,6 +228,29 @@ async def mixed_settings(arena: Arena) -> Report:
     report = await arena.verdict()
     assert report.dead_letters == 0
     return report
+
+
+@fault("mixed versions", workers=3)
+async def mixed_versions(arena: Arena) -> Report:
+    """Workers of another version give way to this one, one after the other, and one goes back."""
+    await arena.start_workers(arena.crew, program=(os.environ[OTHER_VERSION],))
+    arena.start_feed(stretch=4)
+    others = [worker.command for worker in arena.workers]
+    await arena.judged(20)
+    for worker in arena.workers:
+        await _change_program(arena, worker, [str(PROGRAM), *worker.command[1:]])
+    await _change_program(arena, arena.workers[0], others[0])
+    report = await arena.verdict()
+    assert report.dead_letters == 0
+    return report
+
+
+async def _change_program(arena: Arena, worker: Worker, command: Sequence[str]) -> None:
+    assert await worker.end(signal.SIGTERM) == 0, worker.tail()
+    worker.command = command
+    await worker.start()
+    await worker.reads()
+    await arena.judged(20)
 
 
 @fault("two workers with one instance id")
