@@ -57,7 +57,8 @@ def _load(path: Path | None) -> Settings:
 
 
 def _obstacles(settings: Settings) -> list[str]:
-    from streams.judging.metrics import build_metrics  # noqa: PLC0415 - what runs, which --help does without
+    from streams.intake.from_settings import open_registry  # noqa: PLC0415 - what runs, which --help does without
+    from streams.judging.metrics import build_metrics  # noqa: PLC0415 - as above
     from streams.judging.prices import check_prices  # noqa: PLC0415 - as above
     from streams.judging.stack import judge_endpoints  # noqa: PLC0415 - as above
     from streams.settings import resolve_api_key  # noqa: PLC0415 - as above
@@ -80,6 +81,10 @@ def _obstacles(settings: Settings) -> list[str]:
             except SettingsError as error:
                 problems += error.problems
         check_prices(settings.judge, endpoints)
+    except SettingsError as error:
+        problems += error.problems
+    try:
+        open_registry(settings.ingest.registry, os.environ)
     except SettingsError as error:
         problems += error.problems
     return problems

@@ -15,7 +15,9 @@ from judge.text.printable import printable
 from judge.text.tags import tagged_claims, unread_citations
 from streams.doctor.finding import Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
-from streams.intake.trial import Outcome, RawRecord, Trial
+from streams.intake.from_settings import open_registry
+from streams.intake.reading.registry.client import NoSchemaError, RegistryDownError, UnreadableError
+from streams.intake.trial import Outcome, RawRecord, Trial, unpack
 from streams.judging.citations import REMEDY
 from streams.kafka.access.access import client_options
 from streams.kafka.past import newest, partitions_of
@@ -65,21 +67,40 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
     finally:
         await consumer.stop()
     raw = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in records]
-    return check_events(settings, raw, partitions)
+    try:
+        unpacking = open_registry(settings.ingest.registry, env, patient=False, seconds=timeout_seconds)
+    except SettingsError as error:
+        return [failed("events", "schema registry", str(error), "mend ingest.registry")]
+    if unpacking is None:
+        return check_events(settings, raw, partitions)
+    try:
+        kinds = await unpacking.client.kinds()
+        raw, unread = await unpack(raw, unpacking)
+    except (RegistryDownError, NoSchemaError, UnreadableError) as error:
+        what = str(error) or "knows no kinds of schemas"
+        remedy = "check ingest.registry.url and auth, and that it runs; until then reading would wait"
+        return [failed("events", "schema registry", what, remedy, may_pass=True)]
+    finally:
+        await unpacking.close()
+    told = ok("events", "schema registry", f"keeps {', '.join(kinds)}")
+    return [told, *check_events(settings, raw, partitions, unread)]
 
 
-def check_events(settings: Settings, records: Sequence[RawRecord], partitions: int) -> list[Finding]:
+def check_events(
+    settings: Settings, records: Sequence[RawRecord], partitions: int, without: Sequence[Outcome] = ()
+) -> list[Finding]:
     """Say what some records become under the settings.
 
     Args:
         settings: The settings.
         records: The newest records.
         partitions: How many partitions the topic has.
+        without: What became of records that do not hold to their schema.
     """
     topic = settings.topics.events
-    if not records:
+    if not records and not without:
         return [ok("events", topic, "holds no record to look at")]
-    outcomes = list(Trial(settings).outcomes(records))
+    outcomes = [*Trial(settings).outcomes(records), *without]
     what = "traces" if settings.ingest.format == "otlp" else "records"
     count = sum(outcome.event is not None for outcome in outcomes)
     findings = [ok("events", topic, f"{count} of the {len(outcomes)} newest {what} become events")]

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
+from base64 import b64encode
+from collections.abc import Mapping
+from importlib.util import find_spec
+
 from schemas.base import Upstream
+from streams.errors import SettingsError
 from streams.intake.conditions import EventCondition, LabelsCondition
 from streams.intake.reading.otlp.join import Bounds
+from streams.intake.reading.registry.client import RegistryClient
+from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import Route
 from streams.intake.sampling import Rule, SamplingPolicy
-from streams.settings import OtlpSettings, SamplingSettings, Settings
+from streams.settings import OtlpSettings, RegistrySettings, SamplingSettings, Settings, resolve_secret
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
@@ -83,3 +91,48 @@ def metric_routes(settings: Settings) -> tuple[Route, ...]:
         )
         for name, metric in settings.metrics.items()
     )
+
+
+def open_registry(
+    registry: RegistrySettings | None, env: Mapping[str, str], *, patient: bool = True, seconds: float = 10
+) -> Unpacking | None:
+    """Build what reads records by the schemas of a registry; None without one. Nothing is asked yet.
+
+    Args:
+        registry: The section `ingest.registry`.
+        env: Environment variables.
+        patient: Whether an outage of the registry is waited out; else it is an error.
+        seconds: Bound on one request.
+
+    Raises:
+        SettingsError: A secret or a file is not where the settings say, or the extra is not installed.
+    """
+    if registry is None:
+        return None
+    if find_spec("fastavro") is None:
+        raise SettingsError(["ingest.registry: needs fastavro; pip install 'judgestream[registry]'"])
+    tls = None
+    if registry.ca is not None:
+        try:
+            tls = ssl.create_default_context(cafile=str(registry.ca))
+        except OSError as error:
+            raise SettingsError(
+                [f"ingest.registry.ca: {registry.ca} holds no authorities ({error}); name a PEM file"]
+            ) from error
+    client = RegistryClient(
+        registry.url, auth=_authorization(registry, env), tls=tls, timeout_seconds=seconds, patient=patient
+    )
+    return Unpacking(client) if patient else Unpacking(client, unknown_seconds=0)
+
+
+def _authorization(registry: RegistrySettings, env: Mapping[str, str]) -> str | None:
+    auth = registry.auth
+    if auth is None:
+        return None
+    found = resolve_secret(
+        "ingest.registry.auth.secret", env_name=auth.secret_env, file=auth.secret_file, env=env
+    )
+    secret = "" if found is None else found.get_secret_value()
+    if auth.username is None:
+        return f"Bearer {secret}"
+    return "Basic " + b64encode(f"{auth.username}:{secret}".encode()).decode()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -15,6 +15,7 @@ from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.qa import capture_hints
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import route
 from streams.settings import Settings
 
@@ -68,6 +69,32 @@ def looks_like_otlp(value: bytes) -> bool:
     if start[:1] == b"{":
         return b'"resourceSpans"' in start or b'"resourceLogs"' in start
     return value[:1] == b"\n" and start[:1] not in {b"[", b"{", b'"'}
+
+
+async def unpack(
+    records: Sequence[RawRecord], unpacking: Unpacking | None
+) -> tuple[list[RawRecord], list[Outcome]]:
+    """Read records by their schemas.
+
+    Args:
+        records: The records.
+        unpacking: Reads them, where there is a registry.
+
+    Returns:
+        The records as JSON, and what became of those that do not hold to their schema.
+
+    Raises:
+        RegistryDownError: The registry does not answer.
+    """
+    if unpacking is None:
+        return list(records), []
+    found, unread = [], []
+    for record in records:
+        try:
+            found.append(replace(record, value=await unpacking.json(record.value, record.headers)))
+        except DecodeError as error:
+            unread.append(Outcome(_before(record.value), problem=error.detail))
+    return found, unread
 
 
 class Trial:

@@ -15,6 +15,7 @@ from streams.settings.sections.intake import (
     MetricConditions,
     MetricSettings,
     OtlpSettings,
+    RegistrySettings,
     SamplingRule,
     SamplingSettings,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "OAuthSettings",
     "OtlpSettings",
     "PriceSettings",
+    "RegistrySettings",
     "RetentionSettings",
     "ReviewSettings",
     "SamplingRule",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from judge.text.printable import printable
+from streams.intake.reading.registry.unpacking import Unpacking
 from streams.kafka.access.errors import explain
 from streams.kafka.output import WriteTrouble
 from streams.settings import Settings
@@ -20,6 +21,7 @@ def broker_trouble(
     sinks: Iterable[Delivery | TopicSink],
     refused: str | None,
     failing: WriteTrouble | None,
+    registry: Unpacking | None = None,
 ) -> list[str]:
     """Say what keeps the broker from letting us in, or from taking what we write; empty where nothing does.
 
@@ -29,12 +31,15 @@ def broker_trouble(
         sinks: Where verdicts are delivered.
         refused: Why the broker refuses new connections; None while it does not.
         failing: What cannot be written; None where everything can.
+        registry: The schema registry; None without one.
     """
     found = [
         f"sink {sink.name} takes nothing: {sink.trouble}"
         for sink in sinks
         if isinstance(sink, Delivery) and sink.trouble is not None
     ]
+    if registry is not None and registry.client.trouble is not None:
+        found.append(f"reading waits for the schema registry: {registry.client.trouble}")
     if refused is not None:
         found.append(f"the broker refuses new connections: {refused}")
     if failing is not None:

@@ -12,13 +12,21 @@ from judge.metric import Metric
 from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
-from streams.intake.from_settings import event_policy, metric_routes, reading_policy, trace_bounds
+from streams.intake.from_settings import (
+    event_policy,
+    metric_routes,
+    open_registry,
+    reading_policy,
+    trace_bounds,
+)
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
 from streams.intake.traces import TraceIntake
+from streams.intake.unpacked import UnpackedIntake
 from streams.judging.spending import Spending
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
@@ -40,12 +48,14 @@ class MadeIntake:
         predicate: Turns records down before; None where every record is wanted.
         room: Room that the topic needs; None for the usual.
         release: Gives back what waits for more records.
+        registry: Reads records by their schemas; None without a registry.
     """
 
-    part: Intake | TraceIntake
+    part: Intake | TraceIntake | UnpackedIntake
     predicate: PushDown | TracePushDown | None
     room: Room | None = None
     release: Callable[[], None] = lambda: None
+    registry: Unpacking | None = None
 
 
 def make_intake(
@@ -56,6 +66,7 @@ def make_intake(
     counts: Metrics,
     spending: Spending,
     agents: Collection[AgentName],
+    env: Mapping[str, str],
 ) -> MadeIntake:
     """Make what reads the events' topic.
 
@@ -66,9 +77,11 @@ def make_intake(
         counts: What is measured.
         spending: What judging has cost here.
         agents: Which agents run in this worker.
+        env: Environment variables.
 
     Raises:
-        SettingsError: The rates would follow a budget that is spent in other workers.
+        SettingsError: The registry cannot be used, or the rates would follow a budget that is spent in other
+            workers.
     """
     ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
     otlp = settings.ingest.format == "otlp"
@@ -85,7 +98,12 @@ def make_intake(
     )
     if otlp:
         return _with_traces(settings, intake, reading_policy(settings, otlp=True), counts)
-    return MadeIntake(part=intake, predicate=push_down(reading_policy(settings, otlp=False), ingest))
+    registry = open_registry(settings.ingest.registry, env)
+    return MadeIntake(
+        part=intake if registry is None else UnpackedIntake(registry, ingest, intake),
+        predicate=push_down(reading_policy(settings, otlp=False), ingest),
+        registry=registry,
+    )
 
 
 def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, counts: Metrics) -> MadeIntake:

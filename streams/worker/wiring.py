@@ -19,6 +19,7 @@ from judge.metric import Metric
 from judge.metrics.registry import BUILT_IN
 from judge.pool.stack import JudgingStack
 from streams.errors import SettingsError
+from streams.intake.reading.registry.unpacking import Unpacking
 from streams.judging.agent import JudgeAgent
 from streams.judging.citations import CitationWatch
 from streams.judging.from_settings import budget_limits
@@ -62,8 +63,7 @@ KEEP_SECONDS: Final = 5.0
 ROOM_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
 """Tasks in flight, a topic: room for those that timed out beside those that go on; to wait costs nothing."""
-INTAKE_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
-MONITOR_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
+SHORT_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
 
 class Wiring:
@@ -105,9 +105,9 @@ class Wiring:
         self._judged_by: Mapping[str, Metric] = build_metrics(settings)
         self._plan = Plan(
             rooms={
-                settings.topics.events: INTAKE_ROOM,
-                settings.topics.scores: MONITOR_ROOM,
-                settings.topics.observations: MONITOR_ROOM,
+                settings.topics.events: SHORT_ROOM,
+                settings.topics.scores: SHORT_ROOM,
+                settings.topics.observations: SHORT_ROOM,
             },
             default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
             finish=self.finish,
@@ -133,6 +133,7 @@ class Wiring:
         self.pipelines: list[Pipeline] = []
         self._sinks: list[Delivery | TopicSink] = []
         self._release: Callable[[], None] = lambda: None
+        self._registry: Unpacking | None = None
         self._judging: JudgingStack | None = None
         self.keeper: Keeper | None = None
         """Keeps the monitors of the partitions owned here, where the monitor runs."""
@@ -221,14 +222,13 @@ class Wiring:
         await self._recent.close()
         if self._judging is not None:
             await self._judging.close()
-        for sink in self._sinks:
-            if isinstance(sink, Delivery):
-                await sink.close()
+        for part in (*self._sinks, self._registry):
+            if isinstance(part, Delivery | Unpacking):
+                await part.close()
 
     def _broker_trouble(self) -> list[str]:
-        return broker_trouble(
-            self._settings, self._env, self._sinks, self.app.admission.trouble, self._output.trouble
-        )
+        refused, failing = self.app.admission.trouble, self._output.trouble
+        return broker_trouble(self._settings, self._env, self._sinks, refused, failing, self._registry)
 
     def _add(self, topic: str, name: str, part: Any, handle: Callable[[Any], Any]) -> None:
         pipeline = Pipeline(
@@ -260,8 +260,10 @@ class Wiring:
             counts=self.metrics,
             spending=self._spending,
             agents=self.agents,
+            env=self._env,
         )
         self._release = made.release
+        self._registry = made.registry
         if made.room is not None:
             self._plan.rooms = {**self._plan.rooms, topic: made.room}
         self._add(topic, "intake", made.part, made.part.handle)

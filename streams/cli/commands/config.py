@@ -151,10 +151,11 @@ def prompts(
 
 
 def _summary(settings: Settings) -> dict[str, Any]:
-    topics, sampling = settings.topics, settings.sampling
+    topics, sampling, registry = settings.topics, settings.sampling, settings.ingest.registry
     return {
         "kafka": f"{settings.kafka.bootstrap_servers} ({settings.kafka.security.protocol}), "
         f"group {settings.kafka.group_id}",
+        **({} if registry is None else {"registry": registry.url}),
         "topics": [
             f"{topics.events} -> {', '.join(topics.task_topic(name) for name in settings.metrics)}",
             f"-> {topics.scores}, {topics.dead_letters}, {topics.alerts}",

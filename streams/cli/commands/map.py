@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import BootstrapOption, connection
+from streams.cli.kafka import BootstrapOption, Connection, connection
 from streams.cli.lines import opened
 
 if TYPE_CHECKING:
@@ -76,17 +77,18 @@ def map_(
     if (file is None) == (topic is None):
         raise BadUsageError("give either FILE or --topic; for example: judgestream map events.jsonl")
     settings = settings_for_command(config)
+    unread: list[Outcome] = []
     if file is not None:
         content = _content(file)
         otlp = _is_otlp(format_, config, settings, looks_like_otlp(content))
         records = _otlp_requests(content) if otlp else _json_records(content)
     else:
         where = connection(bootstrap_servers, config)
-        records = asyncio.run(_newest(where, str(topic), number or DEFAULT_RECORDS))
+        records, unread = asyncio.run(_newest(where, str(topic), number or DEFAULT_RECORDS))
         first = next((record.value for record in records if record.value), b"")
         otlp = _is_otlp(format_, config, settings, looks_like_otlp(first))
     limit = number if otlp or number else DEFAULT_RECORDS
-    outcomes = list(Trial(settings, otlp=otlp).outcomes(records[:limit]))
+    outcomes = [*Trial(settings, otlp=otlp).outcomes(records[:limit]), *unread]
     _show(outcomes, otlp=otlp, as_json=as_json)
     # Traces without an answer are an answer of their own; what cannot be read is not.
     if not any(outcome.event is not None or (otlp and outcome.before is not None) for outcome in outcomes):
@@ -133,11 +135,18 @@ def _json_records(content: bytes) -> list[RawRecord]:
     return [RawRecord(line) for line in content.splitlines() if line.strip()]
 
 
-async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
-    """Read the newest records of a topic, at most `number`, spread over its partitions."""
+async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawRecord], list[Outcome]]:
+    """Read the newest records of a topic, at most `number`, spread over its partitions.
+
+    Those in a wire form are read by their schemas, where the settings name a registry.
+    """
     from aiokafka import AIOKafkaConsumer
 
-    from streams.intake.trial import RawRecord
+    from streams.cli.settings import bad_settings
+    from streams.errors import SettingsError
+    from streams.intake.from_settings import open_registry
+    from streams.intake.reading.registry.client import RegistryDownError
+    from streams.intake.trial import RawRecord, unpack
     from streams.kafka.past import newest
     from streams.kafka.topics.grants import tail_grants
 
@@ -157,7 +166,18 @@ async def _newest(where: Any, topic: str, number: int) -> list[RawRecord]:
     if not found and topic not in known:
         names = ", ".join(sorted(known)) or "no topics at all"
         raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
-    return [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
+    records = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
+    try:
+        unpacking = open_registry(where.settings.ingest.registry, os.environ, patient=False)
+    except SettingsError as error:
+        raise bad_settings(error, None) from error
+    try:
+        return await unpack(records, unpacking)
+    except RegistryDownError as error:
+        raise CommandError(f"schema registry: {error}; check ingest.registry") from error
+    finally:
+        if unpacking is not None:
+            await unpacking.close()
 
 
 def _show(outcomes: Iterable[Outcome], *, otlp: bool, as_json: bool) -> None:

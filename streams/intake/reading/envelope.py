@@ -127,7 +127,7 @@ def _json_object(raw: bytes, field: str) -> dict[str, Any]:
             "undecodable",
             (
                 f"{field}: is not valid JSON, {error} (got {start!r}...); send JSON in UTF-8 (Avro and "
-                "Protobuf are not read)"
+                "Protobuf need ingest.registry)"
             ),
         ) from None
     if not isinstance(document, dict):

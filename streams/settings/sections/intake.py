@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from judge.metrics.registry import BUILT_IN
 from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
-from streams.settings.base import FilePath, Rate, Section, refuse
+from streams.settings.base import EnvName, FilePath, Rate, Section, refuse, web_address
 from streams.settings.mapping import mapping_problems
 from streams.settings.sections.code import CodeSettings, PythonSettings
 from streams.settings.sections.panel import PanelSettings
@@ -99,6 +99,36 @@ class OtlpSettings(Section):
         return self
 
 
+class RegistryAuthSettings(Section):
+    """How to get into a schema registry."""
+
+    username: str | None = Field(
+        default=None,
+        min_length=1,
+        description="For basic authentication; without it the secret is a bearer token.",
+    )
+    secret_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the password or token."
+    )
+    secret_file: FilePath | None = Field(default=None, description="File that holds the password or token.")
+
+    @model_validator(mode="after")
+    def _secret(self) -> Self:
+        if not (self.secret_env or self.secret_file):
+            refuse([("secret_env", "is required; add it or secret_file, or remove auth")])
+        return self
+
+
+class RegistrySettings(Section):
+    """The schema registry of the events (Confluent's interface)."""
+
+    url: Annotated[str, AfterValidator(web_address)] = Field(description="Its address.")
+    auth: RegistryAuthSettings | None = Field(default=None, description="How to get in; None: openly.")
+    ca: FilePath | None = Field(
+        default=None, description="File with the authorities that vouch for it; None: the machine's."
+    )
+
+
 class IngestSettings(Section):
     """How a record is read."""
 
@@ -110,6 +140,10 @@ class IngestSettings(Section):
         ),
     )
     otlp: OtlpSettings = Field(default_factory=OtlpSettings)
+    registry: RegistrySettings | None = Field(
+        default=None,
+        description="Where the schemas of records in Confluent's wire forms are (Avro, JSON, Protobuf).",
+    )
     max_event_bytes: int = Field(
         default=4_194_304, ge=1_000, le=104_857_600, description="Larger records become dead letters."
     )
@@ -123,7 +157,10 @@ class IngestSettings(Section):
 
     @model_validator(mode="after")
     def _expressions(self) -> Self:
-        refuse([(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)])
+        problems = [(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)]
+        if self.registry is not None and self.format == "otlp":
+            problems.append(("registry", "means nothing for format otlp, whose schema is known; remove it"))
+        refuse(problems)
         return self
 
 

@@ -6,16 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from streams.settings.base import EnvName, FilePath, Section, refuse
+from streams.settings.base import EnvName, FilePath, Section, refuse, web_address
 
 SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 SinkKind = Literal["otlp_topic", "otlp_http", "langfuse", "phoenix", "mlflow", "webhook"]
-
-
-def _address(url: str) -> str:
-    if not url.startswith(("https://", "http://")):
-        raise ValueError("must begin with https:// or http://")
-    return url.rstrip("/")
 
 
 class SinkSettings(Section):
@@ -26,7 +20,7 @@ class SinkSettings(Section):
         "same to a "
         "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: JSON, signed."
     )
-    url: Annotated[str, AfterValidator(_address)] | None = Field(
+    url: Annotated[str, AfterValidator(web_address)] | None = Field(
         default=None,
         description=(
             "The receiver; for otlp_http up to and with /v1/logs, for webhook the whole address, else "

@@ -15,6 +15,7 @@ from judge.metric import Metric
 from judge.verdict.evaluator import evaluator_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import SettingsError
+from streams.intake.from_settings import open_registry
 from streams.judging.files.comparison import Comparison, compare_scores
 from streams.judging.files.judging import Checks
 from streams.judging.files.reading import Line
@@ -87,8 +88,14 @@ class Replay:
         self._reader = StretchReader(settings.kafka, env)
         self._stretch: Stretch = {}
         self._extended: Stretch = {}
+        self._unpacking = open_registry(settings.ingest.registry, env)
         self._selection = Selection(
-            self._settings, self._metrics, replay_id, parts=plan.parts, whole=plan.file is not None
+            self._settings,
+            self._metrics,
+            replay_id,
+            parts=plan.parts,
+            whole=plan.file is not None,
+            unpacking=self._unpacking,
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
         if plan.max_usd is not None and unknown:
@@ -103,6 +110,13 @@ class Replay:
             KafkaError: The broker refuses a reading or a result.
             StreamsError: The broker gives no records.
         """
+        try:
+            return await self._run(person, stop)
+        finally:
+            if self._unpacking is not None:
+                await self._unpacking.close()
+
+    async def _run(self, person: Person, stop: asyncio.Event) -> Report:
         history = await self._history()
         scan = await self._scan(history)
         person.tell(scan.text(self._replay_id, len(history.done)))

@@ -19,9 +19,11 @@ from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.join import OpenTrace, TraceJoin
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import route
 from streams.intake.tasks import tasks_of
 from streams.intake.trace_sampling import TraceSampler
+from streams.intake.unpacked import read_event
 from streams.kafka.stretch import PastRecord
 from streams.settings import SamplingSettings, Settings
 
@@ -57,6 +59,7 @@ class Selection:
         replay_id: The replay that asks.
         parts: Labels of the parts of the traffic that are wanted; empty for all of it.
         whole: Whether every event is taken, sampled or not (events of a file).
+        unpacking: Reads records by their schemas, where there is a registry.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Selection:
         *,
         parts: Iterable[Mapping[str, str]] = (),
         whole: bool = False,
+        unpacking: Unpacking | None = None,
     ) -> None:
         ingest = settings.ingest
         limit = ingest.max_event_bytes
@@ -75,6 +79,7 @@ class Selection:
         self._metrics = metrics
         self._replay_id = replay_id
         self._parts = tuple(parts)
+        self._unpacking = unpacking
         self._policy = (
             sampling_policy(SamplingSettings(default_rate=1)) if whole else event_policy(settings, otlp=otlp)
         )
@@ -141,9 +146,8 @@ class Selection:
             if self._predicate is not None and not self._predicate(record):
                 tally.passed["not_sampled"] += 1
                 continue
-            milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
             try:
-                event = self._ingest.decode(record.value, record.headers, milliseconds)
+                event = await read_event(record, self._unpacking, self._ingest)
             except DecodeError as error:
                 tally.passed[error.reason] += 1
             else:

@@ -1,0 +1,128 @@
+"""Reads Avro by a schema, in time and memory that its bytes bound.
+
+The extension of fastavro reads quickly, but has no bound on how deep a record of a recursive schema goes (the
+process dies), nor on the number of items that take no bytes. So the former are read by its Python code, which
+ends with a RecursionError, and schemas with the latter are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import orjson
+
+from streams.errors import DecodeError
+
+_PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
+Read = Callable[[bytes], bytes]
+"""From a payload to JSON."""
+
+
+def avro_reader(schema: str, references: Sequence[str]) -> Read:
+    """Make what reads records of a schema.
+
+    Args:
+        schema: The schema, as JSON.
+        references: The schemas that it names, those that others need first.
+
+    Raises:
+        ValueError: It is no schema, or one whose records no bytes bound.
+    """
+    import fastavro  # noqa: PLC0415 - an extra
+    from fastavro._read_py import schemaless_reader as careful_reader  # noqa: PLC0415 - as above
+
+    names: dict[str, Any] = {}
+    try:
+        for one in references:
+            fastavro.parse_schema(json.loads(one), named_schemas=names)
+        parsed = fastavro.parse_schema(json.loads(schema), named_schemas=names)
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError) as error:
+        raise ValueError(f"is no Avro schema ({type(error).__name__}: {error})") from error
+    shape = _Shape(names)
+    shape.look(parsed)
+    if shape.sizeless:
+        raise ValueError("has an array whose items take no bytes, which nothing bounds")
+    reader = careful_reader if shape.recursive else fastavro.schemaless_reader
+
+    def read(payload: bytes) -> bytes:
+        stream = io.BytesIO(payload)
+        try:
+            document = reader(stream, parsed, None)
+        except _UNREADABLE as error:
+            raise DecodeError(
+                "undecodable", f"value: does not hold to its Avro schema ({type(error).__name__}: {error})"
+            ) from None
+        if stream.tell() != len(payload):
+            left = len(payload) - stream.tell()
+            raise DecodeError("undecodable", f"value: has {left} bytes more than its Avro schema says")
+        return orjson.dumps(document, default=_plain)
+
+    return read
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    if isinstance(value, Decimal):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else str(value)
+
+
+class _Shape:
+    """What a schema's records may do."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.recursive = False
+        self.sizeless = False
+        self._names = names
+        self._least: dict[str, int] = {}
+        self._within: set[str] = set()
+
+    def look(self, schema: Any) -> int:
+        """Look at a schema; the fewest bytes that it takes (0 or 1)."""
+        if isinstance(schema, str):
+            return int(schema != "null") if schema in _PRIMITIVES else self._named(schema)
+        if isinstance(schema, list):
+            for one in schema:
+                self.look(one)
+            return 1  # which of them
+        return self._complex(schema)
+
+    def _complex(self, schema: Mapping[str, Any]) -> int:
+        kind = schema["type"]
+        if kind == "array":
+            if not self.look(schema["items"]):
+                self.sizeless = True
+        elif kind == "map":
+            self.look(schema["values"])
+        elif kind in {"record", "error"}:
+            return self._record(schema)
+        elif kind == "fixed":
+            return int(schema["size"] > 0)
+        elif kind != "enum":
+            return self.look(kind)
+        return 1
+
+    def _named(self, name: str) -> int:
+        if name in self._within:
+            self.recursive = True
+            return 1  # at the least the union that ends it
+        if name not in self._least:
+            self._least[name] = self.look(self._names[name])
+        return self._least[name]
+
+    def _record(self, schema: Mapping[str, Any]) -> int:
+        name = schema["name"]
+        self._within.add(name)
+        least = [self.look(one["type"]) for one in schema["fields"]]
+        self._within.discard(name)
+        return int(any(least))

@@ -1,0 +1,170 @@
+"""From a record in one of Confluent's wire forms to the JSON that it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from streams.errors import DecodeError
+from streams.intake.reading.envelope import Headers
+from streams.intake.reading.registry.client import (
+    FIRST_WAIT_SECONDS,
+    NoSchemaError,
+    Registered,
+    RegistryClient,
+    UnreadableError,
+)
+from streams.intake.reading.registry.wire_form import SchemaRef, WireForm, wire_form
+
+MAX_SCHEMAS: Final = 1_000
+"""Schemas that are kept; those not used for longest go first."""
+MAX_REFERENCES: Final = 200
+"""Schemas that one may name, with those that they name."""
+UNKNOWN_SECONDS: Final = 30.0
+"""So long a schema that the registry does not know yet is waited for."""
+FORGET_SECONDS: Final = 60.0
+"""After so long it is asked for a schema again that it did not know, or that was of no use."""
+
+Read = Callable[[WireForm], bytes]
+
+
+class Unpacking:
+    """Reads records by the schemas of a registry.
+
+    Args:
+        client: The registry.
+        unknown_seconds: How long a schema that it does not know is waited for.
+        clock: Gives seconds and never goes back.
+    """
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        *,
+        unknown_seconds: float = UNKNOWN_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.client = client
+        self._unknown_seconds = unknown_seconds
+        self._clock = clock
+        self._readers: OrderedDict[SchemaRef, Read] = OrderedDict()
+        self._refused: OrderedDict[SchemaRef, tuple[float, str]] = OrderedDict()
+        self._fetching: dict[SchemaRef, asyncio.Task[Read]] = {}
+
+    async def json(self, value: bytes | None, headers: Headers) -> bytes | None:
+        """Give a record's JSON; the value as it is where it names no schema.
+
+        While the registry does not answer, this waits.
+
+        Raises:
+            DecodeError: It names a schema that is not there or of no use, or does not hold to it.
+            RegistryDownError: The registry does not answer, and the client does not wait for it.
+        """
+        form = wire_form(value, headers) if value else None
+        if form is None:
+            return value
+        read = self._readers.get(form.ref)
+        if read is None:
+            read = await self._reader(form.ref)
+        else:
+            self._readers.move_to_end(form.ref)
+        try:
+            return read(form)
+        except DecodeError as error:
+            raise DecodeError(error.reason, f"{error.detail} ({_name(form.ref)})") from None
+
+    async def close(self) -> None:
+        """Release what it holds."""
+        for task in self._fetching.values():
+            task.cancel()
+        await self.client.close()
+
+    async def _reader(self, ref: SchemaRef) -> Read:
+        at, why = self._refused.get(ref, (0.0, ""))
+        if why and self._clock() - at < FORGET_SECONDS:
+            raise DecodeError("undecodable", why)
+        task = self._fetching.get(ref)
+        if task is None:
+            task = self._fetching[ref] = asyncio.create_task(self._fetch(ref))
+            task.add_done_callback(lambda _: self._fetching.pop(ref, None))
+        # Shielded: that one record is given up is no reason for the others.
+        return await asyncio.shield(task)
+
+    async def _fetch(self, ref: SchemaRef) -> Read:
+        try:
+            read = await self._made(ref)
+        except (NoSchemaError, UnreadableError, ValueError) as error:
+            why = f"value: {_name(ref)} " + (
+                "is not known to the registry; check the producer's registry and ingest.registry.url"
+                if isinstance(error, NoSchemaError)
+                else f"cannot be used: {error}"
+            )
+            self._refused[ref] = (self._clock(), why)
+            if len(self._refused) > MAX_SCHEMAS:
+                self._refused.popitem(last=False)
+            raise DecodeError("undecodable", why) from None
+        self._readers[ref] = read
+        if len(self._readers) > MAX_SCHEMAS:
+            self._readers.popitem(last=False)
+        return read
+
+    async def _made(self, ref: SchemaRef) -> Read:
+        found = await self._known(ref)
+        references = await self._references(found)
+        match found.kind:
+            case "JSON":
+                return WireForm.body
+            case "AVRO":
+                from streams.intake.reading.registry.avro import avro_reader  # noqa: PLC0415 - an extra
+
+                avro = avro_reader(found.text, [one.text for _, one in references])
+                return lambda form: avro(form.body())
+            case "PROTOBUF":
+                from streams.intake.reading.registry.protobuf import protobuf_reader  # noqa: PLC0415 - an extra
+
+                protobuf = protobuf_reader(found.text, [(name, one.text) for name, one in references])
+                return lambda form: protobuf(*form.message())
+            case other:
+                raise UnreadableError(f"is of kind {other[:40]!r}; AVRO, JSON and PROTOBUF are read")
+
+    async def _known(self, ref: SchemaRef) -> Registered:
+        """Fetch a schema; one that is not there may be on its way between the registry's nodes."""
+        deadline, wait = self._clock() + self._unknown_seconds, FIRST_WAIT_SECONDS
+        while True:
+            try:
+                return await self.client.schema(ref)
+            except NoSchemaError:
+                left = deadline - self._clock()
+                if left <= 0:
+                    raise
+                await asyncio.sleep(min(wait, left))
+                wait *= 2
+
+    async def _references(self, schema: Registered) -> list[tuple[str, Registered]]:
+        """Fetch all schemas that a schema names, each after those that it names itself."""
+        found: dict[str, Registered] = {}
+        if schema.kind == "JSON":
+            return []
+
+        async def add(one: Registered, above: tuple[str, ...]) -> None:
+            for name, subject, version in one.references:
+                if name in found or name in above:
+                    continue
+                if len(found) + len(above) >= MAX_REFERENCES:
+                    raise UnreadableError(f"names more than {MAX_REFERENCES} schemas")
+                try:
+                    named = await self.client.reference(subject, version)
+                except NoSchemaError:
+                    raise UnreadableError(f"names {subject} version {version}, which is not there") from None
+                await add(named, (*above, name))
+                found[name] = named
+
+        await add(schema, ())
+        return list(found.items())
+
+
+def _name(ref: SchemaRef) -> str:
+    return f"schema id {ref}" if isinstance(ref, int) else f"schema GUID {ref}"

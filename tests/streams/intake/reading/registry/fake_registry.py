@@ -1,0 +1,74 @@
+"""A schema registry, written from the documented answers of Confluent's interface.
+
+`GET /schemas/ids/{id}` and `/schemas/guids/{guid}` give `schema`, `schemaType` (missing for Avro) and
+`references`; `?format=serialized` gives a Protobuf schema as a base64 file descriptor; an unknown id is a 404
+with error code 40403; `GET /subjects/{subject}/versions/{version}` gives what others name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+
+class FakeRegistry:
+    """Schemas by id, GUID, and subject and version."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, dict[str, Any]] = {}
+        self.asked: Counter[str] = Counter()
+        self.authorizations: set[str | None] = set()
+        self.down = False
+        """Whether every request is answered by 503."""
+        self.url = ""
+
+    def add(
+        self,
+        place: str,
+        schema: str,
+        kind: str | None = None,
+        *,
+        serialized: str | None = None,
+        references: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Register a schema under a path such as `ids/7`, `guids/...` or `subjects/s/versions/1`."""
+        found: dict[str, Any] = {"schema": schema}
+        if kind is not None:
+            found["schemaType"] = kind
+        if references:
+            found["references"] = list(references)
+        self.schemas[place] = {"plain": found, "serialized": {**found, "schema": serialized}}
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer one request."""
+        place = request.path.lstrip("/").removeprefix("schemas/")
+        self.asked[place] += 1
+        self.authorizations.add(request.headers.get("Authorization"))
+        if self.down:
+            return web.json_response({"error_code": 50301, "message": "no leader"}, status=503)
+        if place == "types":
+            return web.json_response(["AVRO", "JSON", "PROTOBUF"])
+        found = self.schemas.get(place)
+        if found is None:
+            return web.json_response({"error_code": 40403, "message": "Schema not found"}, status=404)
+        return web.json_response(found[request.query.get("format", "plain")])
+
+
+@asynccontextmanager
+async def fake_registry() -> AsyncIterator[FakeRegistry]:
+    """Run one on loopback."""
+    registry = FakeRegistry()
+    app = web.Application()
+    app.router.add_get("/{path:.*}", registry.answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    registry.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield registry
+    finally:
+        await runner.cleanup()

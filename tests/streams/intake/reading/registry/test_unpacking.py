@@ -1,0 +1,241 @@
+"""Records in Confluent's wire forms, read by the schemas of a registry."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pytest
+from google.protobuf import descriptor_pb2, timestamp_pb2
+
+from streams.errors import DecodeError
+from streams.intake.reading.registry.avro import avro_reader
+from streams.intake.reading.registry.client import RegistryClient, RegistryDownError
+from streams.intake.reading.registry.unpacking import Unpacking
+from streams.intake.reading.registry.wire_form import wire_form
+from tests.integration.deadlines import until
+from tests.streams.intake.reading.registry.fake_registry import FakeRegistry, fake_registry
+
+GUID = UUID("0af76519-16cd-43dd-8448-eb211c80319c")
+PAGE = {"type": "record", "name": "Page", "namespace": "qa", "fields": [{"name": "text", "type": "string"}]}
+EVENT = {
+    "type": "record",
+    "name": "Event",
+    "namespace": "qa",
+    "fields": [
+        {"name": "event_id", "type": "string"},
+        {"name": "question", "type": "string"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "reference", "type": ["null", "string"], "default": None},
+        {"name": "pages", "type": {"type": "array", "items": "Page"}},
+    ],
+}
+WORDS = {"event_id": "e1", "question": "How?", "at": 1_000, "reference": None, "pages": [{"text": "So."}]}
+READ = {**WORDS, "at": "1970-01-01T00:00:01+00:00"}
+STRING = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
+MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[FakeRegistry]:
+    async with fake_registry() as registry:
+        yield registry
+
+
+@pytest.fixture
+async def unpacking(registry: FakeRegistry) -> AsyncIterator[Unpacking]:
+    unpacking = Unpacking(RegistryClient(registry.url), unknown_seconds=0)
+    yield unpacking
+    await unpacking.close()
+
+
+def framed(number: int, payload: bytes) -> bytes:
+    return b"\x00" + number.to_bytes(4) + payload
+
+
+def avro(schema: Any, value: Any, *named: Any) -> bytes:
+    names: dict[str, Any] = {}
+    for one in named:
+        fastavro.parse_schema(one, named_schemas=names)
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema, named_schemas=names), value)
+    return stream.getvalue()
+
+
+def proto(name: str, *messages: descriptor_pb2.DescriptorProto, needs: tuple[str, ...] = ()) -> str:
+    file = descriptor_pb2.FileDescriptorProto(
+        name=name, package="qa", syntax="proto3", dependency=needs, message_type=messages
+    )
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def message(
+    name: str, *fields: tuple[str, str | None], nested: tuple[descriptor_pb2.DescriptorProto, ...] = ()
+) -> descriptor_pb2.DescriptorProto:
+    return descriptor_pb2.DescriptorProto(
+        name=name,
+        nested_type=nested,
+        field=[
+            descriptor_pb2.FieldDescriptorProto(
+                name=field, number=at, label=1, type=MESSAGE if of else STRING, type_name=of
+            )
+            for at, (field, of) in enumerate(fields, 1)
+        ],
+    )
+
+
+async def test_avro_is_read_with_the_schemas_that_its_schema_names(
+    registry: FakeRegistry, unpacking: Unpacking
+) -> None:
+    """Logical types in words; a schema is asked for once, however many records need it at the same time."""
+    named = {"name": "qa.Page", "subject": "pages/v", "version": 2}
+    registry.add("ids/7", json.dumps(EVENT), references=[named])
+    registry.add("subjects/pages%2Fv/versions/2", json.dumps(PAGE))
+    registry.add("subjects/pages/v/versions/2", json.dumps(PAGE))  # as the server decodes the path
+    record = framed(7, avro(EVENT, WORDS, PAGE))
+    read = await asyncio.gather(*(unpacking.json(record, ()) for _ in range(5)))
+    assert [json.loads(one or b"") for one in read] == [READ] * 5
+    assert registry.asked["ids/7"] == 1
+
+
+async def test_json_is_what_follows_the_prefix(registry: FakeRegistry, unpacking: Unpacking) -> None:
+    """With a prefix or, named by GUID in a header, without; what names no schema is left as it is."""
+    registry.add("ids/8", "{}", "JSON")
+    registry.add(f"guids/{GUID}", "{}", "JSON")
+    assert await unpacking.json(framed(8, b'{"a": 1}'), ()) == b'{"a": 1}'
+    header = ("__value_schema_id", b"\x01" + GUID.bytes)
+    assert await unpacking.json(b'{"a": 1}', (("other", None), header)) == b'{"a": 1}'
+    assert await unpacking.json(b'{"a": 1}', ()) == b'{"a": 1}'
+    assert await unpacking.json(None, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "read"),
+    [
+        # Zigzag varints: a count and indexes; a lone 0 is the first message.
+        (b"\x00", b"\x0a\x02e1\x12\x04\x0a\x02So", {"event_id": "e1", "page": {"text": "So"}}),
+        (b"\x02\x00", b"\x0a\x02e2", {"event_id": "e2"}),  # 1 index: 0
+        (b"\x04\x02\x00", b"\x0a\x02in", {"inner": "in"}),  # 2 indexes: 1, 0: the first one within the second
+    ],
+)
+@pytest.mark.parametrize("in_header", [False, True])
+async def test_protobuf_is_read_by_the_path_to_its_message(
+    registry: FakeRegistry, unpacking: Unpacking, path: bytes, body: bytes, read: Any, in_header: bool
+) -> None:
+    """By its file descriptor, with an imported file and a well-known one."""
+    first = message("Event", ("event_id", None), ("page", ".qa.Page"), ("at", ".google.protobuf.Timestamp"))
+    second = message("Outer", ("x", None), nested=(message("Inner", ("inner", None)),))
+    needs = ("page.proto", timestamp_pb2.DESCRIPTOR.name)
+    for place in ("ids/9", f"guids/{GUID}"):
+        registry.add(
+            place,
+            'syntax = "proto3"; ...',
+            "PROTOBUF",
+            serialized=proto("default", first, second, needs=needs),
+            references=[{"name": "page.proto", "subject": "page", "version": 1}],
+        )
+    page = proto("default", message("Page", ("text", None)))
+    registry.add("subjects/page/versions/1", "...", "PROTOBUF", serialized=page)
+    if in_header:
+        found = await unpacking.json(body, [("__value_schema_id", b"\x01" + GUID.bytes + path)])
+    else:
+        found = await unpacking.json(framed(9, path + body), ())
+    assert json.loads(found or b"") == read
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (framed(7, b"\x06e1"), "does not hold to its Avro schema (EOFError"),
+        (framed(7, avro(PAGE, {"text": "a"}) + b"x"), "has 1 bytes more than its Avro schema says"),
+        (framed(9, b""), "names no message of its Protobuf schema"),
+        (framed(9, b"\x02\x0c"), "names message [6], which its schema has not"),
+        (framed(9, b"\x00\xff\xff"), "is no qa.Event of its Protobuf schema"),
+        (framed(404, b"{}"), "schema id 404 is not known to the registry"),
+        (framed(5, b"{}"), "schema id 5 cannot be used: is of kind 'XML'"),
+        (framed(6, b"{}"), "schema id 6 cannot be used: is no Avro schema"),
+        (b"\x00\x01", "names no schema of a registry"),
+    ],
+)
+async def test_what_does_not_hold_to_its_schema_is_told_with_its_id(
+    registry: FakeRegistry, unpacking: Unpacking, value: bytes, said: str
+) -> None:
+    """For a dead letter: nothing waits, and nothing else is done."""
+    registry.add("ids/5", "<xml/>", "XML")
+    registry.add("ids/6", '{"type": "nothing"}')
+    registry.add("ids/7", json.dumps(PAGE))
+    registry.add("ids/9", "", "PROTOBUF", serialized=proto("default", message("Event", ("event_id", None))))
+    with pytest.raises(DecodeError) as error:
+        await unpacking.json(value, ())
+    assert said in error.value.detail
+    assert len(value) < 5 or f"schema id {int.from_bytes(value[1:5])}" in error.value.detail
+
+
+async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: FakeRegistry) -> None:
+    """It may be on its way between nodes.
+
+    Where it does not come, the next records are not held up by it again for a while.
+    """
+    now = 0.0
+    unpacking = Unpacking(RegistryClient(registry.url), unknown_seconds=60, clock=lambda: now)
+    reading = asyncio.create_task(unpacking.json(framed(3, b"{}"), ()))
+    await until(lambda: registry.asked["ids/3"] >= 1, "a first question", deadline_seconds=30)
+    registry.add("ids/3", "{}", "JSON")
+    assert await asyncio.wait_for(reading, 30) == b"{}"
+
+    impatient = Unpacking(RegistryClient(registry.url), unknown_seconds=0, clock=lambda: now)
+    for _ in range(3):
+        with pytest.raises(DecodeError, match="schema id 4 is not known"):
+            await impatient.json(framed(4, b"{}"), ())
+    assert registry.asked["ids/4"] == 1
+    registry.add("ids/4", "{}", "JSON")
+    now = 61
+    assert await impatient.json(framed(4, b"{}"), ()) == b"{}"
+    await unpacking.close()
+    await impatient.close()
+
+
+async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -> None:
+    """It says why, and goes on when the registry answers; whoever does not wait is told."""
+    registry.add("ids/3", "{}", "JSON")
+    registry.down = True
+    patient = Unpacking(RegistryClient(registry.url, auth="Bearer t"), unknown_seconds=0)
+    reading = asyncio.create_task(patient.json(framed(3, b"{}"), ()))
+    await until(lambda: patient.client.trouble is not None, "trouble", deadline_seconds=30)
+    assert patient.client.trouble == f"{registry.url} answers 503"
+    registry.down = False
+    assert await asyncio.wait_for(reading, 30) == b"{}"
+    await until(lambda: patient.client.trouble is None, "its end", deadline_seconds=30)
+    assert registry.authorizations == {"Bearer t"}
+    await patient.close()
+
+    impatient = RegistryClient("http://127.0.0.1:9", patient=False)
+    with pytest.raises(RegistryDownError, match="does not answer"):
+        await impatient.kinds()
+    await impatient.close()
+
+
+def test_hostile_avro_ends() -> None:
+    """Records of a recursive schema are read as deep as it is safe; items without bytes are refused."""
+    node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
+    read = avro_reader(json.dumps(node), [])
+    assert json.loads(read(b"\x02\x02\x00")) == {"next": {"next": {"next": None}}}
+    with pytest.raises(DecodeError, match="RecursionError"):
+        read(b"\x02" * 100_000 + b"\x00")
+    empty = {"type": "record", "name": "E", "fields": []}
+    for items in ("null", empty, {"type": "fixed", "name": "F", "size": 0}):
+        with pytest.raises(ValueError, match="whose items take no bytes"):
+            avro_reader(json.dumps({"type": "array", "items": items}), [])
+
+
+def test_a_header_may_hold_an_id_as_well() -> None:
+    """Its first byte says which: 0 an id, 1 a GUID."""
+    form = wire_form(b"{}", [("__value_schema_id", b"\x00\x00\x00\x01\x00")])
+    assert form is not None
+    assert (form.ref, form.body()) == (256, b"{}")
