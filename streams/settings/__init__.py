@@ -15,7 +15,6 @@ from streams.settings.sections.intake import (
     MetricConditions,
     MetricSettings,
     OtlpSettings,
-    RegistrySettings,
     SamplingRule,
     SamplingSettings,
 )
@@ -35,6 +34,7 @@ from streams.settings.sections.kafka import (
     TopicSettings,
 )
 from streams.settings.sections.monitor import MonitorSettings
+from streams.settings.sections.registry import RegistrySettings
 from streams.settings.sections.review import ReviewSettings
 from streams.settings.sections.security import OAuthSettings, SecuritySettings
 from streams.settings.sections.sinks import SinkSettings

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from judge.metrics.registry import BUILT_IN
 from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
-from streams.settings.base import EnvName, FilePath, Rate, Section, refuse, web_address
+from streams.settings.base import FilePath, Rate, Section, refuse
 from streams.settings.mapping import mapping_problems
 from streams.settings.sections.code import CodeSettings, PythonSettings
 from streams.settings.sections.panel import PanelSettings
+from streams.settings.sections.registry import RegistrySettings
 
 
 def _as_texts(value: object) -> object:
@@ -97,36 +98,6 @@ class OtlpSettings(Section):
             )
             refuse([("max_seconds", what)])
         return self
-
-
-class RegistryAuthSettings(Section):
-    """How to get into a schema registry."""
-
-    username: str | None = Field(
-        default=None,
-        min_length=1,
-        description="For basic authentication; without it the secret is a bearer token.",
-    )
-    secret_env: EnvName | None = Field(
-        default=None, description="Name of the environment variable with the password or token."
-    )
-    secret_file: FilePath | None = Field(default=None, description="File that holds the password or token.")
-
-    @model_validator(mode="after")
-    def _secret(self) -> Self:
-        if not (self.secret_env or self.secret_file):
-            refuse([("secret_env", "is required; add it or secret_file, or remove auth")])
-        return self
-
-
-class RegistrySettings(Section):
-    """The schema registry of the events (Confluent's interface)."""
-
-    url: Annotated[str, AfterValidator(web_address)] = Field(description="Its address.")
-    auth: RegistryAuthSettings | None = Field(default=None, description="How to get in; None: openly.")
-    ca: FilePath | None = Field(
-        default=None, description="File with the authorities that vouch for it; None: the machine's."
-    )
 
 
 class IngestSettings(Section):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
@@ -24,7 +24,7 @@ from streams.judging.prices import build_prices, price_of
 from streams.judging.stack import judge_endpoints, metric_judges, open_stack
 from streams.kafka.output import result_forms, result_headers
 from streams.kafka.stretch import PastRecord, Stretch, StretchReader
-from streams.settings import EndpointSettings, Settings
+from streams.settings import Settings
 from streams.worker.replay.estimate import Estimate, Lengths, estimate
 from streams.worker.replay.history import History
 from streams.worker.replay.judging import End, ReplayJudging
@@ -82,7 +82,7 @@ class Replay:
         self._topics = settings.topics
         self._settings = settings_of(plan, settings)
         self._metrics: dict[str, Metric] = build_metrics(self._settings)
-        self._endpoints = judge_endpoints(self._settings.judge, env)
+        self._endpoints = judge_endpoints(self._settings.judge, env, self._settings.metrics)
         self._producer = producer
         self._lines = lines
         self._reader = StretchReader(settings.kafka, env)
@@ -168,14 +168,7 @@ class Replay:
 
     async def _history(self) -> History:
         plan = self._plan
-        fingerprints = {
-            name: evaluator_of(
-                metric, model=endpoint.model, parameters={**endpoint.parameters, **wanted.parameters}
-            ).fingerprint
-            for name, metric in self._metrics.items()
-            for wanted in (self._settings.metrics[name],)
-            for endpoint in (self._first_endpoint(wanted.endpoints),)
-        }
+        fingerprints = {name: self._fingerprint(name, metric) for name, metric in self._metrics.items()}
         history = History(fingerprints)
         events: set[str] = set()
         if plan.file is None:
@@ -200,8 +193,14 @@ class Replay:
             )
         return history
 
-    def _first_endpoint(self, names: Sequence[str]) -> EndpointSettings:
-        return next((one for one in self._endpoints if one.name in names), self._endpoints[0])
+    def _fingerprint(self, name: str, metric: Metric) -> str:
+        """Name the evaluator that is asked first; none where code decides."""
+        wanted = self._settings.metrics[name]
+        asked = [one for one in self._endpoints if not wanted.endpoints or one.name in wanted.endpoints]
+        if wanted.is_code or not asked:
+            return ""
+        parameters = {**asked[0].parameters, **wanted.parameters}
+        return evaluator_of(metric, model=asked[0].model, parameters=parameters).fingerprint
 
     async def _scan(self, history: History) -> Scan:
         scan = Scan()

@@ -13,7 +13,13 @@ from judge.errors import EventError
 from judge.metric import Metric
 from schemas import JudgeTask, QAEvent
 from streams.errors import DecodeError
-from streams.intake.from_settings import event_policy, metric_routes, sampling_policy, trace_bounds
+from streams.intake.from_settings import (
+    event_policy,
+    metric_routes,
+    reading_policy,
+    sampling_policy,
+    trace_bounds,
+)
 from streams.intake.pushdown import push_down
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.join import OpenTrace, TraceJoin
@@ -84,10 +90,12 @@ class Selection:
             sampling_policy(SamplingSettings(default_rate=1)) if whole else event_policy(settings, otlp=otlp)
         )
         self._routes = metric_routes(settings)
+        self._of_all = tuple(one for one in self._routes if one.of_all)
         self._ingest = Ingest(
             max_event_bytes=limit, mapping=None if ingest.format == "otlp" else ingest.mapping
         )
-        self._predicate = None if otlp else push_down(self._policy, self._ingest)
+        self._read = self._policy if whole else reading_policy(settings, otlp=otlp)
+        self._predicate = None if otlp else push_down(self._read, self._ingest)
         self._reader = (
             OtlpReader(unit=ingest.otlp.unit, max_event_bytes=limit, mapping=ingest.mapping) if otlp else None
         )
@@ -112,12 +120,10 @@ class Selection:
                 tally.passed["other_part"] += 1
                 continue
             decision = self._policy.decide_event(event, record.key)
-            if decision.skip_reason is not None:
-                tally.passed[decision.skip_reason] += 1
-                continue
-            routing = route(event, decision, self._routes)
+            routing = route(event, decision, self._routes if decision.keep else self._of_all)
             if not routing.assignments:
-                tally.passed["unroutable" if routing.unroutable else "not_sampled"] += 1
+                unroutable = decision.keep and routing.unroutable
+                tally.passed["unroutable" if unroutable else decision.skip_reason or "not_sampled"] += 1
                 continue
             try:
                 tasks = await tasks_of(
@@ -159,7 +165,7 @@ class Selection:
         self, reader: OtlpReader, records: Records, tally: Tally, inside: Inside
     ) -> AsyncIterator[tuple[PastRecord, QAEvent]]:
         joins: dict[int, _PartitionJoin] = {}
-        sampler = TraceSampler(self._policy)
+        sampler = TraceSampler(self._read)
         async for record in records:
             tally.records += inside(record)
             try:
@@ -174,14 +180,14 @@ class Selection:
             else:
                 join = joins.setdefault(record.partition, _PartitionJoin(self._settings))
                 closed = join.add(record, traces)
-            for found in self._read(reader, closed, tally, inside):
+            for found in self._become(reader, closed, tally, inside):
                 yield found
         for join in joins.values():
-            for found in self._read(reader, join.rest(), tally, inside):
+            for found in self._become(reader, join.rest(), tally, inside):
                 yield found
 
     @staticmethod
-    def _read(
+    def _become(
         reader: OtlpReader, closed: Iterable[tuple[PastRecord, list[Span]]], tally: Tally, inside: Inside
     ) -> Iterator[tuple[PastRecord, QAEvent]]:
         for first, spans in closed:

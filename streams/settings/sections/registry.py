@@ -1,0 +1,39 @@
+"""Section `ingest.registry`: where the schemas of the events are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from streams.settings.base import EnvName, FilePath, Section, refuse, web_address
+
+
+class RegistryAuthSettings(Section):
+    """How to get into a schema registry."""
+
+    username: str | None = Field(
+        default=None,
+        min_length=1,
+        description="For basic authentication; without it the secret is a bearer token.",
+    )
+    secret_env: EnvName | None = Field(
+        default=None, description="Name of the environment variable with the password or token."
+    )
+    secret_file: FilePath | None = Field(default=None, description="File that holds the password or token.")
+
+    @model_validator(mode="after")
+    def _secret(self) -> Self:
+        if not (self.secret_env or self.secret_file):
+            refuse([("secret_env", "is required; add it or secret_file, or remove auth")])
+        return self
+
+
+class RegistrySettings(Section):
+    """The schema registry of the events (Confluent's interface)."""
+
+    url: Annotated[str, AfterValidator(web_address)] = Field(description="Its address.")
+    auth: RegistryAuthSettings | None = Field(default=None, description="How to get in; None: openly.")
+    ca: FilePath | None = Field(
+        default=None, description="File with the authorities that vouch for it; None: the machine's."
+    )
