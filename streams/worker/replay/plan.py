@@ -97,7 +97,9 @@ def settings_of(plan: Plan, settings: Settings) -> Settings:
         if not endpoints:
             known = ", ".join(one.name for one in judge.endpoints) or "none"
             raise SettingsError([f"--endpoint: must be one of {known}, got {plan.endpoint!r}"])
-        metrics = {name: one.model_copy(update={"endpoints": ()}) for name, one in metrics.items()}
+        metrics = {
+            name: one.model_copy(update={"endpoints": (), "panel": None}) for name, one in metrics.items()
+        }
     shared = judge.model_copy(
         update={
             "max_in_flight": max(1, int(judge.max_in_flight * plan.share)),

@@ -194,10 +194,10 @@ class Replay:
         return history
 
     def _fingerprint(self, name: str, metric: Metric) -> str:
-        """Name the evaluator that is asked first; none where code decides."""
+        """Name the evaluator that is asked first; none where code or a panel decides."""
         wanted = self._settings.metrics[name]
         asked = [one for one in self._endpoints if not wanted.endpoints or one.name in wanted.endpoints]
-        if wanted.is_code or not asked:
+        if wanted.is_code or wanted.panel is not None or not asked:
             return ""
         parameters = {**asked[0].parameters, **wanted.parameters}
         return evaluator_of(metric, model=asked[0].model, parameters=parameters).fingerprint
