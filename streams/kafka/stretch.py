@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.errors import StreamsError
 from streams.kafka.access.access import client_options
+from streams.kafka.topics.admin import admin_client
 from streams.settings import KafkaSettings
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
@@ -148,6 +149,19 @@ class StretchReader:
             for tp in list(ends):
                 if await consumer.position(tp) >= ends[tp]:
                     del ends[tp]
+
+    async def committed(self, topic: str, group_id: str) -> dict[int, int]:
+        """Say up to where a group has finished each partition of a topic; where it has not begun, nothing.
+
+        Raises:
+            KafkaError: The broker refuses to.
+            TopicsError: It does not answer.
+        """
+        async with admin_client(self._kafka, env=self._env) as admin:
+            (described,) = await admin.describe_topics([topic])
+            places = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
+            found = await admin.list_consumer_group_offsets(group_id, partitions=places)
+        return {place.partition: one.offset for place, one in found.items() if one.offset > 0}
 
     async def _seek(
         self, consumer: Any, wanted: Mapping[TopicPartition, tuple[int, int | None]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -93,6 +93,10 @@ class _Held:
 
     monitor: Monitor
     next: int
+    cold: bool = False
+    """Whether it began without any state, so that an earlier release may have left results to learn from."""
+    metrics: set[str] = field(default_factory=set)
+    """Metrics that were observed so far, where it is cold."""
     unsaved: int = 0
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -107,6 +111,7 @@ class Keeper:
         observations: The topic of observations.
         states: The topic of state.
         scores: The topic of results, for a monitor without any state.
+        finished: Gives the offset up to which the workers' group has finished each partition of results.
         assigned: Gives the partitions of observations that this worker owns.
     """
 
@@ -119,6 +124,7 @@ class Keeper:
         observations: str,
         states: str,
         scores: str,
+        finished: Callable[[], Awaitable[Mapping[int, int]]],
         assigned: Callable[[], Collection[int]],
     ) -> None:
         self._config = config
@@ -127,6 +133,7 @@ class Keeper:
         self._observations = observations
         self._states = states
         self._scores = scores
+        self._finished = finished
         self._assigned = assigned
         self._held: dict[int, _Held] = {}
         self._locks: dict[int, asyncio.Lock] = {}
@@ -140,11 +147,11 @@ class Keeper:
     async def handle(self, record: Record) -> None:
         """Take one observation, after all before it."""
         async with self._lock(record.partition):
-            held = await self._at(record.partition, record.offset, record)
+            held = await self._at(record.partition, record.offset)
             if record.offset < held.next:
                 return  # in the state already, and what it called was published before that was kept
             try:
-                for alert in self._observe(held.monitor, record):
+                for alert in await self._observe(held, record):
                     _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
                     await self._out.alert(alert)
             except BaseException:
@@ -200,17 +207,16 @@ class Keeper:
 
     # Taking up
 
-    async def _at(self, number: int, offset: int, first: Record) -> _Held:
+    async def _at(self, number: int, offset: int) -> _Held:
         """Bring the monitor of a partition to where it has seen everything before `offset`."""
         held = self._held.get(number)
         if held is None:
             held = await self._restore(number)
             if held is None:
-                held = _Held(Monitor(self._config), 0)
-                await self._warm_up(held.monitor, first)
+                held = _Held(Monitor(self._config), 0, cold=True)
         if held.next < offset:
             # Others have observed these, published what they called, and kept less than that.
-            await self._observe_again(held.monitor, number, held.next, offset)
+            await self._observe_again(held, number, held.next, offset)
             held.next = offset
         self._held[number] = held
         return held
@@ -239,49 +245,51 @@ class Keeper:
         _log.info("monitor continues", partition=number, series=len(kept.series), offset=kept.next)
         return _Held(monitor, kept.next)
 
-    async def _observe_again(self, monitor: Monitor, number: int, start: int, end: int) -> None:
+    async def _observe_again(self, held: _Held, number: int, start: int, end: int) -> None:
         count = 0
         async for record in self._past.read(self._observations, partition=number, start=start, end=end):
-            self._observe(monitor, record)
+            await self._observe(held, record)
             count += 1
             if count % _STEP == 0:
                 await asyncio.sleep(0)
         _log.info("monitor has caught up", partition=number, observations=count)
 
-    async def _warm_up(self, monitor: Monitor, first: Record) -> None:
-        """Learn from the results before the first observations: an older release has judged them."""
-        if first.offset > 0:
-            return
-        observed = [
-            one
-            async for record in self._past.read(self._observations, partition=first.partition)
-            if (one := _result(record)) is not None
-        ]
-        since: dict[str, datetime] = {}
-        for one in observed:
-            since[one.metric] = min(since.get(one.metric, one.times.judged_at), one.times.judged_at)
-        before = [
-            (one.times.judged_at, one)
-            async for record in self._past.read(self._scores)
-            if (one := _result(record)) is not None
-            and one.metric in since
-            and one.times.judged_at < since[one.metric]
-        ]
-        before.sort(key=lambda pair: pair[0])
-        for count, (judged_at, one) in enumerate(before[-WARM_UP_RESULTS:]):
-            monitor.observe(one, judged_at)
+    async def _warm_up(self, monitor: Monitor, partition: int, metric: str) -> None:
+        """Learn from the results that an earlier release has finished without writing observations.
+
+        Those are the results that are committed and not among the observations. So it is the same whenever
+        it is asked: what is just being forwarded is in both, and what waits is in neither.
+        """
+        finished = await self._finished()
+        observed = set()
+        async for record in self._past.read(self._observations, partition=partition):
+            one = _result(record)
+            if one is not None and one.metric == metric:
+                observed.add(one.result_id)
+        before = []
+        for number, end in finished.items():
+            async for record in self._past.read(self._scores, partition=number, end=end):
+                one = _result(record)
+                if one is not None and one.metric == metric and one.result_id not in observed:
+                    before.append(one)
+        before.sort(key=lambda one: (one.times.judged_at, one.result_id))
+        for count, one in enumerate(before[-WARM_UP_RESULTS:]):
+            monitor.observe(one, one.times.judged_at)
             if count % _STEP == 0:
                 await asyncio.sleep(0)
         if before:
-            _log.info("monitor has learned from earlier results", metrics=sorted(since), results=len(before))
+            _log.info("monitor has learned from earlier results", metric=metric, results=len(before))
 
-    def _observe(self, monitor: Monitor, record: Record) -> list[Alert]:
+    async def _observe(self, held: _Held, record: Record) -> list[Alert]:
         result = _result(record)
         if result is None:
             return []
+        if held.cold and result.metric not in held.metrics:
+            await self._warm_up(held.monitor, record.partition, result.metric)
+            held.metrics.add(result.metric)
         # The record's own time: whoever observes it again comes to the same.
         now = moment(record.timestamp) or result.times.judged_at
-        return monitor.observe(result, now.astimezone(UTC), offset=record.offset)
+        return held.monitor.observe(result, now.astimezone(UTC), offset=record.offset)
 
     # Keeping
 

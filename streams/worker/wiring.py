@@ -303,13 +303,15 @@ class Wiring:
         settings, topics = self._settings, self._settings.topics
         forwarder = Forwarder(self._output)
         self._add(topics.scores, "observe", forwarder, forwarder.handle)
+        reader = StretchReader(settings.kafka, self._env)
         keeper = self.keeper = Keeper(
             monitor_config(settings.monitor, self._judged_by, explorer_url=settings.store.explorer_url),
             self._output,
-            StretchReader(settings.kafka, self._env),
+            reader,
             observations=topics.observations,
             states=topics.monitor_state,
             scores=topics.scores,
+            finished=partial(reader.committed, topics.scores, self.group_id),
             assigned=lambda: [
                 state.partition for state in self.partitions() if state.topic == topics.observations
             ],

@@ -40,6 +40,10 @@ class Broker:
     alerts: list[Alert] = field(default_factory=list)
     kill_after: int | None = None
     """Writes until the writer is killed."""
+    finished_scores: int = 0
+
+    async def finished(self) -> dict[int, int]:
+        return {0: self.finished_scores}
 
     def add(self, topic: str, key: bytes | None, value: bytes | None, timestamp: float) -> Record:
         log = self.logs.setdefault(topic, [])
@@ -84,6 +88,7 @@ def keeper(broker: Broker, owned: tuple[int, ...] = (0,)) -> Keeper:
         observations=OBSERVATIONS,
         states=STATES,
         scores=SCORES,
+        finished=broker.finished,
         assigned=lambda: owned,
     )
 
@@ -186,6 +191,8 @@ async def test_a_release_without_observations_has_left_results_to_learn_from() -
     for result in every:
         broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
     broker.add(SCORES, b"", b"not a result", 0.0)
+    # The earlier release had finished 250, and this one another 100, when the first is observed.
+    broker.finished_scores = 350
     for result in every[250:]:
         await broker.observation(result)
     worker = keeper(broker)
@@ -194,6 +201,48 @@ async def test_a_release_without_observations_has_left_results_to_learn_from() -
     whole = Monitor(CONFIG)
     wanted = [alert for result in every for alert in whole.observe(result, result.times.judged_at)]
     assert broker.alerts == wanted
+
+
+async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_time() -> None:
+    """Results of several partitions are forwarded in any order: what was judged earlier and comes later is
+    observed when it comes, whoever looks.
+    """
+    every = results(seeded(6))
+    order = [*every[40:80], *every[:40], *every[80:]]
+    broker = Broker()
+    for result in every:
+        broker.add(SCORES, b"", result.model_dump_json().encode(), result.times.judged_at.timestamp())
+    for result in order[:10]:
+        await broker.observation(result)
+    worker, later = keeper(broker), keeper(broker)
+    for record in broker.logs[OBSERVATIONS]:
+        await worker.handle(record)
+    for result in order[10:]:
+        await broker.observation(result)
+    # The first is killed before it has kept anything; meanwhile all results are finished.
+    broker.finished_scores = len(every)
+    for record in broker.logs[OBSERVATIONS]:
+        await later.handle(record)
+    assert broker.alerts == undisturbed(broker)
+    assert worker.snapshot(at(9)).series[0].scored == 10
+
+
+async def test_each_metric_learns_from_what_was_left_of_it() -> None:
+    """The partition's first observation is of another metric than the second."""
+    broker = Broker()
+    for metric in ("coverage", "relevance"):
+        for number in range(30):
+            result = scored(number, 4, metric=metric, labels={})
+            broker.add(SCORES, b"", result.model_dump_json().encode(), 0.0)
+    broker.finished_scores = 60
+    worker = keeper(broker)
+    for metric in ("relevance", "coverage"):
+        await broker.observation(scored(99, 4, metric=metric, labels={}))
+        await worker.handle(broker.logs[OBSERVATIONS][-1])
+    assert [(one.metric, one.scored) for one in worker.snapshot(at(99)).series] == [
+        ("coverage", 31),
+        ("relevance", 31),
+    ]
 
 
 async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
@@ -209,6 +258,7 @@ async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
         observations=OBSERVATIONS,
         states=STATES,
         scores=SCORES,
+        finished=broker.finished,
         assigned=lambda: owned,
     )
     for record in broker.logs[OBSERVATIONS]:
