@@ -103,6 +103,8 @@ class Arena:
     gone: list[Worker] = field(default_factory=list)
     """Those that have ended by themselves, as the fault wants it."""
     report: Report | None = None
+    watches_observations: bool = False
+    """Whether the end is reached only when the monitor has taken all observations, too."""
 
     def __post_init__(self) -> None:
         self.stage = Stage(
@@ -177,8 +179,7 @@ class Arena:
             program: What runs them.
             own: Settings of these workers alone, as environment variables without their prefix.
         """
-        settings = self.directory / "settings.yaml"
-        settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
+        settings = self.write_settings()
         command = [*program, "worker", "--config", str(settings), "--agents", ",".join(agents)]
         self._groups.add(tuple(agents))
         started = []
@@ -198,6 +199,12 @@ class Arena:
             await worker.start()
         for worker in started:
             await worker.reads()
+
+    def write_settings(self) -> Path:
+        """Write the settings that workers read when they start, or start again."""
+        settings = self.directory / "settings.yaml"
+        settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
+        return settings
 
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:
         """Produce the events, in the background; the last of them when the fault is over."""
@@ -237,7 +244,8 @@ class Arena:
         """
         assert self._feed is not None, "start_feed comes first"
         await self._feed.finish()
-        async with TopicReader(self.servers, self.topics.values()) as reader:
+        read = [*self.topics.values(), *([self.stage.topic("observations")] * self.watches_observations)]
+        async with TopicReader(self.servers, read) as reader:
             deadline = time.monotonic() + self.size.settle_seconds
             while time.monotonic() < deadline:
                 ends = await reader.catch_up()

@@ -3,6 +3,7 @@
 `POST /mode` changes how it answers: `mode` is "answer", "hang" (takes requests and never answers), "refuse"
 (503) or "babble" (replies that are no verdict); `latency_seconds` before each reply; `hang_every`: events
 whose number is a multiple of it are never answered; `once`: statuses for the next requests, one each.
+`score` is what it gives; from `limit` answers on it waits for a change.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from typing import Any
 from aiohttp import web
 
 _NUMBER = re.compile(r"How is number (\d+) done")
-REPLY = json.dumps({"score": 3, "justification": "plain"})
 
 
 class ScriptedJudge:
-    """Gives every answer the same score."""
+    """Gives every answer the score that it is told."""
 
     def __init__(self) -> None:
         self.mode = "answer"
         self.latency_seconds = 0.02
         self.hang_every = 0
         self.once: list[int] = []
+        self.score = 3
+        self.limit: int | None = None
+        self._changed = asyncio.Event()
         self.answered = 0
         self.in_hand = 0
 
@@ -37,6 +40,10 @@ class ScriptedJudge:
         self.latency_seconds = wanted.get("latency_seconds", self.latency_seconds)
         self.hang_every = wanted.get("hang_every", self.hang_every)
         self.once += wanted.get("once", [])
+        self.score = wanted.get("score", self.score)
+        self.limit = wanted.get("limit", self.limit)
+        self._changed.set()
+        self._changed = asyncio.Event()
         return web.json_response({"answered": self.answered, "in_hand": self.in_hand})
 
     async def complete(self, request: web.Request) -> web.Response:
@@ -58,8 +65,11 @@ class ScriptedJudge:
             return web.json_response({"error": {"message": "overloaded"}}, status=503)
         if self.once:
             return web.json_response({"error": {"message": "no"}}, status=self.once.pop())
+        while self.limit is not None and self.answered >= self.limit:
+            await self._changed.wait()
         self.answered += 1
-        message = {"role": "assistant", "content": REPLY if self.mode == "answer" else "Certainly!"}
+        reply = json.dumps({"score": self.score, "justification": "plain"})
+        message = {"role": "assistant", "content": reply if self.mode == "answer" else "Certainly!"}
         return web.json_response(
             {
                 "id": "c",

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.chaos import broker_faults, cluster_faults, judge_faults, worker_faults
+from tests.chaos import alarm_faults, broker_faults, cluster_faults, judge_faults, worker_faults
 from tests.chaos.fault import Fault
 from tests.chaos.programme import Programme
 
@@ -23,6 +23,7 @@ FAULTS = [
     *_faults_of(judge_faults),
     *_faults_of(broker_faults),
     *_faults_of(cluster_faults),
+    *_faults_of(alarm_faults),
 ]
 
 

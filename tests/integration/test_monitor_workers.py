@@ -55,33 +55,37 @@ async def observed(stage: Stage, count: int, group: str) -> bool:
     return [offset or 0 for offset in await stage.committed("observations", group)] == ends
 
 
+async def bring(stage: Stage, numbers: range, group: str) -> None:
+    """Produce results, and wait until they are observed.
+
+    In which order results of several partitions are observed is chance. So those of the calm, of the fall and
+    of the time after it are brought one after the other: a burst of all could be observed as several falls.
+    """
+    await stage.produce(results(numbers), topic="scores")
+
+    async def done() -> bool:
+        return await observed(stage, numbers.stop, group)
+
+    await until(done, f"{numbers.stop} results observed", deadline_seconds=60)
+
+
 async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
     """Two workers share the results; both end during the drop, and one goes on: one drop, one recovery."""
     group = f"{stage.settings.kafka.group_id}.monitor"
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
-        await stage.produce(results(range(270)), topic="scores")
-
-        async def begun() -> bool:
-            return await observed(stage, 270, group)
-
-        await until(begun, "270 results observed", deadline_seconds=60)
+        await bring(stage, range(CALM), group)
+        await bring(stage, range(CALM, 270), group)
     # A drop was called, and the workers are gone. Whoever comes next knows of it.
     before = await stage.alerts()
     assert {alert.kind for alert in before} == {"drop"}
     async with stage.worker(None, agents=["monitor"]):
-        await stage.produce(results(range(270, 700)), topic="scores")
-
-        async def done() -> bool:
-            return await observed(stage, 700, group)
-
-        await until(done, "700 results observed", deadline_seconds=60)
+        await bring(stage, range(270, CALM + FALLEN), group)
+        await bring(stage, range(CALM + FALLEN, 700), group)
     found = await stage.alerts()
     wanted = await of_one_monitor(stage)
     assert {alert.alert_id for alert in found} == set(wanted)
-    # The order in which results of several partitions are observed is chance: a further fall may be among
-    # them.
     by_kind = [alert.kind for alert in wanted.values() if alert.measure == "mean" and not alert.further]
     assert by_kind == ["drop", "recovered"]
 

@@ -1,0 +1,154 @@
+"""Workers die, move and are upgraded while scores fall and rise again: the alerts are those of one monitor.
+
+Which alert is called when follows from the observations in their order alone. So the undisturbed run is one
+monitor in this process that reads the same observations from their beginning, and every alert has to be one
+of its alerts, by id. Where an earlier release has left no observations, the kinds are compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from schemas import RESULT, Alert
+from streams.monitoring.config import MonitorConfig
+from streams.monitoring.monitor import Monitor
+from tests.chaos.arena import PARTITIONS, Arena
+from tests.chaos.checker import Report
+from tests.chaos.fault import fault
+from tests.integration.deadlines import until
+
+SESSION_SECONDS: Final = 3
+_MIN_DROP: Final = 1.0
+"""So large that a few dozen answers show that the scores are back."""
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+def _prepare(arena: Arena) -> None:
+    arena.watches_observations = True
+    arena.stage.changes["monitor.min_drop"] = _MIN_DROP
+
+
+async def _score(arena: Arena, score: int, until_share: float | None) -> None:
+    """From now on the judge gives this score, until it has answered so many calls for each event of the run.
+
+    In all there are some 0.6 calls for each event; with None it goes on to the end.
+    """
+    limit = None if until_share is None else round(until_share * arena.size.events)
+    await arena.judge.change(score=score, limit=limit)
+
+
+async def _answered(arena: Arena, share: float) -> None:
+    """Wait until the judge has answered so many calls for each event."""
+    wanted = round(share * arena.size.events)
+
+    async def enough() -> bool:
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # each look costs the judge a request
+        return await arena.judge.change() >= wanted
+
+    await until(enough, f"{wanted} verdicts", deadline_seconds=arena.size.settle_seconds)
+
+
+async def _undisturbed(arena: Arena) -> dict[str, Alert]:
+    """What one monitor calls that reads the observations of each partition in their order."""
+    ranges = dict.fromkeys(arena.policy.metrics, (1.0, 5.0))
+    config = MonitorConfig(labels=(), min_drop=_MIN_DROP, score_ranges=ranges)
+    monitors = [Monitor(config) for _ in range(PARTITIONS)]
+    alerts = {}
+    for record in await arena.stage.read("observations"):
+        moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+        for alert in monitors[record.partition].observe(RESULT.validate_json(record.value), moment):
+            alerts[alert.alert_id] = alert
+    return alerts
+
+
+def _kinds(alerts: Iterable[Alert]) -> list[tuple[str, str, str]]:
+    return sorted({(alert.metric, alert.measure, alert.kind) for alert in alerts})
+
+
+async def _same_alerts(arena: Arena) -> Report:
+    """End the run, and hold its alerts against those of an undisturbed one."""
+    report = await arena.verdict()
+    found = {alert.alert_id: alert for alert in await arena.stage.alerts()}
+    wanted = await _undisturbed(arena)
+    assert {("tone", "mean", "drop"), ("tone", "mean", "recovered")} <= set(_kinds(wanted.values()))
+    assert found.keys() == wanted.keys(), (_kinds(found.values()), _kinds(wanted.values()))
+    # What is decided is the same, not only when.
+    assert [found[one].model_dump() for one in wanted] == [wanted[one].model_dump() for one in wanted]
+    return report
+
+
+@fault("alarms: SIGKILL of the monitor's owner", workers=2)
+async def killed_during_a_drop(arena: Arena) -> Report:
+    """Each worker is killed before, during and after the drop: the alerts are those of an undisturbed run."""
+    _prepare(arena)
+    await _score(arena, 5, 0.1)
+    await arena.begin(session_seconds=SESSION_SECONDS)
+    for score, share in ((5, 0.2), (1, 0.25), (1, 0.35), (5, 0.45)):
+        await _score(arena, score, share)
+        for worker in arena.workers:
+            assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
+            await worker.start()
+        await _answered(arena, share)
+    await _score(arena, 5, None)
+    for worker in arena.workers:
+        await worker.reads()
+    return await _same_alerts(arena)
+
+
+@fault("alarms: the monitor moves to other workers", workers=3)
+async def moved_during_a_drop(arena: Arena) -> Report:
+    """Workers join and leave before, during and after the drop, so that partitions and monitors move."""
+    _prepare(arena)
+    await _score(arena, 5, 0.2)
+    await arena.begin(workers=1, session_seconds=SESSION_SECONDS)
+    await arena.start_workers(1)
+    await _answered(arena, 0.2)
+    await _score(arena, 1, 0.3)
+    await arena.start_workers(1)
+    await _answered(arena, 0.3)
+    await _score(arena, 1, 0.35)
+    first = arena.workers[0]
+    assert await first.end(signal.SIGTERM) == 0, first.tail()
+    await _answered(arena, 0.35)
+    await _score(arena, 5, None)
+    await first.start()
+    await first.reads()
+    return await _same_alerts(arena)
+
+
+@fault("alarms: rolling upgrade from a release without state", workers=2)
+async def upgraded_before_a_drop(arena: Arena) -> Report:
+    """The release before kept neither observations nor state, and had seen the calm: the drop that follows
+    the upgrade is called from what it left, and so is the recovery.
+    """
+    _prepare(arena)
+    # To the new release, one that wrote its observations and state elsewhere has written none.
+    elsewhere = arena.stage.topic("earlier")
+    earlier = {f"topics.{name}": f"{elsewhere}.{name}" for name in ("observations", "monitor_state")}
+    arena.stage.changes |= earlier
+    await _score(arena, 5, 0.2)
+    await arena.begin(session_seconds=SESSION_SECONDS)
+    await _answered(arena, 0.2)
+    await _score(arena, 5, 0.25)
+    for name in earlier:
+        del arena.stage.changes[name]
+    arena.write_settings()
+    for worker in arena.workers:
+        assert await worker.end(signal.SIGTERM) == 0, worker.tail()
+        await worker.start()
+        await worker.reads()
+    await _answered(arena, 0.25)
+    await _score(arena, 1, 0.35)
+    await _answered(arena, 0.35)
+    await _score(arena, 5, None)
+    report = await arena.verdict()
+    alerts = await arena.stage.alerts()
+    of_mean = [alert.kind for alert in alerts if alert.metric == "tone" and alert.measure == "mean"]
+    assert of_mean == ["drop", "recovered"], of_mean
+    learned = [line for worker in arena.workers for line in worker.lines("has learned from earlier")]
+    assert any('"metric": "tone"' in line for line in learned), "nothing was left of the earlier release"
+    return report
