@@ -258,22 +258,12 @@ class Arena:
             report = self.report = check(self._written(reader), self.policy)
         if open_at_end:
             report.note("offsets not committed up to the end", [self.stage.settings.kafka.group_id])
-        report.note(
-            "worker with an exit code other than 0",
-            [
-                f"{one.name}: {code}"
-                for one, code in zip(self.workers, codes, strict=True)
-                if code and one not in self.gone
-            ],
-        )
-        report.note(
-            f"worker with more than {LOG_LINES} log lines a start",
-            [
-                f"{one.name}: {count}"
-                for one in self.workers
-                if (count := len(one.lines(""))) > LOG_LINES * (1 + one.restarts)
-            ],
-        )
+        ended = zip(self.workers, codes, strict=True)
+        bad = [f"{one.name}: {code}" for one, code in ended if code and one not in self.gone]
+        report.note("worker with an exit code other than 0", bad)
+        lines = [(one, len(one.lines("")), LOG_LINES * (1 + one.restarts)) for one in self.workers]
+        talkative = [f"{one.name}: {count}" for one, count, most in lines if count > most]
+        report.note(f"worker with more than {LOG_LINES} log lines a start", talkative)
         logs = "\n".join(f"{worker.name}:\n{worker.tail()}" for worker in self.workers)
         assert not report.problems, f"{report}\n{logs}"
         assert report.read == self.size.events
