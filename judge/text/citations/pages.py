@@ -38,8 +38,8 @@ _NEXT = re.compile(
     rf"(?:(?:and\b|&)[ ]?)?(?:{_NUMBERED})?(?P<number>\d+)\b"
 )
 ANYWHERE = re.compile(rf"(?<![^\W_]){PAGE_WORDS}\.?[ ]?[-:#]?[ ]?(?P<number>\d+)\b")
-_BARE = re.compile(r"[ ]?\^?(?P<number>\d{1,3})(?!\d)")
-_BARE_NEXT = re.compile(r"[ ]?(?P<sign>[,;-])[ ]?\^?(?P<number>\d{1,3})(?!\d)")
+_BARE = re.compile(r"[ ]?[\^#]?(?P<number>\d{1,3})(?!\d)\^?")
+_BARE_NEXT = re.compile(r"[ ]?(?P<sign>[,;-])[ ]?[\^#]?(?P<number>\d{1,3})(?!\d)\^?")
 DAGGER = re.compile(r"[ ]?(?:\d+:)?(?P<number>\d+)\u2020")
 DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"))
 
@@ -64,7 +64,7 @@ def ranges_of(text: str, pages_only: bool, begin: int) -> tuple[tuple[tuple[int,
 
 @lru_cache(maxsize=256)
 def bare_pages(inside: str) -> tuple[int, ...]:
-    """The numbers of `1`, `^1`, `1, 2` or `1-3`; none where there is anything else."""
+    """The numbers of `1`, `^1`, `^1^`, `#1`, `1, 2` or `1-3`; none where there is anything else."""
     text = folded(inside).strip()
     match = _BARE.match(text)
     if match is None:
