@@ -17,6 +17,7 @@ from streams.kafka.access.access import Access
 from streams.kafka.access.connections import Admission
 from streams.kafka.access.errors import DENIED
 from streams.kafka.transport import Plan, Transport
+from streams.kafka.transport.consumer_thread import THREAD_END_SECONDS
 from streams.settings import KafkaSettings
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
@@ -27,7 +28,6 @@ STREAM_BUFFER_RECORDS: Final = 1_000_000
 """Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery.
 """
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
-THREAD_END_SECONDS: Final = 5.0
 LINGER_SECONDS: Final = 0.01
 """How long a record may wait for others to share a request with."""
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiokafka import OffsetAndMetadata, TopicPartition
@@ -21,8 +20,10 @@ from aiokafka.errors import (
 )
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from mode.threads import ServiceThread, WorkerThread
 
 from streams.kafka.transport.checksums import VouchingClient, hardware_crc32c
+from streams.kafka.transport.delivery import Taken
 from streams.kafka.transport.membership import Membership, PlaceTakenError
 from streams.kafka.transport.ranges import Move, ask_bounds, confirmed_bounds, decide
 from streams.kafka.transport.starts import first_offsets, tell_starts
@@ -31,26 +32,26 @@ from streams.kafka.transport.unpacking import Suspects, unpack
 LEAVE_SECONDS: Final = 5.0
 """Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear
 of anything else until then; who goes without a word is missed when the session ends."""
+THREAD_END_SECONDS: Final = 5.0
+"""After that only tasks are left to be cancelled, which gets so long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What one look for records gave.
+class EndingThread(WorkerThread):
+    """A thread that keeps no process from its end: mode's own is waited for however long it hangs."""
 
-    Args:
-        records: By partition.
-        positions: Where each partition that was looked at is read next, behind these records and what is
-            none.
-        seeks: How many seeks had been carried out by then.
-    """
+    def __init__(self, service: ServiceThread, **kwargs: Any) -> None:
+        super().__init__(service, **kwargs)
+        self.daemon = True
 
-    records: Mapping[TP, list[Any]] = field(default_factory=dict)
-    positions: Mapping[TP, int] = field(default_factory=dict)
-    seeks: Mapping[TP, int] = field(default_factory=dict)
+    def stop(self) -> None:
+        """Wait for its end, within a bound: the event loop of the application stands still meanwhile."""
+        self.join(THREAD_END_SECONDS)
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Holds the aiokafka consumer, on an event loop of its own. Methods that run in it say so."""
+
+    Worker = EndingThread
 
     def __post_init__(self) -> None:
         super().__post_init__()

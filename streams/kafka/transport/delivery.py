@@ -1,7 +1,9 @@
-"""A record on its way through the application, and what it was counted in."""
+"""Records on their way through the application, and what they were counted in."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from faust.types import TP
@@ -10,6 +12,22 @@ from faust.types.tuples import ConsumerMessage
 from streams.kafka.transport.offsets import OffsetBook
 from streams.kafka.transport.room import Load
 from streams.kafka.transport.unreadable import Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one look for records gave.
+
+    Args:
+        records: By partition.
+        positions: Where each partition that was looked at is read next, behind these records and what is
+            none.
+        seeks: How many seeks had been carried out by then.
+    """
+
+    records: Mapping[TP, list[Any]] = field(default_factory=dict)
+    positions: Mapping[TP, int] = field(default_factory=dict)
+    seeks: Mapping[TP, int] = field(default_factory=dict)
 
 
 class Delivered(ConsumerMessage):
