@@ -130,7 +130,9 @@ async def _bounded(settings: Settings, file: Path) -> tuple[int, list[RawRecord]
 async def _topic(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
     """Count the records of the last 24 hours and read the newest, without a consumer group."""
     where, topic = connection(None, file), settings.topics.events
-    consumer = AIOKafkaConsumer(**where.client_options(), group_id=None, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        **where.client_options(), group_id=None, enable_auto_commit=False, isolation_level="read_committed"
+    )
     await where.start(consumer, ())
     try:
         partitions = await partitions_of(consumer, topic)
