@@ -1,0 +1,102 @@
+"""Slack, Teams and PagerDuty are told what fell, by how much, since when, where to look: by Alertmanager."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+
+from tests.alerting.monitoring import _answers, _free_port, _run
+from tests.integration.deadlines import until
+from tests.loopback import on_loopback
+from tests.places import ROOT
+from tests.toolbox import run, tool
+
+pytestmark = pytest.mark.tools
+FOLDER = ROOT / "deploy" / "alertmanager"
+SUMMARY = "Answers got worse: relevance has dropped (judgestream)."
+INTERVAL = "the mean of the last hour is 1.30 (95% interval 1.03 to 2.85)"
+EXPLORER = "https://quality.example.com/explore/incident/latest?metric=relevance"
+ALERT = {
+    "labels": {
+        "alertname": "JudgestreamDrop",
+        "severity": "critical",
+        "metric": "relevance",
+        "job": "judgestream",
+    },
+    "annotations": {
+        "summary": SUMMARY,
+        "description": f"Normal is 4.47; {INTERVAL}.",
+        "runbook": "docs/alerts.md#judgestreamdrop",
+        "explorer": EXPLORER,
+    },
+    "startsAt": "2026-11-22T01:30:00Z",
+    "endsAt": "2126-11-22T01:30:00Z",
+}
+TEXT = (
+    f"{SUMMARY}\nNormal is 4.47; {INTERVAL}.\nSince 2026-11-22 01:30 UTC.\n"
+    f"Answers and cause: {EXPLORER}\nWhat to do: docs/alerts.md#judgestreamdrop"
+)
+
+
+def test_the_configuration_holds() -> None:
+    """With its templates, by Alertmanager's own tool."""
+    assert "SUCCESS" in run(tool("amtool"), "check-config", FOLDER / "alertmanager.yml")
+
+
+def _here(folder: Path, url: str) -> Path:
+    """Lay the shipped files down with a loopback address for each receiver, and without waits."""
+    shutil.copy(FOLDER / "judgestream.tmpl", folder)
+    text = (FOLDER / "alertmanager.yml").read_text(encoding="utf-8")
+    for name in ("slack", "teams"):
+        (folder / name).write_text(f"{url}/{name}")
+        text = text.replace(f"/run/secrets/{name}-url", str(folder / name))
+    (folder / "key").write_text("k" * 32)
+    key = f"routing_key_file: {folder / 'key'}\n        url: {url}/pagerduty"
+    text = text.replace("routing_key_file: /run/secrets/pagerduty-key", key)
+    text = text.replace("group_wait: 30s", "group_wait: 100ms")
+    file = folder / "alertmanager.yml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+async def test_each_is_told_in_words(tmp_path: Path) -> None:
+    """The same title and text in the form that each takes."""
+    told: dict[str, Any] = {}
+
+    async def take(request: web.Request) -> web.Response:
+        told[request.path.strip("/")] = await request.json()
+        return web.Response(status=202 if request.path == "/pagerduty" else 200, text="ok")
+
+    app = web.Application()
+    app.router.add_post("/{receiver}", take)
+    async with on_loopback(app) as url, AsyncExitStack() as stack:
+        port = _free_port()
+        await _run(
+            stack,
+            tmp_path / "alertmanager.log",
+            tool("alertmanager"),
+            f"--config.file={_here(tmp_path, url)}",
+            f"--storage.path={tmp_path}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--cluster.listen-address=",
+        )
+        session = await stack.enter_async_context(ClientSession())
+        at = f"http://127.0.0.1:{port}"
+        await until(lambda: _answers(session, f"{at}/-/ready"), "Alertmanager", deadline_seconds=60)
+        async with session.post(f"{at}/api/v2/alerts", json=[ALERT]) as answer:
+            assert answer.status == 200
+        await until(lambda: len(told) == 3, f"three receivers; see {tmp_path}", deadline_seconds=60)
+    (slack,) = told["slack"]["attachments"]
+    assert (slack["title"], slack["text"].strip()) == (f"DROP: {SUMMARY}", TEXT)
+    teams = json.dumps(told["teams"])
+    assert f"DROP: {SUMMARY}" in teams
+    assert INTERVAL in teams
+    pagerduty = told["pagerduty"]["payload"]
+    assert (pagerduty["summary"], pagerduty["severity"]) == (f"DROP: {SUMMARY}", "critical")
+    assert pagerduty["custom_details"]["answers"].strip() == TEXT
