@@ -70,6 +70,8 @@ def incident(
 def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
     from datetime import UTC, datetime
 
+    from streams.store.views.incidents.telling import counted_alerts
+
     for one in incidents:
         if as_json:
             typer.echo(json.dumps(one))
@@ -78,7 +80,7 @@ def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
         state = "open" if one["ended"] is None else "over"
         typer.echo(
             f"{one['incident_id']} {state} since about {since:%Y-%m-%d %H:%M} UTC: {one['title']} "
-            f"({one['alerts']} alerts)"
+            f"({counted_alerts(int(str(one['alerts'])))})"
         )
     if not incidents and not as_json:
         typer.echo("no drop was called in the time that the store knows")

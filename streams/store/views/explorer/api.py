@@ -260,7 +260,7 @@ class Explorer:
             for name in ("worst", "examples_before"):
                 one[name] = [line_of(row) for row in one[name]]
             one["range"] = self._range(asking, one["metric"])
-        return values | {"markdown": markdown(report)}
+        return values | {"markdown": markdown(report), "extent": sums.extent(asking)}
 
     def _cost(self, asking: Asking, request: web.Request) -> Any:
         return {"days": sums.daily_cost(asking, self._filter(request))}

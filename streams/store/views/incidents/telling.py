@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from judge.text.printable import printable
-from streams.store.views.incidents.causes import Cause
+from streams.store.views.incidents.causes import Cause, Finding
 from streams.store.views.incidents.grouping import Incident
 from streams.store.views.incidents.report import MetricReport, Report
 
@@ -75,6 +75,20 @@ def sentence(cause: Cause) -> str:
             return f"{short(cause)}: {_mean(cause.before)} before, {_mean(cause.after)} since; {points}"
 
 
+def _change(finding: Finding) -> str:
+    """How far the mean moved; a mean that is back after a short drop may have risen."""
+    fall, low, high = finding.fall, finding.low, finding.high
+    verb = "fell"
+    if fall < 0:
+        verb, fall, low, high = "rose", -fall, -high, -low
+    return f"{verb} by {fall:.2f} (95% interval {low:.2f} to {high:.2f})"
+
+
+def counted_alerts(number: int) -> str:
+    """A number of alerts in words."""
+    return "1 alert" if number == 1 else f"{number:,} alerts"
+
+
 def _mean(value: float | None) -> str:
     return "too few" if value is None else f"{value:.2f}"
 
@@ -106,6 +120,7 @@ def _metric_values(one: MetricReport) -> dict[str, Any]:
     finding = one.finding
     return {name: getattr(finding, name) for name in ("before", "after", "fall", "low", "high")} | {
         "metric": one.metric,
+        "change": _change(finding),
         "judged": list(one.judged),
         "causes": [asdict(cause) | {"text": sentence(cause)} for cause in finding.causes],
         "mix": dict(finding.mix),
@@ -133,7 +148,7 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
     ended = "not over" if incident.ended_at is None else f"over since {_clock(incident.ended_at)}"
     yield (
         f"Incident `{incident.incident_id}`: since about {_clock(incident.started_at)}, {ended}, "
-        f"{len(incident.drops)} alerts."
+        f"{counted_alerts(len(incident.drops))}."
     )
     if link is not None:
         yield f"{link.rstrip('/')}/explore/incident/{incident.incident_id}"
@@ -145,7 +160,7 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
         yield (
             f"{_mean(finding.before)} before ({one.judged[0]} judged), {_mean(finding.after)} since "
             f"({one.judged[1]} judged); "
-            f"fell by {finding.fall:.2f} (95% interval {finding.low:.2f} to {finding.high:.2f})."
+            f"{_change(finding)}."
         )
         yield ""
         yield from (f"- {_escaped(sentence(cause))}" for cause in finding.causes)

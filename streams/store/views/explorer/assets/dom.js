@@ -33,6 +33,7 @@ export const number = (value, digits = 2) => (value === null || value === undefi
 export const count = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
 export const dollars = (value) => (value === null || value === undefined ? "no price known" : `$${value < 0.01 && value > 0 ? value.toPrecision(2) : value.toFixed(value < 1 ? 4 : 2)}`);
 
+export const alerts = (many) => (many === 1 ? "1 alert" : `${count(many)} alerts`);
 export function moment(milliseconds, step = 0) {
   const text = new Date(milliseconds).toISOString();
   return step >= 86400000 ? text.slice(0, 10) : `${text.slice(0, 10)} ${text.slice(11, step >= 3600000 ? 16 : 19)}`;

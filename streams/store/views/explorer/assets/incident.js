@@ -1,4 +1,4 @@
-import { id, make, words, number, count, moment, ask, trouble, row, keys, front } from "./dom.js";
+import { id, make, words, number, count, moment, alerts, ask, trouble, row, keys, front } from "./dom.js";
 import { timeChart } from "./charts.js";
 
 const key = location.pathname.split("/").at(-1);
@@ -27,7 +27,7 @@ function metric(one, found, charts) {
   if (!one.causes.length) causes.append(make("li", { text: "No label value explains it beyond chance." }));
   const chart = charts[one.metric];
   return make("section", {}, heading,
-    make("p", {}, make("b", { text: `${number(one.before)} to ${number(one.after)}` }), `: fell by ${number(one.fall)} (95% interval ${number(one.low)} to ${number(one.high)}), ${count(one.judged[0])} judged answers before and ${count(one.judged[1])} since`),
+    make("p", {}, make("b", { text: `${number(one.before)} to ${number(one.after)}` }), `: ${one.change}, ${count(one.judged[0])} judged answers before and ${count(one.judged[1])} since`),
     causes,
     chart ? timeChart(chart.line, { ...chart.series, marks: [{ at: found.started, text: "since about here" }] }) : null,
     examples("Worst answers since", one.worst, one),
@@ -37,10 +37,11 @@ function metric(one, found, charts) {
 }
 
 async function chartsOf(found) {
-  // As much time before as since, so that the fall stands in the middle.
-  const end = found.ended ?? Date.now();
-  const half = Math.max(end - found.started, 60000);
-  const wanted = new URLSearchParams({ since: new Date(found.started - half).toISOString(), until: new Date(end).toISOString() });
+  // As much time before as since, so that the fall stands in the middle, as far as there are answers.
+  const [first, last] = found.extent;
+  const end = Math.max(found.ended ?? last + 1, found.started + 1);
+  const since = Math.max(found.started - Math.max(end - found.started, 60000), first);
+  const wanted = new URLSearchParams({ since: new Date(since).toISOString(), until: new Date(end).toISOString() });
   const series = await ask(`/explore/api/series?${wanted}`).catch(() => ({ lines: [] }));
   return Object.fromEntries(series.lines.map((line) => [line.metric, { line, series }]));
 }
@@ -60,7 +61,7 @@ function show(found, charts) {
   sessionStorage.setItem("judgestream.list", JSON.stringify({ address: location.pathname, ids }));
   id("incident").replaceChildren(
     make("h2", { className: "title" }, ...words(found.headline)),
-    make("p", { className: "about" }, make("span", { className: "quiet", text: `since about ${moment(found.started, 3600000)} UTC, ${found.ended === null ? "not over" : `over since ${moment(found.ended, 3600000)} UTC`}, ${count(found.alerts)} alerts` }), copy),
+    make("p", { className: "about" }, make("span", { className: "quiet", text: `since about ${moment(found.started, 3600000)} UTC, ${found.ended === null ? "not over" : `over since ${moment(found.ended, 3600000)} UTC`}, ${alerts(found.alerts)}` }), copy),
     ...found.reports.map((one) => metric(one, found, charts)),
     make("details", {}, make("summary", { text: `Parts affected (${found.part_count})` }), make("ul", {}, ...found.parts.map((part) => make("li", {}, ...words(part))))));
 }

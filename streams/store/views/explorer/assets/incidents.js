@@ -1,4 +1,4 @@
-import { id, make, words, count, moment, ask, trouble, keys, front } from "./dom.js";
+import { id, make, words, moment, alerts, ask, trouble, keys, front } from "./dom.js";
 
 function line(one) {
   const state = one.ended === null
@@ -7,7 +7,7 @@ function line(one) {
   return make("li", {},
     make("a", { className: "row", href: `/explore/incident/${one.incident_id}` }, state, make("span", { className: "name" }, ...words(one.title)),
       make("span", { className: "quiet when", text: `since about ${moment(one.started, 3600000)} UTC` })),
-    make("p", { className: "quiet" }, `${count(one.alerts)} alerts${one.ended === null ? "" : `, over since ${moment(one.ended, 3600000)} UTC`}`));
+    make("p", { className: "quiet" }, `${alerts(one.alerts)}${one.ended === null ? "" : `, over since ${moment(one.ended, 3600000)} UTC`}`));
 }
 
 async function load() {

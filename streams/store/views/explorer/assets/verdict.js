@@ -73,7 +73,8 @@ function place() {
   const at = list?.ids.indexOf(key) ?? -1;
   if (at < 0) return;
   id("back").href = list.address ?? `/explore${list.search}`;
-  id("place").append(`${at + 1} of ${list.ids.length} in the list; `, make("kbd", { text: "j" }), " ", make("kbd", { text: "k" }), " next and previous, ", make("kbd", { text: "u" }), " back");
+  const other = (by, text, name) => (list.ids[at + by] ? [" ", make("a", { href: `/explore/verdict/${list.ids[at + by]}`, text }), " ", make("kbd", { text: name })] : []);
+  id("place").append(`${at + 1} of ${list.ids.length} in the list:`, ...other(1, "next", "j"), ...other(-1, "previous", "k"), " ", make("a", { href: id("back").href, text: "back" }), " ", make("kbd", { text: "u" }));
 }
 
 async function load() {
