@@ -71,11 +71,12 @@ class DataApis:
         transactional_id = body.nullable_string()
         acks = body.int16()
         body.int32()  # how long to wait for replicas: there are none
-        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.byte_string()))))
+        topics = body.by_topic(lambda: (body.int32(), body.byte_string()))
 
         reply = Writer()
 
-        def write_partition(topic: str, index: int, data: memoryview) -> None:
+        def write_partition(topic: str, item: tuple[int, memoryview]) -> None:
+            index, data = item
             base_offset = start_offset = _UNKNOWN
             message: str | None = None
             error = ErrorCode.NONE
@@ -96,12 +97,7 @@ class DataApis:
                 reply.array((), reply.string)
                 reply.string(message)
 
-        def write_topic(item: tuple[str, list[tuple[int, memoryview]]]) -> None:
-            topic, partitions = item
-            reply.string(topic)
-            reply.array(partitions, lambda part: write_partition(topic, *part))
-
-        reply.array(topics, write_topic)
+        reply.by_topic(topics, write_partition)
         reply.int32(0)
         return None if acks == 0 else reply
 
@@ -127,7 +123,7 @@ class DataApis:
                 body.int64()  # the follower's log start
             return _Wanted(partition, offset, body.int32())
 
-        wanted = body.array(lambda: (body.string(), body.array(read_partition)))
+        wanted = body.by_topic(read_partition)
         if session_id != 0:  # sessions are never given out, so each request names all its partitions
             return _fetch_reply(version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
         found = await self._wait_for(
@@ -196,12 +192,13 @@ class DataApis:
         body.int32()  # replica
         if version >= 2:
             body.int8()  # isolation level
-        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.int64()))))
+        topics = body.by_topic(lambda: (body.int32(), body.int64()))
         reply = Writer()
         if version >= 2:
             reply.int32(0)
 
-        def write_partition(topic: str, index: int, timestamp_ms: int) -> None:
+        def write_partition(topic: str, item: tuple[int, int]) -> None:
+            index, timestamp_ms = item
             error, found_ms, offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
             try:
                 partition = self._topics.partition(topic, index)
@@ -218,22 +215,18 @@ class DataApis:
             reply.int64(found_ms)
             reply.int64(offset)
 
-        def write_topic(item: tuple[str, list[tuple[int, int]]]) -> None:
-            topic, partitions = item
-            reply.string(topic)
-            reply.array(partitions, lambda part: write_partition(topic, *part))
-
-        reply.array(topics, write_topic)
+        reply.by_topic(topics, write_partition)
         return reply
 
     async def delete_records(self, request: Request) -> Writer:
         """Forget the records before an offset."""
         body = request.body
-        topics = body.array(lambda: (body.string(), body.array(lambda: (body.int32(), body.int64()))))
+        topics = body.by_topic(lambda: (body.int32(), body.int64()))
         reply = Writer()
         reply.int32(0)
 
-        def write_partition(topic: str, index: int, offset: int) -> None:
+        def write_partition(topic: str, item: tuple[int, int]) -> None:
+            index, offset = item
             error, start_offset = ErrorCode.NONE, _UNKNOWN
             try:
                 start_offset = self._topics.partition(topic, index).delete_before(offset)
@@ -243,12 +236,7 @@ class DataApis:
             reply.int64(start_offset)
             reply.int16(error)
 
-        def write_topic(item: tuple[str, list[tuple[int, int]]]) -> None:
-            topic, partitions = item
-            reply.string(topic)
-            reply.array(partitions, lambda part: write_partition(topic, *part))
-
-        reply.array(topics, write_topic)
+        reply.by_topic(topics, write_partition)
         return reply
 
     async def init_producer_id(self, request: Request) -> Writer:
@@ -266,7 +254,7 @@ class DataApis:
 def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_Found]]]) -> Writer:
     reply = Writer()
 
-    def write_partition(found: _Found) -> None:
+    def write_partition(_: str, found: _Found) -> None:
         reply.int32(found.partition)
         reply.int16(found.error)
         reply.int64(found.end_offset)
@@ -278,15 +266,11 @@ def _fetch_reply(version: int, error: ErrorCode, topics: list[tuple[str, list[_F
             reply.int32(_UNKNOWN)  # preferred replica
         reply.buffers(found.batches)
 
-    def write_topic(item: tuple[str, list[_Found]]) -> None:
-        reply.string(item[0])
-        reply.array(item[1], write_partition)
-
     reply.int32(0)
     if version >= 7:
         reply.int16(error)
         reply.int32(0)  # no session
-    reply.array(topics, write_topic)
+    reply.by_topic(topics, write_partition)
     return reply
 
 

@@ -157,14 +157,15 @@ class GroupApis:
                 body.int32()  # leader epoch
             return partition, CommittedOffset(offset, body.nullable_string())
 
-        topics = body.array(lambda: (body.string(), body.array(read_partition)))
+        topics = body.by_topic(read_partition)
         group = self._coordinator.find_or_create(group_id)
         error = group.check_commit(Identity(member_id, generation, instance_id))
         reply = Writer()
         if version >= 3:
             reply.int32(0)
 
-        def write_partition(topic: str, partition: int, committed: CommittedOffset) -> None:
+        def write_partition(topic: str, item: tuple[int, CommittedOffset]) -> None:
+            partition, committed = item
             outcome = error
             if outcome is ErrorCode.NONE and not self._topics.has(topic, partition):
                 outcome = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -173,12 +174,7 @@ class GroupApis:
             reply.int32(partition)
             reply.int16(outcome)
 
-        def write_topic(item: tuple[str, list[tuple[int, CommittedOffset]]]) -> None:
-            topic, partitions = item
-            reply.string(topic)
-            reply.array(partitions, lambda part: write_partition(topic, *part))
-
-        reply.array(topics, write_topic)
+        reply.by_topic(topics, write_partition)
         return reply
 
     async def offset_fetch(self, request: Request) -> Writer:
@@ -202,14 +198,9 @@ class GroupApis:
             reply.string("" if found is None else found.metadata)
             reply.int16(ErrorCode.NONE)
 
-        def write_topic(item: tuple[str, list[int]]) -> None:
-            topic, partitions = item
-            reply.string(topic)
-            reply.array(partitions, lambda partition: write_partition(topic, partition))
-
         if version >= 3:
             reply.int32(0)
-        reply.array(wanted, write_topic)
+        reply.by_topic(wanted, write_partition)
         if version >= 2:
             reply.int16(ErrorCode.NONE)
         return reply

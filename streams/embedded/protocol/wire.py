@@ -88,6 +88,10 @@ class Reader:
         """Read an array; null reads as empty."""
         return self.nullable_array(read_item) or []
 
+    def by_topic(self, read_partition: Callable[[], T]) -> list[tuple[str, list[T]]]:
+        """Read an array of topics with an array of partitions each."""
+        return self.array(lambda: (self.string(), self.array(read_partition)))
+
     def nullable_array(self, read_item: Callable[[], T]) -> list[T] | None:
         """Read an array, or None for the null array.
 
@@ -200,3 +204,20 @@ class Writer:
         self._current += _INT32.pack(len(listed))
         for item in listed:
             write_item(item)
+
+    def by_topic(
+        self, topics: Iterable[tuple[str, Iterable[T]]], write_partition: Callable[[str, T], None]
+    ) -> None:
+        """Write an array of topics with an array of partitions each.
+
+        Args:
+            topics: Names, and what there is to write of each partition.
+            write_partition: Writes one of a topic's partitions to this writer.
+        """
+
+        def write_topic(item: tuple[str, Iterable[T]]) -> None:
+            topic, partitions = item
+            self.string(topic)
+            self.array(partitions, lambda partition: write_partition(topic, partition))
+
+        self.array(topics, write_topic)
