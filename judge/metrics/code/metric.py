@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, OwnProcess
+from judge.metrics.base import WholeTask
 from judge.metrics.code.checks import Check
 from judge.metrics.prompting import short_hash
 from schemas import JudgeTask, QAEvent
 
 
-class CodeMetric:
+class CodeMetric(WholeTask):
     """Decides by a check, without a judge.
 
     Args:
@@ -77,14 +78,6 @@ class CodeMetric:
             other_answer=event.other_answer if "other_answer" in uses else None,
             fields=event.fields if "fields" in uses else None,
         )
-
-    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
-        """The task as it is."""
-        return (task,)
-
-    def merged(self, replies: Sequence[str]) -> str:
-        """The one reply."""
-        return replies[0]
 
     def prepare(self, task: JudgeTask) -> Outcome:
         """Decide.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from judge.chat import ChatRequest, ResponseSchema
-from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome, Verification
+from judge.chat import ChatRequest
+from judge.metric import Inputs, Outcome, UnscoredOutcome
+from judge.metrics.base import BuiltInMetric
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
 from judge.metrics.coverage.parts import merge_replies, split_reference
 from judge.metrics.coverage.verbatim import own_verdict, scored
-from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash
+from judge.metrics.prompting import built_in_messages
 from judge.metrics.response_schemas import COVERAGE_SCHEMA
 from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, coverage_score
 from judge.metrics.structured import read_evidence
@@ -18,7 +19,7 @@ from judge.text.index import is_blank
 from schemas import JudgeTask, QAEvent
 
 
-class Coverage:
+class Coverage(BuiltInMetric):
     """The metric `coverage`.
 
     In evidence mode the judge lists facts, conclusions and terms of the reference with the spans they rest
@@ -31,46 +32,9 @@ class Coverage:
         verification: What becomes of suspicions.
     """
 
-    def __init__(
-        self,
-        *,
-        mode: Mode = "evidence",
-        pack: PromptSource | None = None,
-        verification: Verification = "marks",
-    ) -> None:
-        self._mode: Mode = "verbatim" if pack is not None else mode
-        self._pack = pack
-        self._verification: Verification = verification
-
-    @property
-    def name(self) -> str:
-        """`coverage`."""
-        return "coverage"
-
-    @property
-    def score_range(self) -> tuple[int, int]:
-        """0 to 5."""
-        return COVERAGE_RANGE
-
-    @property
-    def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
-        return {}
-
-    @property
-    def mode(self) -> Mode:
-        """How the judge is asked."""
-        return self._mode
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of the prompts, the pack's where one is used."""
-        return built_in_hash(self._prompt) if self._pack is None else self._pack.hash
-
-    @property
-    def schema_hash(self) -> str:
-        """Hash of the response schema, or "none"."""
-        return schema_hash(self._schema)
+    _NAME = "coverage"
+    _RANGE = COVERAGE_RANGE
+    _EVIDENCE = COVERAGE_SCHEMA
 
     @property
     def scoring_version(self) -> str:
@@ -133,13 +97,3 @@ class Coverage:
         }
         score = coverage_score(**counts, organization=evidence.similar)
         return scored(score, evidence.as_json(), evidence, evidence.objection)
-
-    @property
-    def _prompt(self) -> str:
-        return f"coverage.{self._mode}"
-
-    @property
-    def _schema(self) -> ResponseSchema | None:
-        if self._pack is not None:
-            return self._pack.response_schema
-        return COVERAGE_SCHEMA if self._mode == "evidence" else None

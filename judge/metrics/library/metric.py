@@ -8,6 +8,7 @@ from typing import Any
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.base import WholeTask
 from judge.metrics.findings import Findings
 from judge.metrics.library.prompts import Counted, LibraryPrompt, library_prompt
 from judge.metrics.packs.inputs import render_context
@@ -27,7 +28,7 @@ MAX_ITEMS = 300
 """Items that a judge may list."""
 
 
-class LibraryMetric:
+class LibraryMetric(WholeTask):
     """A metric that is switched on by its name.
 
     Where its prompt lists items, code looks up what each quotes and counts: 5 where all hold, 4 more than
@@ -85,14 +86,6 @@ class LibraryMetric:
             context=event.context if "context" in uses else None,
             messages=_instructions(event.messages or ()) if "instructions" in uses else None,
         )
-
-    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
-        """The task as it is."""
-        return (task,)
-
-    def merged(self, replies: Sequence[str]) -> str:
-        """The one reply."""
-        return replies[0]
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
+from judge.metrics.base import WholeTask
 from judge.metrics.packs.inputs import is_given, select
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.packs.pairs import as_meant, as_shown, is_swapped
@@ -25,7 +26,7 @@ MAX_VERDICT_BYTES = 64 * 1024
 """A verdict goes into a Kafka record as it is."""
 
 
-class PackMetric:
+class PackMetric(WholeTask):
     """Asks with a pack's prompts and takes the judge's own score.
 
     The reply must hold one JSON object whose `score` is an integer in the range, a number in it, or one of
@@ -86,14 +87,6 @@ class PackMetric:
     def select(self, event: QAEvent) -> Inputs:
         """Take the texts that the templates use; the others stay behind."""
         return select(event, self._pack.uses)
-
-    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
-        """The task as it is."""
-        return (task,)
-
-    def merged(self, replies: Sequence[str]) -> str:
-        """The one reply."""
-        return replies[0]
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Fill in the templates; where a text they use is missing or blank there is nothing to judge."""

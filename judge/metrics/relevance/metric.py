@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from judge.chat import ChatRequest, ResponseSchema
+from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome, Verification
-from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, schema_hash, short_hash
+from judge.metrics.base import BuiltInMetric
+from judge.metrics.prompting import PromptSource, built_in_messages, short_hash
 from judge.metrics.relevance.caps import CITES_NOTHING, caps_of_tags, lowered, suspicions_of_citations
 from judge.metrics.relevance.evidence import verify_relevance
 from judge.metrics.relevance.items import CheckedClaim, RelevanceReply, told_pages, unsupported_claim
@@ -30,7 +31,7 @@ MAX_LISTED_MISSING = 200
 """Missing pages that the prompt names."""
 
 
-class Relevance:
+class Relevance(BuiltInMetric):
     """The metric `relevance`.
 
     In evidence mode the judge lists the answer's claims with the words of the pages that support them and
@@ -51,6 +52,10 @@ class Relevance:
         JudgeConfigurationError: The pattern is no regular expression, or one whose time may explode.
     """
 
+    _NAME = "relevance"
+    _RANGE = RELEVANCE_RANGE
+    _EVIDENCE = RELEVANCE_SCHEMA
+
     def __init__(
         self,
         *,
@@ -60,41 +65,9 @@ class Relevance:
         citation_pattern: str | None = None,
         without_citations: WithoutCitations = "lowest",
     ) -> None:
-        self._mode: Mode = "verbatim" if pack is not None else mode
-        self._pack = pack
-        self._verification: Verification = verification
+        super().__init__(mode=mode, pack=pack, verification=verification)
         self._pattern = None if citation_pattern is None else _checked(citation_pattern)
         self._without_citations: WithoutCitations = without_citations
-
-    @property
-    def name(self) -> str:
-        """`relevance`."""
-        return "relevance"
-
-    @property
-    def score_range(self) -> tuple[int, int]:
-        """1 to 5."""
-        return RELEVANCE_RANGE
-
-    @property
-    def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
-        return {}
-
-    @property
-    def mode(self) -> Mode:
-        """How the judge is asked."""
-        return self._mode
-
-    @property
-    def prompt_hash(self) -> str:
-        """Hash of the prompts, the pack's where one is used."""
-        return built_in_hash(self._prompt) if self._pack is None else self._pack.hash
-
-    @property
-    def schema_hash(self) -> str:
-        """Hash of the response schema, or "none"."""
-        return schema_hash(self._schema)
 
     @property
     def scoring_version(self) -> str:
@@ -109,14 +82,6 @@ class Relevance:
             return Inputs(question=event.question, answer=event.answer)
         sources = read_sources(event.context, pattern=self._pattern)
         return Inputs(question=event.question, answer=event.answer, context=_by_key(sources, event.answer))
-
-    def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:  # noqa: ARG002 - the protocol's
-        """The task as it is."""
-        return (task,)
-
-    def merged(self, replies: Sequence[str]) -> str:
-        """The one reply."""
-        return replies[0]
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request; without a text, or with none of the cited pages there, nothing is asked."""
@@ -188,16 +153,6 @@ class Relevance:
 
     def _of_citations(self, answer: str, sources: Sources) -> tuple[Suspicion, ...]:
         return () if self._verification == "off" else suspicions_of_citations(answer, sources.citing)
-
-    @property
-    def _prompt(self) -> str:
-        return f"relevance.{self._mode}"
-
-    @property
-    def _schema(self) -> ResponseSchema | None:
-        if self._pack is not None:
-            return self._pack.response_schema
-        return RELEVANCE_SCHEMA if self._mode == "evidence" else None
 
 
 def _checked(pattern: str) -> str:
