@@ -53,25 +53,28 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
     of a prompt's template; a retriever's query; the last user message, cut at its marks.
     """
     around = [*trace.around(answer), answer]
-    prompt = next((open_prompt(text) for text in _user_messages(trace, answer) if text), None)
+    prompts = [open_prompt(text) for text in dict.fromkeys(_user_messages(trace, answer)) if text]
+    prompt = prompts[0] if prompts else None
+    # A workflow is given the bare question, and a model within it the pages.
+    paged = next((one for one in prompts if one.pages), prompt)
     for step in (*around, *trace.judged):
         if step.question is not None:
-            return Found(step.question, "attribute"), prompt
+            return Found(step.question, "attribute"), paged
     for step in around:
         if step.kind in {"workflow", "agent", "chain"} and step.asked is not None:
             own = open_prompt(step.asked)
-            return Found(own.question, "prompt" if own.is_cut else "input"), own if own.is_cut else prompt
+            return Found(own.question, "prompt" if own.is_cut else "input"), own if own.pages else paged
     for step in trace.judged:
         asked = step.asked_in_variables
         if asked is not None:
-            return Found(asked, "variable"), prompt
+            return Found(asked, "variable"), paged
     if prompt is not None and prompt.is_cut:
         # Surer than the query of a retriever, which often is rewritten from the question.
-        return Found(prompt.question, "prompt"), prompt
+        return Found(prompt.question, "prompt"), paged
     for step in trace.of_kind("retrieval"):
         if step.query is not None:
-            return Found(step.query, "query"), prompt
-    return (None if prompt is None else Found(prompt.question, "message")), prompt
+            return Found(step.query, "query"), paged
+    return (None if prompt is None else Found(prompt.question, "message")), paged
 
 
 def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:

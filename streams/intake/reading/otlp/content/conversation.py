@@ -88,6 +88,8 @@ def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Tur
         yield from _of_mapping({"type": name.lower(), **value["kwargs"]}, role, deeper)
     elif isinstance(value.get("data"), dict) and "type" in value:
         yield from _of_mapping({"type": value["type"], **value["data"]}, role, deeper)
+    elif isinstance(value.get("completion"), dict) and len(value) == 1:
+        yield from _turns(value["completion"], "assistant", deeper)
     elif isinstance(value.get("message"), dict):
         yield from _turns(value["message"], role, deeper)
     elif isinstance(value.get("message"), str) and "finish_reason" in value:

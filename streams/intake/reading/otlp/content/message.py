@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.json_text import as_text, listed, loaded
@@ -57,9 +57,7 @@ def read_message(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
     )
     opened = loaded(content) if isinstance(content, str) and content.startswith("[") else content
     if isinstance(opened, list) and all(isinstance(item, dict | str) for item in opened):
-        parts: Iterable[Any] = (
-            opened if not isinstance(content, str) or all(map(is_part, opened)) else [content]
-        )
+        parts: Iterable[Any] = opened if not isinstance(content, str) or _are_parts(opened) else [content]
     else:
         parts = [content]
     texts: list[str] = []
@@ -79,7 +77,19 @@ def read_message(message: Mapping[str, Any], role: str) -> Iterator[Turn]:
 
 def is_part(item: Any) -> bool:
     """Tell a part of a message from a message."""
-    return isinstance(item, dict) and "role" not in item and _type_of(item) in _PART_TYPES
+    if not isinstance(item, dict) or "role" in item:
+        return False
+    # Bedrock and Gemini name no type.
+    untyped = "type" not in item and isinstance(item.get("text"), str) and len(item) == 1
+    return untyped or _type_of(item) in _PART_TYPES or any(name in item for name in _PART_WRAPPERS)
+
+
+def _are_parts(items: Sequence[Any]) -> bool:
+    """Tell the parts of a message as JSON from words that look like it; pictures may be among them."""
+    return any(map(is_part, items)) and all(
+        is_part(item) or (isinstance(item, dict) and "role" not in item and isinstance(item.get("type"), str))
+        for item in items
+    )
 
 
 def _type_of(part: Mapping[str, Any]) -> str | None:

@@ -29,6 +29,8 @@ QUESTION_NAMES: Final = (
     "content",
     "request",
     "q",
+    "query_str",
+    "task",
 )
 ANSWER_NAMES: Final = (
     "answer",

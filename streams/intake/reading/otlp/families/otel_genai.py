@@ -15,6 +15,7 @@ OTEL: Final = Family(
             "chat": "model",
             "text_completion": "model",
             "generate_content": "model",
+            "call_llm": "model",
             "completion": "model",
             "responses": "model",
             "invoke_agent": "agent",
@@ -32,8 +33,8 @@ OTEL: Final = Family(
             "evaluate": "evaluation",
         }
     },
-    heard=("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.input"),
-    said=("gen_ai.output.messages", "gen_ai.completion", "gen_ai.output"),
+    heard=("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.input", "gcp.vertex.agent.llm_request"),
+    said=("gen_ai.output.messages", "gen_ai.completion", "gen_ai.output", "gcp.vertex.agent.llm_response"),
     heard_flat=("gen_ai.prompt",),
     said_flat=("gen_ai.completion",),
     system=("gen_ai.system_instructions",),

@@ -57,13 +57,18 @@ TRACELOOP: Final = Family(
     tool_name=("traceloop.entity.name",),
     tool_arguments=("traceloop.entity.input",),
     tool_result=("traceloop.entity.output",),
+    model=("gen_ai.response.model", "llm.response.model", "gen_ai.request.model", "llm.request.model"),
     conversation=(
         "traceloop.association.properties.session_id",
         "traceloop.association.properties.conversation_id",
         "traceloop.association.properties.thread_id",
         "traceloop.association.properties.chat_id",
     ),
-    labels={"traceloop.prompt.key": "prompt", "traceloop.prompt.version": "prompt_version"},
+    labels={
+        "llm.vendor": "provider",
+        "traceloop.prompt.key": "prompt",
+        "traceloop.prompt.version": "prompt_version",
+    },
     label_prefixes=("traceloop.association.properties.",),
     capture="set TRACELOOP_TRACE_CONTENT=true, which is the default",
 )

@@ -31,7 +31,8 @@ VERCEL: Final = Family(
         }
     },
     heard=("ai.prompt.messages", "ai.prompt"),
-    said=("ai.response.text", "ai.result.text", "ai.response.object", "ai.result.object"),
+    said=("ai.response.text", "ai.result.text"),
+    gave=("ai.response.object", "ai.result.object"),
     called=("ai.response.toolCalls", "ai.result.toolCalls"),
     tool_name=("ai.toolCall.name",),
     tool_arguments=("ai.toolCall.args", "ai.toolCall.input"),

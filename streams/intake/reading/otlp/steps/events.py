@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from streams.intake.reading.otlp.content.conversation import read_turns
+from streams.intake.reading.otlp.content.json_text import loaded
 from streams.intake.reading.otlp.content.pages import Document
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.span import Span, SpanEvent
@@ -19,6 +20,8 @@ HEARD_EVENTS: Final = (
     "gen_ai.tool.message",
     "gen_ai.content.prompt",
 )
+_EVENT_CONTENT: Final = "gen_ai.event.content"
+"""The whole message as JSON, as Azure's libraries and Semantic Kernel write it."""
 FOUND_EVENT: Final = "db.query.result"
 _FOUND_TEXT: Final = "db.query.result.document"
 
@@ -40,8 +43,9 @@ def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]
             continue
         body = event.attributes.get("body")
         content: Any = body if isinstance(body, dict) else event.attributes
-        for key in ("gen_ai.prompt", "gen_ai.completion"):
+        for key in ("gen_ai.prompt", "gen_ai.completion", _EVENT_CONTENT):
             content = event.attributes.get(key, content)
+        content = loaded(content)
         if isinstance(content, dict):
             if "message" in content:
                 content = {"finish_reason": "", **content}
