@@ -82,7 +82,8 @@ def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
         )
         before = ", by a change of the mix of labels, not within it" if measure.name == MIX else ""
     else:
-        moved, before = f"fell below its target {level(normal.mean)} to {level(current.mean)}", ""
+        moved = "rose above" if measure.worse == "up" else "fell below"
+        moved, before = f"{moved} its target {level(normal.mean)} to {level(current.mean)}", ""
     answers = "judged answer" if current.count == 1 else "judged answers"
     began = change.began_at.astimezone(UTC)
     same_day = began.date() == now.astimezone(UTC).date()

@@ -8,7 +8,7 @@ from math import inf
 from types import MappingProxyType
 
 from judge.metrics.registry import BUILT_IN
-from streams.monitoring.measures import MIX, Measure, lowest_third, mean_of, mix_of, share_at_most
+from streams.monitoring.measures import MIX, Measure, Worse, lowest_third, mean_of, mix_of, share_at_most
 from streams.monitoring.series import SeriesRules
 
 FIVE_POINTS = 5.0
@@ -40,6 +40,7 @@ class MonitorConfig:
             ignored.
         targets: By metric, the lowest mean that is all right, in points, in place of a learned one.
         label_shares: By metric, shares of labels that are watched beside.
+        rising: Metrics whose rise is for the worse; their target is the highest mean that is all right.
         explorer_url: Begin of the explorer's addresses, for the links of alerts; None for none.
 
     Raises:
@@ -57,6 +58,7 @@ class MonitorConfig:
     targets: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     label_shares: Mapping[str, tuple[Measure, ...]] = field(default_factory=dict)
+    rising: frozenset[str] = frozenset()
     explorer_url: str | None = None
 
     def __post_init__(self) -> None:
@@ -103,12 +105,15 @@ class MonitorConfig:
         """Say what is watched of a metric's scores: the mean, shares of low scores, and any mix."""
         lowest, highest = self.score_ranges[metric]
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
-        levels = self.shares.get(metric, (lowest_third(lowest, highest),))
+        worse: Worse = "up" if metric in self.rising else "down"
+        # Of a metric whose rise is bad, low scores are the good ones.
+        default = () if worse == "up" else (lowest_third(lowest, highest),)
+        levels = self.shares.get(metric, default)
         return (
-            mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric)),
+            mean_of(lowest, highest, min_drop=min_drop, target=self.targets.get(metric), worse=worse),
             *(share_at_most(level, min_rise=self.min_share_rise) for level in levels),
             *self.label_shares.get(metric, ()),
-            *((mix_of(lowest, highest, min_drop=min_drop),) if self.labels else ()),
+            *((mix_of(lowest, highest, min_drop=min_drop, worse=worse),) if self.labels else ()),
         )
 
 

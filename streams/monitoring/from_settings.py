@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from judge.metric import Metric
 from streams.errors import SettingsError
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.measures import SHARE_OF, Measure, share_of
-from streams.settings import MonitorSettings
+from streams.settings import MetricSettings, MonitorSettings
 
 
 def monitor_config(
     settings: MonitorSettings,
     metrics: Mapping[str, Metric],
+    named: Mapping[str, MetricSettings] = MappingProxyType({}),
     *,
     explorer_url: str | None = None,
 ) -> MonitorConfig:
@@ -23,6 +25,7 @@ def monitor_config(
     Args:
         settings: The section `monitor`.
         metrics: What is judged, by name.
+        named: Their settings, which say whether a rise is for the worse.
         explorer_url: Where people open the explorer; None for alerts without a link.
 
     Raises:
@@ -56,6 +59,7 @@ def monitor_config(
             window_seconds=settings.window_seconds,
             score_ranges=score_ranges,
             label_shares=measures,
+            rising=frozenset(name for name, metric in named.items() if metric.rises),
             explorer_url=explorer_url,
         )
     except ValueError as error:

@@ -9,6 +9,8 @@ from typing import Literal
 Score = float | str
 """A number, or a label; True and False are the numbers 1 and 0."""
 
+Worse = Literal["down", "up"]
+"""Whether less of something is worse, or more."""
 MEAN = "mean"
 SHARE_OF = "share_of_"
 """Begin of the name of a label's share."""
@@ -38,7 +40,7 @@ class Measure:
     name: str
     lowest: float = 0.0
     highest: float = 1.0
-    worse: Literal["down", "up"]
+    worse: Worse
     min_change: float
     target: float | None = None
     within_parts: bool = True
@@ -71,17 +73,22 @@ class Measure:
         return self.lowest + scaled * (self.highest - self.lowest)
 
 
-def mean_of(lowest: float, highest: float, *, min_drop: float, target: float | None = None) -> Measure:
+def mean_of(
+    lowest: float,
+    highest: float,
+    *,
+    min_drop: float,
+    target: float | None = None,
+    worse: Worse = "down",
+) -> Measure:
     """Watch the mean score, within the parts of the traffic."""
-    return Measure(
-        name=MEAN, lowest=lowest, highest=highest, worse="down", min_change=min_drop, target=target
-    )
+    return Measure(name=MEAN, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, target=target)
 
 
-def mix_of(lowest: float, highest: float, *, min_drop: float) -> Measure:
+def mix_of(lowest: float, highest: float, *, min_drop: float, worse: Worse = "down") -> Measure:
     """Watch the mean score whatever the mix."""
     return Measure(
-        name=MIX, lowest=lowest, highest=highest, worse="down", min_change=min_drop, within_parts=False
+        name=MIX, lowest=lowest, highest=highest, worse=worse, min_change=min_drop, within_parts=False
     )
 
 
@@ -90,9 +97,7 @@ def share_at_most(level: float, *, min_rise: float) -> Measure:
     return Measure(name=f"share_at_most_{level:g}", worse="up", min_change=min_rise, at_most=level)
 
 
-def share_of(
-    name: str, scores: Collection[Score], *, worse: Literal["down", "up"], min_change: float
-) -> Measure:
+def share_of(name: str, scores: Collection[Score], *, worse: Worse, min_change: float) -> Measure:
     """Watch the share of some scores, such as labels or True.
 
     Args:

@@ -305,7 +305,9 @@ class Wiring:
         self._add(topics.scores, "observe", forwarder, forwarder.handle)
         reader = StretchReader(settings.kafka, self._env)
         keeper = self.keeper = Keeper(
-            monitor_config(settings.monitor, self._judged_by, explorer_url=settings.store.explorer_url),
+            monitor_config(
+                settings.monitor, self._judged_by, settings.metrics, explorer_url=settings.store.explorer_url
+            ),
             self._output,
             reader,
             observations=topics.observations,

@@ -26,6 +26,7 @@ from tests.chaos.checker import Policy, Report, Written, check
 from tests.chaos.feed import POISON_EVERY, POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
 from tests.chaos.proxy import Proxy
+from tests.chaos.team import Team
 from tests.chaos.topic_reader import TopicReader
 from tests.integration.cluster import COPIES, KafkaCluster
 from tests.integration.deadlines import until
@@ -89,6 +90,7 @@ class Arena:
         crew: How many workers.
         proxy: What the workers reach the broker through, if not directly.
         cluster: Three brokers in its stead.
+        team: A team's own metrics, in place of the two.
     """
 
     kafka: ApacheKafka
@@ -98,7 +100,7 @@ class Arena:
     crew: int
     proxy: Proxy | None = None
     cluster: KafkaCluster | None = None
-    policy: Policy = POLICY
+    team: Team | None = None
     workers: list[Worker] = field(default_factory=list)
     gone: list[Worker] = field(default_factory=list)
     """Those that have ended by themselves, as the fault wants it."""
@@ -107,6 +109,7 @@ class Arena:
     """Whether the end is reached only when the monitor has taken all observations, too."""
 
     def __post_init__(self) -> None:
+        self.policy: Policy = POLICY if self.team is None else self.team.policy
         self.stage = Stage(
             self.servers,
             self.directory,
@@ -115,6 +118,10 @@ class Arena:
             base_url=f"http://127.0.0.1:{self.judge.port}/v1",
             changes=dict(_SETTINGS),
         )
+        if self.team is not None:
+            own = self.team.settings(self.directory, self.stage.base_url)
+            kept = {name: value for name, value in _SETTINGS.items() if not name.startswith("metrics.")}
+            self.stage.changes = {**kept, **own}
         self._feed: Feed | None = None
         self._groups: set[tuple[AgentName, ...]] = set()
 

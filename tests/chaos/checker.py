@@ -51,10 +51,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class MetricRule:
-    """Which events a metric judges: those of its apps, and of the sampled ones this share."""
+    """Which events a metric judges: those of its apps, and of the sampled ones this share; or of all."""
 
     apps: frozenset[str]
     rate: float = 1.0
+    of_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[st
 
     The 56 bits of randomness are the first seven bytes of SHA-256 over the event id (the chaos suite's events
     have no trace context), and the event is kept where they are not below (1 - p) * 2^56. What sampling
-    passes by is skipped whatever else is wrong with it.
+    and the rates of all events pass by is skipped whatever else is wrong with it.
     """
     try:
         event = json.loads(value or b"")
@@ -139,18 +140,22 @@ def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[st
         randomness = int.from_bytes(hashlib.sha256(event_id.encode()).digest()[:7], "big")
     except (ValueError, TypeError, KeyError, AttributeError):
         return "undecodable", frozenset()
-    if not _kept(randomness, Fraction(policy.rate)):
+    # A rate of 0 leaves events out of everything.
+    free = [rule.rate for rule in policy.metrics.values() if rule.of_all and policy.rate]
+    read = max(policy.rate, *free, 0)
+    if not _kept(randomness, Fraction(read)):
         return "skipped", frozenset()
     if not isinstance(event.get("question"), str) or not isinstance(event.get("answer"), str):
         return "undecodable", frozenset()
     app = event.get("labels", {}).get("app")
+    sampled = _kept(randomness, Fraction(policy.rate))
     fitting = {name: rule for name, rule in policy.metrics.items() if app in rule.apps}
-    if not fitting:
+    if sampled and not fitting:
         return "unroutable", frozenset()
     judging = frozenset(
         name
         for name, rule in fitting.items()
-        if _kept(randomness, Fraction(policy.rate) * Fraction(rule.rate))
+        if _kept(randomness, Fraction(rule.rate) * (1 if rule.of_all else Fraction(policy.rate)))
     )
     return ("sampled" if judging else "skipped"), judging
 

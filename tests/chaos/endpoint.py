@@ -17,6 +17,8 @@ from typing import Any
 from aiohttp import web
 
 _NUMBER = re.compile(r"How is number (\d+) done")
+_ASKED = re.compile(r"Say exactly (\{.*\})")
+"""What a prompt may ask for in place of a score."""
 
 
 class ScriptedJudge:
@@ -68,7 +70,9 @@ class ScriptedJudge:
         while self.limit is not None and self.answered >= self.limit:
             await self._changed.wait()
         self.answered += 1
-        reply = json.dumps({"score": self.score, "justification": "plain"})
+        asked = _ASKED.search(body["messages"][0]["content"])
+        plain = json.dumps({"score": self.score, "justification": "plain"})
+        reply = plain if asked is None else asked[1]
         message = {"role": "assistant", "content": reply if self.mode == "answer" else "Certainly!"}
         return web.json_response(
             {

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from tests.chaos.arena import Arena
 from tests.chaos.checker import Report
+from tests.chaos.team import Team
 
 Access = Literal["shared", "proxied", "cluster", "alone"]
 """How a fault uses the broker: beside others, beside others and through the proxy, three brokers of their own
@@ -23,12 +24,14 @@ class Fault:
         play: Makes it happen to an arena, and gives the checker's report once all is over.
         workers: How many processes it needs.
         access: How it uses the broker.
+        team: A team's own metrics, in place of the two.
     """
 
     name: str
     play: Callable[[Arena], Awaitable[Report]]
     workers: int
     access: Access
+    team: Team | None = None
 
     @property
     def slug(self) -> str:
@@ -40,7 +43,7 @@ _SLUG: Final = str.maketrans(" ", "-", ",:()=.'")
 
 
 def fault(
-    name: str, *, workers: int = 2, access: Access = "shared"
+    name: str, *, workers: int = 2, access: Access = "shared", team: Team | None = None
 ) -> Callable[[Callable[[Arena], Awaitable[Report]]], Fault]:
     """Make a fault of a function; its docstring says what happens and what must be so nevertheless."""
-    return lambda play: Fault(name, play, workers, access)
+    return lambda play: Fault(name, play, workers, access, team)

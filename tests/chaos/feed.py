@@ -59,6 +59,7 @@ def event(number: int, poison_every: int) -> bytes | None:
         "event_id": f"event-{number}",
         "question": f"How is number {number} done?",
         "answer": "As the numbers before it. " * 8,
+        "other_answer": "As the numbers after it. " * 8,
         "labels": {"app": app},
     }
     return json.dumps(document).encode()

@@ -146,6 +146,7 @@ class Programme:
             crew=fault.workers,
             proxy=proxy,
             cluster=cluster,
+            team=fault.team,
         )
         stack.push_async_callback(arena.close)
         await arena.create_topics()

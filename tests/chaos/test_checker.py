@@ -235,8 +235,9 @@ def test_a_report_names_what_is_wrong() -> None:
     number=st.integers(0, 10**6),
     rate=st.sampled_from([0.0, 0.01, 0.5, 0.99, 1.0]),
     style=st.sampled_from([0.0, 0.3, 1.0]),
+    free=st.sampled_from([None, 0.3, 1.0]),
 )
-def test_the_rule_is_the_published_one(number: int, rate: float, style: float) -> None:
+def test_the_rule_is_the_published_one(number: int, rate: float, style: float, free: float | None) -> None:
     """The checker's own words of the sampling rule and the service's come to the same, event by event."""
     value = event(number, poison_every=10**9)
     policy = Policy(
@@ -244,17 +245,19 @@ def test_the_rule_is_the_published_one(number: int, rate: float, style: float) -
         metrics={
             "tone": MetricRule(apps=frozenset({"shop", "help"})),
             "style": MetricRule(apps=frozenset({"shop"}), rate=style),
-        },
+        }
+        | ({} if free is None else {"words": MetricRule(frozenset({"help"}), free, of_all=True)}),
     )
-    routes = [
-        Route(name, EventCondition(labels=LabelsCondition.of({"app": rule.apps})), rule.rate)
+    conditions = {
+        name: EventCondition(labels=LabelsCondition.of({"app": rule.apps}))
         for name, rule in policy.metrics.items()
-    ]
+    }
+    routes = [Route(name, conditions[name], rule.rate, rule.of_all) for name, rule in policy.metrics.items()]
     decoded = Ingest(max_event_bytes=10_000).decode(value)
     decision = SamplingPolicy(default_rate=rate).decide_event(decoded, b"key")
-    routing = route(decoded, decision, routes)
+    routing = route(decoded, decision, [one for one in routes if decision.keep or one.of_all])
     outcome, metrics = expected(value, policy)
-    if not decision.keep or routing.not_sampled:
+    if not routing.assignments and (not decision.keep or routing.not_sampled):
         assert (outcome, metrics) == ("skipped", frozenset())
     elif routing.unroutable:
         assert (outcome, metrics) == ("unroutable", frozenset())

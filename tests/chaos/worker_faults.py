@@ -17,6 +17,7 @@ from tests.chaos.checker import Report
 from tests.chaos.fault import fault
 from tests.chaos.jumping_clock import JUMPED
 from tests.chaos.processes import END_SECONDS, Worker
+from tests.chaos.team import TEAM
 from tests.integration.deadlines import until
 
 KILL_EVERY_SECONDS = 2.0
@@ -56,6 +57,22 @@ async def killed_again_and_again(arena: Arena) -> Report:
         await asyncio.sleep(KILL_EVERY_SECONDS)  # the fault's own rhythm
         await arena.judged(20)
     return await arena.verdict()
+
+
+@fault("SIGKILL, a team's own metrics", workers=3, team=TEAM)
+async def killed_amid_a_teams_metrics(arena: Arena) -> Report:
+    """The same with labels, a pair, a panel, a check and a function in a process of its own: no metric is
+    judged less often, more often or under another id, and none fails for it.
+    """
+    await arena.begin(session_seconds=SESSION_SECONDS, stretch=5)
+    for worker, _ in zip(itertools.cycle(arena.workers), range(arena.size.blows), strict=False):
+        assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
+        await worker.start()
+        await asyncio.sleep(KILL_EVERY_SECONDS)  # the fault's own rhythm
+        await arena.judged(20)
+    report = await arena.verdict()
+    assert report.failed == set()
+    return report
 
 
 @fault("SIGKILL of all at once", workers=3)

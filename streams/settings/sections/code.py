@@ -15,7 +15,8 @@ from streams.settings.base import FilePath, Section, refuse
 
 _Read = Literal["question", "answer", "reference"]
 _Phrase = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-_Range = tuple[float, float]
+Worse = Literal["down", "up"]
+"""Which way of a number is for the worse."""
 
 
 class RegexSettings(Section):
@@ -55,6 +56,7 @@ class LengthSettings(Section):
 
     unit: Literal["characters", "words", "sentences"] = Field(default="words", description="What is counted.")
     of: _Read = Field(default="answer", description="The text.")
+    worse: Worse = Field(default="down", description="Which way of the mean the monitor calls.")
 
 
 class SimilaritySettings(Section):
@@ -91,6 +93,15 @@ class CodeSettings(Section):
     )
     cost: CostSettings | None = Field(default=None, description="What the answer cost, from a label.")
 
+    @property
+    def rises(self) -> bool:
+        """Whether more of it is worse."""
+        return (
+            self.latency is not None
+            or self.cost is not None
+            or (self.length is not None and self.length.worse == "up")
+        )
+
     @model_validator(mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
@@ -122,6 +133,7 @@ class PythonSettings(Section):
         description="What it gives: a number or whole number within score_range, true or false, or labels, "
         "best first or with a number each.",
     )
+    worse: Worse = Field(default="down", description="Which way of the mean the monitor calls.")
     inputs: tuple[EventText, ...] = Field(
         default=TEXTS,
         description="The texts that it is given; the others do not travel. Labels and ids it has always.",
@@ -130,6 +142,11 @@ class PythonSettings(Section):
     memory_mb: int = Field(
         default=DEFAULT_MEMORY_MB, ge=64, le=1_048_576, description="Data that its process may hold, in MiB."
     )
+
+    @property
+    def rises(self) -> bool:
+        """Whether more of it is worse."""
+        return self.worse == "up"
 
     @model_validator(mode="before")
     @classmethod

@@ -296,6 +296,12 @@ class MetricSettings(Section):
         return self.code is not None or self.python is not None
 
     @property
+    def rises(self) -> bool:
+        """Whether a rise of the mean is for the worse."""
+        found = self.code or self.python
+        return found is not None and found.rises
+
+    @property
     def asked(self) -> tuple[str, ...]:
         """Names of the endpoints that judge it; empty: all."""
         return (self.panel.endpoints if self.panel is not None else ()) or self.endpoints

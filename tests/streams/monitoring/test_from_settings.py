@@ -7,9 +7,10 @@ import pytest
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
 from streams.errors import SettingsError
+from streams.judging.metrics import build_metric as metric_of
 from streams.monitoring.from_settings import monitor_config
 from streams.monitoring.monitor import Monitor
-from streams.settings import MonitorSettings
+from streams.settings import MetricSettings, MonitorSettings
 from tests.streams.results import scored
 
 METRICS = {name: build_metric(name) for name in ("relevance", "refusal")}
@@ -73,3 +74,24 @@ def test_a_label_is_told_apart_by_its_number() -> None:
     settings = MonitorSettings.model_validate({"label_shares": {"own": {"no": "up"}}})
     with pytest.raises(SettingsError, match="never has the same number"):
         monitor_config(settings, {"own": metric})
+
+
+def test_a_rise_of_latency_is_for_the_worse() -> None:
+    """Of a scale of 60 s a fifth of min_drop's 0.1 of five points is 1.2 s: the smallest rise that is called.
+
+    No share of low values is watched: those are the quick answers.
+    """
+    named = {
+        "latency": MetricSettings.model_validate({"code": "latency"}),
+        "words": MetricSettings.model_validate({"code": "length"}),
+        "rambling": MetricSettings.model_validate({"code": {"length": {"worse": "up"}}}),
+    }
+    metrics = {name: metric_of(name, settings) for name, settings in named.items()}
+    config = monitor_config(MonitorSettings(labels=("app",)), metrics, named)
+    latency = config.measures("latency")
+    assert [(one.name, one.worse) for one in latency] == [("mean", "up"), ("mix", "up")]
+    assert latency[0].min_change == pytest.approx(1.2)
+    assert latency[0].goodness(0) == 1
+    assert config.measures("words")[0].worse == "down"
+    assert config.measures("rambling")[0].worse == "up"
+    assert config.rules("latency").measures == latency
