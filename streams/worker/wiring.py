@@ -286,28 +286,25 @@ class Wiring:
         )
         if self._spending.limits.any:
             self.metrics.watch_budget(self._spending.spent_ratio)
+        wanted = settings.metrics if self._given_chat is None else {}
         agent = JudgeAgent(
-            judges=metric_judges(
-                stack, self._judged_by, {} if self._given_chat is not None else settings.metrics
-            ),
+            judges=metric_judges(stack, self._judged_by, wanted),
             output=self._output,
             spending=self._spending,
             citations=self._citations,
             free=[name for name, metric in settings.metrics.items() if metric.is_code],
         )
         for metric in self._judged_by:
-            handle = partial(agent.handle, metric=metric)
-            self._add(settings.topics.task_topic(metric), f"judge-{metric}", agent, handle)
+            task_topic = settings.topics.task_topic(metric)
+            self._add(task_topic, f"judge-{metric}", agent, partial(agent.handle, metric=metric))
 
     def _add_monitor(self) -> None:
         settings, topics = self._settings, self._settings.topics
         forwarder = Forwarder(self._output)
         self._add(topics.scores, "observe", forwarder, forwarder.handle)
-        reader = StretchReader(settings.kafka, self._env)
+        reader, explorer = StretchReader(settings.kafka, self._env), settings.store.explorer_url
         keeper = self.keeper = Keeper(
-            monitor_config(
-                settings.monitor, self._judged_by, settings.metrics, explorer_url=settings.store.explorer_url
-            ),
+            monitor_config(settings.monitor, self._judged_by, settings.metrics, explorer_url=explorer),
             self._output,
             reader,
             observations=topics.observations,
