@@ -311,9 +311,7 @@ class Wiring:
             states=topics.monitor_state,
             scores=topics.scores,
             finished=partial(reader.committed, topics.scores, self.group_id),
-            assigned=lambda: [
-                state.partition for state in self.partitions() if state.topic == topics.observations
-            ],
+            assigned=lambda: [one.partition for one in self.partitions() if one.topic == topics.observations],
         )
         self._add(topics.observations, "monitor", keeper, keeper.handle)
         self.metrics.watch_monitor(lambda: gauges_of(keeper.snapshot(datetime.now(UTC))))
