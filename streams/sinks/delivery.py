@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import uniform
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import aiohttp
 import structlog
 
 from judge.text.printable import printable
-from streams.sinks.evaluation import Evaluation
-from streams.sinks.receivers import Answer, Receiver, SinkDownError
+from streams.sinks.receivers import Answer, Call, SinkDownError
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -70,7 +69,29 @@ class Http:
             await self._session.close()
 
 
-class Delivery:
+class Item(Protocol):
+    """What is delivered."""
+
+    @property
+    def key(self) -> str:
+        """The same where it is sent again."""
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+TakenT_contra = TypeVar("TakenT_contra", bound=Item, contravariant=True)
+
+
+class Form(Protocol[TakenT_contra]):
+    """A receiver's form: `streams.sinks.receivers.Receiver` for verdicts."""
+
+    def wants(self, one: TakenT_contra) -> bool:
+        """Whether it can be shown there at all."""
+
+    async def send(self, call: Call, batch: Sequence[TakenT_contra]) -> Mapping[str, str]:
+        """Send some; give, by key, why those were refused that were."""
+
+
+class Delivery(Generic[ItemT]):
     """The way to one receiver.
 
     One request at a time; while it is down the pauses grow, and everything waits in Kafka.
@@ -87,7 +108,7 @@ class Delivery:
     def __init__(
         self,
         name: str,
-        receiver: Receiver,
+        receiver: Form[ItemT],
         call: Http,
         *,
         batch: int,
@@ -102,10 +123,10 @@ class Delivery:
         self._batch = batch
         self._linger_seconds = linger_seconds
         self._on_outcome = on_outcome
-        self._waiting: deque[tuple[Evaluation, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[ItemT, asyncio.Future[None]]] = deque()
         self._working: asyncio.Task[None] | None = None
 
-    async def put(self, one: Evaluation) -> None:
+    async def put(self, one: ItemT) -> None:
         """Hand a verdict over, and return when it was taken.
 
         Raises:
@@ -135,7 +156,7 @@ class Delivery:
             if batch:
                 await self._deliver(batch)
 
-    async def _deliver(self, batch: list[tuple[Evaluation, asyncio.Future[None]]]) -> None:
+    async def _deliver(self, batch: list[tuple[ItemT, asyncio.Future[None]]]) -> None:
         wait = FIRST_WAIT_SECONDS
         while True:
             try:
@@ -160,7 +181,7 @@ class Delivery:
         for one, future in batch:
             if future.done():
                 continue
-            why = refused.get(one.result.result_id)
+            why = refused.get(one.key)
             if why is None:
                 future.set_result(None)
             else:

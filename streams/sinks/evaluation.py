@@ -29,6 +29,11 @@ class Evaluation:
     label: str
     explanation: str
 
+    @property
+    def key(self) -> str:
+        """By which a receiver names a verdict that it refuses."""
+        return self.result.result_id
+
 
 def evaluation(result: AnyResult) -> Evaluation:
     """Read a result. A forced verdict without a score (missing input) has no score here, either."""

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from streams.errors import SettingsError
 from streams.kafka.output import Output
+from streams.kafka.stretch import StretchReader
 from streams.settings import Settings, SinkSettings, resolve_secret
+from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery, Http
+from streams.sinks.evaluation import Evaluation
+from streams.sinks.incidents import IncidentAgent, IncidentWebhook, Notice
 from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
 from streams.sinks.topic import TopicSink
+
+
+@dataclass(frozen=True, slots=True)
+class Sinks:
+    """What a worker with the agent `sink` runs.
+
+    Args:
+        ways: To each receiver.
+        agents: What reads for them, with the topic and a name.
+    """
+
+    ways: Sequence[Delivery[Any] | TopicSink]
+    agents: Sequence[tuple[str, str, SinkAgent | IncidentAgent]]
 
 
 def build_sinks(
@@ -21,8 +40,8 @@ def build_sinks(
     version: str,
     env: Mapping[str, str],
     on_outcome: Callable[[str, str, int], None],
-) -> list[Delivery | TopicSink]:
-    """Build every sink of the settings.
+) -> Sinks:
+    """Build every sink of the settings, and what reads for it.
 
     Args:
         settings: The settings.
@@ -38,16 +57,21 @@ def build_sinks(
         raise SettingsError(
             ["sinks: names no receiver, and the agent sink has nothing to do; add one or leave it out"]
         )
-    built: list[Delivery | TopicSink] = []
+    verdicts: list[Delivery[Evaluation] | TopicSink] = []
+    incidents: list[Delivery[Notice]] = []
     for name, sink in settings.sinks.items():
         told = partial(on_outcome, name)
         if sink.kind == "otlp_topic":
             topic = settings.topics.evaluations
-            built.append(TopicSink(name, output, topic=topic, version=version, on_outcome=told))
+            verdicts.append(TopicSink(name, output, topic=topic, version=version, on_outcome=told))
+            continue
+        call = Http(sink.url or "", sink.timeout_seconds)
+        if sink.kind == "incident_webhook":
+            hook = IncidentWebhook(_secret(name, sink, env) or "", time.time)
+            incidents.append(Delivery(name, hook, call, batch=1, linger_seconds=0, on_outcome=told))
             continue
         receiver = _receiver(name, sink, version, env)
-        call = Http(sink.url or "", sink.timeout_seconds)
-        built.append(
+        verdicts.append(
             Delivery(
                 name,
                 receiver,
@@ -57,12 +81,24 @@ def build_sinks(
                 on_outcome=told,
             )
         )
-    return built
+    topics = settings.topics
+    agents: list[tuple[str, str, SinkAgent | IncidentAgent]] = []
+    if verdicts:
+        agents.append((topics.scores, "sink", SinkAgent(verdicts, output)))
+    if incidents:
+        past, explorer = StretchReader(settings.kafka, env), settings.store.explorer_url
+        told_of = IncidentAgent(incidents, output, past, topic=topics.alerts, explorer=explorer)
+        agents.append((topics.alerts, "incidents", told_of))
+    return Sinks([*verdicts, *incidents], agents)
+
+
+def _secret(name: str, sink: SinkSettings, env: Mapping[str, str]) -> str | None:
+    found = resolve_secret(f"sinks.{name}.secret", env_name=sink.secret_env, file=sink.secret_file, env=env)
+    return None if found is None else found.get_secret_value()
 
 
 def _receiver(name: str, sink: SinkSettings, version: str, env: Mapping[str, str]) -> Receiver:
-    found = resolve_secret(f"sinks.{name}.secret", env_name=sink.secret_env, file=sink.secret_file, env=env)
-    secret = None if found is None else found.get_secret_value()
+    secret = _secret(name, sink, env)
     receivers: Mapping[str, Callable[[], Receiver]] = {
         "otlp_http": lambda: OtlpHttp(version, secret),
         "langfuse": lambda: Langfuse(sink.public_key or "", secret or ""),

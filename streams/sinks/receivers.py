@@ -10,8 +10,6 @@ there is looked up first. A webhook gets JSON, signed with HMAC-SHA256 over time
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -21,6 +19,7 @@ import orjson
 from schemas import Failed
 from streams.sinks.evaluation import Evaluation, metadata
 from streams.sinks.otlp import log_request
+from streams.sinks.signature import signed_headers
 
 RESULT_ID: Final = "judgestream.result_id"
 
@@ -254,11 +253,7 @@ class Webhook:
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         """Send a list of results, signed `sha256=` HMAC over `<time>.<body>` against a later replay."""
         body = b'{"results":[' + b",".join(one.result.model_dump_json().encode() for one in batch) + b"]}"
-        at = str(int(self.now()))
-        signature = hmac.new(self.secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
-        headers = _json_headers(
-            **{"X-Judgestream-Timestamp": at, "X-Judgestream-Signature": f"sha256={signature}"}
-        )
+        headers = signed_headers(self.secret, body, at=self.now())
         answer = await call("POST", "", body=body, headers=headers)
         return {} if answer.status < 300 else _all_refused(batch, answer)
 

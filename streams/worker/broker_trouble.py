@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from judge.text.printable import printable
 from streams.intake.reading.registry.unpacking import Unpacking
@@ -18,7 +19,7 @@ from streams.telemetry.masking import settings_masker
 def broker_trouble(
     settings: Settings,
     env: Mapping[str, str],
-    sinks: Iterable[Delivery | TopicSink],
+    sinks: Iterable[Delivery[Any] | TopicSink],
     refused: str | None,
     failing: WriteTrouble | None,
     registry: Unpacking | None = None,

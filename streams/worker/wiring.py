@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -40,7 +40,6 @@ from streams.monitoring.from_settings import monitor_config
 from streams.monitoring.gauges import gauges_of
 from streams.monitoring.keeper import Keeper
 from streams.settings import EndpointSettings, Settings
-from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery
 from streams.sinks.from_settings import build_sinks
 from streams.sinks.topic import TopicSink
@@ -131,7 +130,7 @@ class Wiring:
         self._recent = RecentResults(settings.kafka, settings.topics, self._output.counter)
         self._plan.assigned = self._recent.on_assigned
         self.pipelines: list[Pipeline] = []
-        self._sinks: list[Delivery | TopicSink] = []
+        self._sinks: Sequence[Delivery[Any] | TopicSink] = []
         self._release: Callable[[], None] = lambda: None
         self._registry: Unpacking | None = None
         self._judging: JudgingStack | None = None
@@ -323,15 +322,16 @@ class Wiring:
         return open_explorer(self._settings) if "store" in self.agents else None
 
     def _add_sinks(self) -> None:
-        self._sinks = build_sinks(
+        built = build_sinks(
             self._settings,
             self._output,
             version=version("judgestream"),
             env=self._env,
             on_outcome=self.metrics.count_sink,
         )
-        agent = SinkAgent(self._sinks, self._output)
-        self._add(self._settings.topics.scores, "sink", agent, agent.handle)
+        self._sinks = built.ways
+        for topic, name, agent in built.agents:
+            self._add(topic, name, agent, agent.handle)
 
     def _add_store(self) -> None:
         self.store = open_agent(self._settings)

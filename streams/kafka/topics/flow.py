@@ -55,7 +55,7 @@ TOPICS: Final = (
     TopicKind("tasks", "judge_task", readers=("judge", "store"), writers=("intake",)),
     TopicKind("dead_letters", "dead_letter", writers=("intake", "judge", "sink")),
     TopicKind("scores", "result", readers=("monitor", "store", "sink"), writers=("judge",)),
-    TopicKind("alerts", "alert", readers=("store",), writers=("monitor",)),
+    TopicKind("alerts", "alert", readers=("store", "sink"), writers=("monitor",)),
     TopicKind("labels", "label", readers=("store",)),
     TopicKind("evaluations", OTLP_LOGS, writers=("sink",)),
     TopicKind("observations", "result", readers=("monitor",), writers=("monitor",)),

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from streams.settings.base import EnvName, FilePath, Section, refuse, web_address
 
 SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-SinkKind = Literal["otlp_topic", "otlp_http", "langfuse", "phoenix", "mlflow", "webhook"]
+SinkKind = Literal["otlp_topic", "otlp_http", "langfuse", "phoenix", "mlflow", "webhook", "incident_webhook"]
 
 
 class SinkSettings(Section):
@@ -18,7 +18,8 @@ class SinkSettings(Section):
     kind: SinkKind = Field(
         description="otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the "
         "same to a "
-        "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: JSON, signed."
+        "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: JSON, signed; "
+        "incident_webhook: once an incident, JSON, signed."
     )
     url: Annotated[str, AfterValidator(web_address)] | None = Field(
         default=None,
@@ -55,9 +56,12 @@ class SinkSettings(Section):
             problems.append(
                 ("public_key", "and a secret are required for langfuse; add public_key and secret_env")
             )
-        if self.kind == "webhook" and not (self.secret_env or self.secret_file):
+        if self.kind in {"webhook", "incident_webhook"} and not (self.secret_env or self.secret_file):
             problems.append(
-                ("secret_env", "is required for webhook, whose requests are signed; add it or secret_file")
+                (
+                    "secret_env",
+                    f"is required for {self.kind}, which is signed; add it or secret_file",
+                )
             )
         refuse(problems)
         return self

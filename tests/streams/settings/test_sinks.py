@@ -19,7 +19,11 @@ from streams.settings import Settings
             {"kind": "langfuse", "url": "https://x", "secret_env": "S"},
             "and a secret are required for langfuse",
         ),
-        ({"kind": "webhook", "url": "https://x"}, "is required for webhook, whose requests are signed"),
+        ({"kind": "webhook", "url": "https://x"}, "is required for webhook, which is signed"),
+        (
+            {"kind": "incident_webhook", "url": "https://x"},
+            "is required for incident_webhook, which is signed",
+        ),
         ({"kind": "phoenix", "url": "x"}, "must begin with https:// or http://"),
     ],
 )

@@ -54,7 +54,7 @@ class Server:
 class Way:
     """A delivery to such a server, and what was counted."""
 
-    delivery: Delivery
+    delivery: Delivery[Any]
     outcomes: dict[str, int]
 
 

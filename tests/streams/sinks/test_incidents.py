@@ -1,0 +1,161 @@
+"""Incidents at an address of a team's own: once when one begins, once when it is over, until taken."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from schemas import Alert
+from streams.sinks import delivery
+from streams.sinks.delivery import Delivery, Http
+from streams.sinks.incidents import SETTLE_SECONDS, IncidentAgent, IncidentWebhook, Notice
+from tests.loopback import on_loopback
+from tests.streams.demo.test_view import alert
+from tests.streams.results import at
+
+
+@dataclass
+class Record:
+    value: bytes | None
+
+
+@dataclass
+class Topic:
+    """The alerts topic, and how often it was read."""
+
+    alerts: list[Alert]
+    readings: int = 0
+
+    async def read(self, topic: str) -> AsyncIterator[Record]:
+        assert topic == "qa.alerts"
+        self.readings += 1
+        for one in self.alerts:
+            yield Record(one.model_dump_json().encode())
+
+
+@dataclass
+class Outbox:
+    letters: list[tuple[str, str]] = field(default_factory=list)
+
+    async def dead_letter(self, record: Any, reason: str, detail: str) -> None:
+        del record
+        self.letters.append((reason, detail))
+
+
+@dataclass
+class Server:
+    """Answers with the statuses it was given, then with 200."""
+
+    statuses: list[int] = field(default_factory=list)
+    asked: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+    async def take(self, request: web.Request) -> web.Response:
+        self.asked.append((dict(request.headers), await request.read()))
+        return web.Response(status=self.statuses.pop(0) if self.statuses else 200)
+
+
+DROP = alert("a1", labels={})
+PART = alert("a2", metric="coverage", labels={"app": "docs"}, seconds=5)
+ALERTS = [DROP, PART]
+OVER = [
+    alert("r1", "recovered", 900),
+    alert("r2", "recovered", 960, metric="coverage", labels={"app": "docs"}),
+]
+
+
+async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float = 0) -> Outbox:
+    """Have an agent take alerts, in an instant; at `now` seconds after the first."""
+    app = web.Application()
+    app.router.add_post("/", server.take)
+    outbox: Any = Outbox()
+    clock = at(now).timestamp()
+
+    async def wait(seconds: float) -> None:
+        nonlocal clock
+        clock += seconds
+
+    async with on_loopback(app) as url:
+        way: Delivery[Notice] = Delivery(
+            "oncall",
+            IncidentWebhook("secret", lambda: 1_700_000_000.9),
+            Http(f"{url}/", 30),
+            batch=1,
+            linger_seconds=0,
+            on_outcome=lambda *_: None,
+        )
+        agent = IncidentAgent(
+            [way], outbox, topic, topic="qa.alerts", explorer="https://x.org/", now=lambda: clock, wait=wait
+        )
+        try:
+            for one in alerts:
+                record: Any = Record(one.model_dump_json().encode())
+                await agent.handle(record)
+        finally:
+            await way.close()
+    made: Outbox = outbox
+    return made
+
+
+async def test_an_incident_is_told_once_and_once_when_it_is_over() -> None:
+    """Of four alerts, by two workers that share them: two requests; the first names what fell with it."""
+    server, topic = Server(), Topic([*ALERTS, *OVER])
+    await told([ALERTS[0], OVER[0]], Topic(ALERTS), server)
+    await told([ALERTS[1]], Topic(ALERTS), server)
+    await told([OVER[1]], topic, server, now=960)
+    bodies = [json.loads(body) for _, body in server.asked]
+    assert [body["event"] for body in bodies] == ["incident_began", "incident_ended"]
+    began = bodies[0]
+    assert began["incident_id"] == "a1"
+    assert began["parts"] == ["relevance of all answers", "coverage of app=docs"]
+    assert began["text"].startswith("coverage and relevance fell, 2 parts affected. summary of a1")
+    assert began["url"] == "https://x.org/explore/incident/a1"
+    assert (began["ended_at"], bodies[1]["ended_at"] is None) == (None, False)
+
+
+async def test_a_request_is_signed_over_time_and_body() -> None:
+    """As those of the webhook for verdicts are."""
+    server = Server()
+    await told(ALERTS[:1], Topic(ALERTS), server)
+    ((headers, body),) = server.asked
+    assert headers["X-Judgestream-Timestamp"] == "1700000000"
+    expected = hmac.new(b"secret", b"1700000000." + body, hashlib.sha256).hexdigest()
+    assert headers["X-Judgestream-Signature"] == f"sha256={expected}"
+
+
+async def test_it_is_repeated_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three answers that pass, then a 200."""
+    monkeypatch.setattr(delivery, "FIRST_WAIT_SECONDS", 0.001)
+    server = Server([503, 429, 500])
+    outbox = await told(ALERTS[:1], Topic(ALERTS), server)
+    assert len(server.asked) == 4
+    assert outbox.letters == []
+
+
+async def test_what_is_refused_is_set_aside() -> None:
+    """With the sink's name."""
+    outbox = await told(ALERTS[:1], Topic(ALERTS), Server([400]))
+    ((reason, detail),) = outbox.letters
+    assert reason == "unroutable"
+    assert detail.startswith("sinks.oncall: the receiver refuses the incident_began a1, HTTP 400")
+
+
+async def test_a_burst_reads_the_topic_once() -> None:
+    """Alerts wait for others of their cause: the second of two finds both read."""
+    topic, server = Topic(ALERTS), Server()
+    await told(ALERTS, topic, server, now=SETTLE_SECONDS + 10)
+    assert topic.readings == 1
+    assert len(server.asked) == 1
+
+
+async def test_old_alerts_are_no_news() -> None:
+    """A sink that is new reads the topic from its beginning."""
+    server = Server()
+    await told(ALERTS, Topic(ALERTS), server, now=2 * 86_400)
+    assert server.asked == []
