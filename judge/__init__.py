@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PromptPackError,
     )
     from judge.library import Judge
+    from judge.metrics.code.metric import python_metric
     from judge.metrics.code.scale import Score
     from judge.pool.pool import Patience
     from judge.pool.stack import JudgingOptions
@@ -26,7 +27,18 @@ if TYPE_CHECKING:
     from judge.verdict.cache_file import FileCache
     from judge.verdict.guarded_metric import TextLimits
     from judge.verdict.pricing import ModelPrice, PriceTable
-    from schemas import Correction, Evaluator, Failed, JudgeCall, QAEvent, Scored, Suspicion, Unscored, Usage
+    from schemas import (
+        Correction,
+        Evaluator,
+        Failed,
+        JudgeCall,
+        QAEvent,
+        Scored,
+        Suspicion,
+        Unscored,
+        Usage,
+        Vote,
+    )
 
 _HOMES = {
     "BlockingJudge": "judge.blocking",
@@ -53,6 +65,8 @@ _HOMES = {
     "TextLimits": "judge.verdict.guarded_metric",
     "Unscored": "schemas",
     "Usage": "schemas",
+    "Vote": "schemas",
+    "python_metric": "judge.metrics.code.metric",
 }
 
 __all__ = [
@@ -80,6 +94,8 @@ __all__ = [
     "TextLimits",
     "Unscored",
     "Usage",
+    "Vote",
+    "python_metric",
 ]
 
 

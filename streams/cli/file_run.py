@@ -98,7 +98,7 @@ class FileRun:
                 self._take(result)
         try:
             async with (
-                _endpoints(self._call, self._judge) as endpoints,
+                _endpoints(self._call, self._judge, self._named()) as endpoints,
                 open_file_judge(self._metrics, self._judge, endpoints, self._wanted()) as judge,
             ):
                 await self._write(judge, lines, stop)
@@ -110,6 +110,12 @@ class FileRun:
     def _wanted(self) -> Mapping[str, MetricSettings]:
         """What the settings say of each metric; nothing where the endpoint is named on the command line."""
         return {} if self._settings is None or self._call.base_url is not None else self._settings.metrics
+
+    def _named(self) -> Mapping[str, MetricSettings]:
+        """The settings of the metrics that are asked for; nothing where one has none."""
+        known = {} if self._settings is None else self._settings.metrics
+        asked = self._call.metrics
+        return {name: known[name] for name in asked} if known.keys() >= set(asked) else {}
 
     async def _write(self, judge: FileJudge, lines: Iterable[Line], stop: asyncio.Event) -> None:
         """Write results until the lines are over, the judge is gone, or the user asks to stop."""
@@ -200,7 +206,9 @@ class FileRun:
 
 
 @contextlib.asynccontextmanager
-async def _endpoints(call: FileCall, settings: JudgeSettings) -> AsyncIterator[tuple[EndpointSettings, ...]]:
+async def _endpoints(
+    call: FileCall, settings: JudgeSettings, metrics: Mapping[str, MetricSettings]
+) -> AsyncIterator[tuple[EndpointSettings, ...]]:
     from streams.judging.stack import judge_endpoints
 
     if call.config is not None and call.base_url is None:
@@ -208,7 +216,7 @@ async def _endpoints(call: FileCall, settings: JudgeSettings) -> AsyncIterator[t
             raise BadUsageError(
                 f"--model {call.model} needs --base-url beside --config; or name it in {call.config}"
             )
-        endpoints = judge_endpoints(settings, os.environ)
+        endpoints = judge_endpoints(settings, os.environ, metrics)
         for endpoint in endpoints:
             typer.echo(f"judge: {printable(endpoint.model)} at {endpoint.base_url}", err=True)
         yield endpoints

@@ -55,7 +55,7 @@ def _broker_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]
 
 def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     try:
-        endpoints = judge_endpoints(settings.judge, env)
+        endpoints = judge_endpoints(settings.judge, env, settings.metrics)
     except SettingsError as error:
         return [bad_settings("secrets", "judge.endpoints", one) for one in error.problems]
     found = []
@@ -113,7 +113,7 @@ def examine_packs(settings: Settings) -> list[Finding]:
 def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     """See whether somebody knows what judging costs, and whether it may cost any amount."""
     try:
-        endpoints = judge_endpoints(settings.judge, env)
+        endpoints = judge_endpoints(settings.judge, env, settings.metrics)
         check_prices(settings.judge, endpoints)
     except SettingsError as error:
         return [bad_settings("budget", "prices", one) for one in error.problems]

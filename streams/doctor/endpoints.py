@@ -85,7 +85,7 @@ class EndpointExaminer:
         if not wanted:
             return []
         try:
-            endpoints = judge_endpoints(self.settings.judge, self.env)
+            endpoints = judge_endpoints(self.settings.judge, self.env, self.settings.metrics)
         except SettingsError:
             return [not_tried(one, "", "no judge is named, see secrets") for one in wanted]
         listed = await asyncio.gather(*(self._list(endpoint) for endpoint in endpoints))

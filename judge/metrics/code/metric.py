@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from judge.errors import InvalidVerdictError
-from judge.metric import Inputs, Mode, Outcome, OwnProcess
+from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Mode, Outcome, OwnProcess
 from judge.metrics.base import WholeTask
 from judge.metrics.code.checks import Check
+from judge.metrics.code.function import Function
+from judge.metrics.code.scale import Result, read_scale
 from judge.metrics.prompting import short_hash
 from schemas import JudgeTask, QAEvent
 
@@ -94,3 +96,31 @@ class CodeMetric(WholeTask):
             InvalidVerdictError: Always.
         """
         raise InvalidVerdictError("no judge is asked")
+
+
+def python_metric(
+    target: str,
+    *,
+    result: Result = "number",
+    score_range: tuple[float, float] = (0.0, 1.0),
+    name: str | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    memory_mb: int = DEFAULT_MEMORY_MB,
+) -> CodeMetric:
+    """Make a metric of a function of your own, for `Judge.score`; workers take it from the settings.
+
+    Args:
+        target: `package.module:function`; it runs in a process of its own.
+        result: What it gives: a number or whole number within `score_range`, true or false, or labels, best
+            first or with a number each.
+        score_range: Lowest and highest score of a number.
+        name: The metric's name; by default the function's.
+        seconds: Bound on one call, above 0.
+        memory_mb: Data that its process may hold, in MiB.
+
+    Raises:
+        JudgeConfigurationError: There is no such module, or it has no such function.
+        PromptPackError: The result is none of these.
+    """
+    function = Function(target, read_scale(result, score_range), seconds=seconds, memory_mb=memory_mb)
+    return CodeMetric(name or target.rpartition(":")[2].rpartition(".")[2], function)

@@ -372,3 +372,26 @@ async def test_options_that_do_not_fit(events: Path, options: tuple[str, ...], w
     ended = await judgestream("judge", str(events), "--metric", "coverage", *options)
     assert ended.code == 2
     assert words in ended.err
+
+
+async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> None:
+    """A check and a function of the team's, from the worker's settings: no endpoint, no key, no cost."""
+    function = "tests.judge.metrics.code.functions:words"
+    settings = tmp_path / "settings.yaml"
+    metrics = {
+        "tower": {"code": {"contains": {"texts": ["eiffel tower"]}}},
+        "words": {"python": {"function": function, "seconds": 60}, "score_range": [0, 100]},
+        "tone": {},
+    }
+    settings.write_text(json.dumps({"metrics": metrics}))  # JSON is YAML
+    asked = ("--metric", "tower", "--metric", "words", "--config", str(settings))
+    ended = await judgestream("judge", str(events), *asked)
+    assert ended.code == 0, ended.err
+    tower, words = (RESULT.validate_json(line) for line in ended.out.splitlines())
+    assert isinstance(tower, Scored)
+    assert (tower.value, tower.judge, tower.cost_usd) == (True, None, 0.0)
+    assert isinstance(words, Scored), words
+    assert words.value == len(EIFFEL_ANSWER.split())
+    refused = await judgestream("judge", str(events), "--metric", "tone", "--config", str(settings))
+    assert refused.code == 2
+    assert "names no judge" in refused.err
