@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help docs install demo test test-all test-tools chaos test-llm fuzz check format bench chart generate lock image sbom audit clean
+.PHONY: help docs install demo test test-all test-tools chaos test-llm test-receivers fuzz check format bench chart generate lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,10 +28,10 @@ demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worke
 	@$(BIN)/judgestream demo $(ARGS)
 
 test: $(VENV)/.dev  ## the tests that need Python alone
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not kafka and not stock and not tools and not chaos and not llm" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not kafka and not stock and not tools and not chaos and not llm and not receivers" $(ARGS)
 
 test-all: $(VENV)/.dev  ## also those with Apache Kafka (needs Java 17 and Maven), and what stock Faust loses
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tools and not chaos and not llm" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tools and not chaos and not llm and not receivers" $(ARGS)
 
 test-tools: $(VENV)/.dev  ## those with promtool, compose, Grafana's types, ... (tests/toolbox.py says where they are looked for)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m tools $(ARGS)
@@ -48,6 +48,17 @@ chaos: $(VENV)/.dev  ## workers, broker, network and judge fail; nothing may be 
 
 test-llm: $(VENV)/.dev .cache/llm/.ready  ## 30 events judged by a small real model behind a real server (the first time builds it: 5-10 minutes; needs a C++ compiler and CMake)
 	$(BIN)/python -m pytest tests/llm -m llm -s $(ARGS)
+
+# Each wants versions of its own of what the other has, too.
+.cache/receivers/.ready:
+	$(PYTHON) -m venv .cache/receivers/phoenix
+	$(PYTHON) -m venv .cache/receivers/mlflow
+	.cache/receivers/phoenix/bin/pip install --quiet --disable-pip-version-check "arize-phoenix==20.26.1"
+	.cache/receivers/mlflow/bin/pip install --quiet --disable-pip-version-check "mlflow==3.17.2"
+	@touch $@
+
+test-receivers: $(VENV)/.dev .cache/receivers/.ready  ## verdicts to real Phoenix and MLflow servers (the first time installs 855 MB)
+	$(BIN)/python -m pytest tests/receivers -m receivers $(ARGS)
 
 # Atheris brings libFuzzer and has wheels for Linux alone: an environment of its own.
 .cache/fuzz/.ready: requirements/runtime.txt

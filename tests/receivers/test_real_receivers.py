@@ -1,0 +1,147 @@
+"""Sinks against real Phoenix and MLflow servers.
+
+Too heavy for every run (their packages are 855 MB): `make test-receivers` installs each into an environment
+of its own under `.cache/receivers` and selects the marker `receivers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from schemas import Failed, Scored
+from streams.intake.reading.otlp.requests.wire import spans
+from streams.intake.reading.otlp.span import Span
+from streams.sinks.delivery import Http
+from streams.sinks.evaluation import evaluation
+from streams.sinks.receivers import Mlflow, Phoenix, Receiver
+from tests.integration.deadlines import until
+from tests.places import ROOT
+from tests.streams.results import failed, scored
+
+pytestmark = [pytest.mark.receivers, pytest.mark.timeout(600)]
+SAMPLE = ROOT / "tests/streams/intake/reading/otlp/samples/otel-genai-openai-1.3b0.pb"
+START_SECONDS = 240
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def server(
+    name: str, *arguments: str, env: Mapping[str, str], port: int, place: Path
+) -> AsyncIterator[str]:
+    """Run a server of an environment under .cache/receivers until it answers; gives its address."""
+    python = ROOT / ".cache" / "receivers" / name / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"{python} is not there: run make test-receivers", pytrace=False)
+    with (place / "server.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            python, "-m", *arguments, cwd=place, env={**os.environ, **env}, stdout=log, stderr=log
+        )
+    url = f"http://127.0.0.1:{port}"
+
+    async def answers() -> bool:
+        assert process.returncode is None, (place / "server.log").read_text()[-2000:]
+        with contextlib.suppress(aiohttp.ClientError, OSError):
+            async with aiohttp.ClientSession() as session, session.get(f"{url}/") as response:
+                return response.status < 500
+        return False
+
+    try:
+        await until(answers, f"{name} answers", deadline_seconds=START_SECONDS)
+        yield url
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+async def fetch(
+    method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> Any:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, data=body, headers=headers) as response,
+    ):
+        content = await response.read()
+        assert response.status < 300, content
+        return orjson.loads(content) if content[:1] in (b"{", b"[") else content
+
+
+def verdicts(span: Span) -> list[Scored | Failed]:
+    """Give a score and a failure of the traced answer."""
+    place = {"trace_id": span.trace_id, "span_id": span.span_id}
+    return [scored(1, 4).model_copy(update=place), failed(2).model_copy(update=place)]
+
+
+async def send_twice(receiver: Receiver, url: str, results: list[Scored | Failed]) -> None:
+    call = Http(url, 30)
+    try:
+        for _ in range(2):
+            assert await receiver.send(call, [evaluation(one) for one in results]) == {}
+    finally:
+        await call.close()
+
+
+async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
+    """As annotations of the span, with the score and why; sent again they are overwritten."""
+    (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
+    port = _free_port()
+    env = {
+        "PHOENIX_PORT": str(port),
+        "PHOENIX_GRPC_PORT": str(_free_port()),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_WORKING_DIR": str(tmp_path),
+    }
+    async with server("phoenix", "phoenix.server.main", "serve", env=env, port=port, place=tmp_path) as url:
+        protobuf = {"Content-Type": "application/x-protobuf"}
+        await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), headers=protobuf)
+        results = verdicts(span)
+        asked = f"{url}/v1/projects/default/span_annotations?span_ids={span.span_id}"
+
+        async def known() -> bool:
+            found = await fetch("GET", f"{url}/v1/projects/default/spans?limit=100")
+            return any(one["context"]["span_id"] == span.span_id for one in found["data"])
+
+        await until(known, "the span", deadline_seconds=60)
+        await send_twice(Phoenix(), url, results)
+
+        async def shown() -> bool:
+            return len((await fetch("GET", asked))["data"]) >= 1
+
+        await until(shown, "the annotations", deadline_seconds=60)
+        found = (await fetch("GET", asked))["data"]
+    assert {one["name"] for one in found} == {evaluation(one).name for one in results}
+    assert len(found) == len({one["name"] for one in found})
+    assert {one["annotator_kind"] for one in found} == {"LLM"}
+
+
+async def test_mlflow_shows_each_verdict_once(tmp_path: Path) -> None:
+    """As assessments of the trace, with the score and why; what is there already is not sent again."""
+    (span, *_) = [one for one in spans(SAMPLE.read_bytes()) if not one.parent_id]
+    port = _free_port()
+    arguments = ("mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1")
+    store = ("--backend-store-uri", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    async with server("mlflow", *arguments, *store, env={}, port=port, place=tmp_path) as url:
+        headers = {"Content-Type": "application/x-protobuf", "x-mlflow-experiment-id": "0"}
+        await fetch("POST", f"{url}/v1/traces", body=SAMPLE.read_bytes(), headers=headers)
+        results = verdicts(span)
+        await send_twice(Mlflow(), url, results)
+        trace = await fetch("GET", f"{url}/api/3.0/mlflow/traces/tr-{span.trace_id}")
+    found = trace["trace"]["trace_info"]["assessments"]
+    assert len(found) == 2
+    assert sorted(str(one["feedback"].get("value")) for one in found) == ["4.0", "None"]
+    assert all(one["source"]["source_type"] == "LLM_JUDGE" for one in found)
