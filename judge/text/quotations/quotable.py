@@ -1,10 +1,10 @@
 """Finding a quotation in a text although it was not copied character by character. Pure.
 
 Models drop bold marks and footnotes, mend a typo, join a word that was hyphenated at a line's end, leave
-words out with "..." and read a table row as a sentence. None of that is an invented quotation. So a quotation
-is looked for in three steps: as it stands; by its letters and digits alone, without markup, punctuation, case
-and accents; and by an alignment that allows a few slips, but no other number and no other negation. The place
-found is one of the text, at edges of words.
+words out with "...", put the page before and read a table row as a sentence. None of that is an invented
+quotation. So a quotation is looked for in three steps: as it stands; by its letters and digits alone, without
+markup, punctuation, case and accents; and by an alignment that allows a few slips, but no other number and no
+other negation. The place found is one of the text, at edges of words.
 
 A search takes time linear in the text: candidates are few and bounded, and an alignment looks at a window as
 long as the quotation.
@@ -19,6 +19,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 from typing import Literal
 
+from judge.text.citations.pages import PAGE_WORDS
 from judge.text.index import TextIndex
 from judge.text.quotations.letters import Letters
 from judge.text.quotations.tokens import LIST_MARK, tokens_of
@@ -29,6 +30,13 @@ MIN_PIECE_WORDS = 2
 """Words that the pieces of a quotation with dots have on average: single words can be joined to anything."""
 
 _ELLIPSIS = re.compile(r"[\[(]?\s?(?:\u2026|\.\s?\.\s?\.)[.\u2026]*\s?[\])]?")
+
+# Where the quotation is from, said before it: "Page 7: ...", "[Seite 7] ...".
+_LABEL = re.compile(
+    rf"[\s\"'(\[*]{{0,5}}{PAGE_WORDS}\.?[ ]?[-#]?[ ]?\d{{1,6}}"
+    r"(?:[\])*]{1,3}[ ]?:?|[ ]?[:\u2013\u2014-])(?=\s)",
+    re.IGNORECASE,
+)
 
 Kind = Literal["exact", "written_otherwise", "joined", "near"]
 """exact: but for case, white space, quotes and dashes; written_otherwise: but for markup and punctuation too;
@@ -84,6 +92,8 @@ class Quotable:
             yield Quotation(start, end, self.text[start:end], "exact")
         if not found:
             inexact = self._otherwise(quotation)
+            if inexact is None and (label := _LABEL.match(quotation)) is not None:
+                inexact = self._otherwise(quotation[label.end() :])
             if inexact is not None:
                 yield inexact
 

@@ -50,6 +50,8 @@ CO\u2082-free water. The drug is not safe for small children in general. Das Ger
         pytest.param("without any comment from the ministry!", "without any comment from the ministry",
             id="stop"),
         pytest.param("500 mg: strong relief", "500 mg | strong relief", id="table"),
+        pytest.param("Page 7: worked & lasted", "worked &amp; lasted", id="page"),
+        pytest.param("[Seite 7] worked & lasted", "worked &amp; lasted", id="page-in-brackets"),
         pytest.param("worked & lasted", "worked &amp; lasted", id="entity"),
         pytest.param("THE NEW TREATMENT WAS", "The **new treatment** was", id="case"),
         pytest.param("The cafe serves CO2-free water", "The caf\u00e9 serves\nCO\u2082-free water",
@@ -81,6 +83,7 @@ def test_the_kinds_of_inexact_quotation(quotation: str, words: str) -> None:
         "in 1,200 patients ... The new treatment",  # in the other order
         "The ... was ... in ... of",  # single words can be joined to anything
         "treatmen",
+        "Page 7:",
         "1,20",
         "...",
         "",
