@@ -60,7 +60,7 @@ class Stage:
                 "bootstrap_servers": self.bootstrap_servers,
                 "group_id": f"{self.name}-group",
                 "start": "earliest",
-                "session_timeout_seconds": 6,
+                "session_timeout_seconds": 30,
                 "heartbeat_interval_seconds": 0.5,
                 "commit_interval_seconds": 0.1,
                 "rebalance_timeout_seconds": 20,

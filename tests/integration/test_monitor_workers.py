@@ -13,7 +13,7 @@ from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
-from tests.integration.test_worker_process import process
+from tests.integration.test_worker_process import SOON_MISSED, process
 from tests.streams.results import scored
 
 CALM, FALLEN = 240, 60
@@ -94,6 +94,7 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
     """A worker process is killed before, during and after the drop, in the middle of its results, and another
     goes on.
     """
+    stage.changes |= SOON_MISSED
     group = stage.settings.kafka.group_id
     done = 0
     for stretch in (range(200), range(200, 260), range(260, 300)):

@@ -18,7 +18,7 @@ from streams.errors import SettingsError
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
-from tests.integration.test_worker_process import Endpoint, process
+from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
 from tests.streams.intake.reading.otlp.building import request, span
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
@@ -162,6 +162,7 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
     after a crash is joined with what was committed before it.
     """
     stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    stage.changes |= SOON_MISSED
     stage.changes["ingest.otlp"] = {"grace_seconds": 0.5, "idle_seconds": 3, "max_seconds": 60}
     ids = trace_ids(60, seed=3)
     full, twice, rootless = ids[:40], ids[40:50], ids[50:]

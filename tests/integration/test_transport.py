@@ -49,7 +49,7 @@ class Bench:
         self.kafka = KafkaSettings(
             bootstrap_servers=bootstrap_servers,
             group_id=f"{topic}-group",
-            session_timeout_seconds=6,
+            session_timeout_seconds=30,
             heartbeat_interval_seconds=0.5,
             commit_interval_seconds=0.1,
             rebalance_timeout_seconds=20,

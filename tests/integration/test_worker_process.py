@@ -76,6 +76,10 @@ def stage(bootstrap_servers: str, tmp_path: Path, endpoint: Endpoint) -> Stage:
     return Stage(bootstrap_servers, tmp_path, base_url=f"http://127.0.0.1:{endpoint.port}/v1")
 
 
+SOON_MISSED = {"kafka.session_timeout_seconds": 6}
+"""Settings for a worker that is killed: the group waits so long for it before the next one may read."""
+
+
 @contextlib.asynccontextmanager
 async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker process that reads; killed at the end if it still runs."""
@@ -107,6 +111,7 @@ async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
 
 async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -> None:
     """SIGKILL while results are being written, twice; the next worker ends what the last one began."""
+    stage.changes |= SOON_MISSED
     count = 400
     expected = {f"e{number}" for number in range(count)}
     for stop_at in (60, 180):
