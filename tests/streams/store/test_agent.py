@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import StoreFullError
+from streams.kafka import following
 from streams.settings import KafkaSettings
 from streams.store import agent as agent_module
 from streams.store.agent import Keeping, StoreAgent
@@ -84,10 +85,13 @@ def _records(first: int, end: int) -> list[Record]:
     return [record for one in results for record in (task_record(one), result_record(one))]
 
 
-async def test_a_store_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_store_that_is_killed_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At any moment, over and over: in the end each result and text is there once, and so is what came
     meanwhile.
     """
+    monkeypatch.setattr(following, "MAX_RECORDS", 300)  # many transactions, so that it ends between two
     path = tmp_path / "store.sqlite3"
     async with _broker(_records(0, 3_000)) as (broker, producer):
         for seconds in (0.02, 0.1, 0.3):

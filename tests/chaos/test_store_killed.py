@@ -1,0 +1,60 @@
+"""A store whose process is killed ends with what the topics have."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.integration.deadlines import until
+from tests.streams.store.test_agent import _agent, _broker, _count, _records, _running
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
+
+RESULTS = 4_000
+KILLS = 3
+_KEEP = """
+import asyncio, sys
+from pathlib import Path
+from streams.kafka import following
+from streams.settings import KafkaSettings, TopicSettings
+from streams.store.agent import Keeping, StoreAgent
+from streams.store.decoding import Decoder
+
+following.MAX_RECORDS = 50  # many transactions, so that one is under way when the end comes
+agent = StoreAgent(
+    Path(sys.argv[1]),
+    kafka=KafkaSettings(bootstrap_servers=sys.argv[2]),
+    decoder=Decoder(TopicSettings(), ("coverage", "relevance"), "full"),
+    keeping=Keeping(days=3_650, bytes=10**9),
+)
+asyncio.run(agent.run())
+"""
+
+
+def _has_more(path: Path, had: int) -> bool:
+    return _count(path) > had
+
+
+async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> None:
+    """SIGKILL while it writes, each time further on; then each result and text is there once."""
+    path = tmp_path / "store.sqlite3"
+    async with _broker(_records(0, RESULTS)) as (broker, _):
+        for _kill in range(KILLS):
+            had = max(_count(path), 0)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", _KEEP, str(path), broker.bootstrap_servers
+            )
+            try:
+                await until(partial(_has_more, path, had), "more results", deadline_seconds=60)
+            finally:
+                process.kill()
+                await process.wait()
+        assert 0 < _count(path) < RESULTS  # else nothing was under way
+        async with _running(_agent(path, broker)):
+            await until(lambda: _count(path) >= RESULTS, "all results", deadline_seconds=60)
+            await until(lambda: _count(path, "texts") >= RESULTS, "all texts", deadline_seconds=60)
+        assert (_count(path), _count(path, "texts")) == (RESULTS, RESULTS)
