@@ -23,9 +23,10 @@ from typing import Any, Final
 from benchmarks.contestants.otlp_full import ROUNDS
 from benchmarks.peers import PeersUnavailableError, peers_python
 from benchmarks.report import Line
-from streams.intake.reading.otlp.join import Bounds, TraceJoin
+from streams.intake.joining.join import Bounds, Join
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.requests import wire
+from streams.intake.reading.otlp.span import has_root
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
 
@@ -38,7 +39,7 @@ TEMPLATES: Final = (
     "openinference-langchain-0.1.80",
     "langfuse-sdk-5.0.4-openai",
 )
-_BOUNDS: Final = Bounds(grace=0, idle=60, longest=300, traces=100_000, size=1 << 30)
+_BOUNDS: Final = Bounds(grace=0, idle=60, longest=300, groups=100_000, size=1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,11 @@ def _records() -> tuple[list[Record], int]:
 def _sampled(records: list[Record], rate: float) -> int:
     policy = SamplingPolicy(default_rate=rate, upstream="equalize")
     reader = OtlpReader(unit="trace", max_event_bytes=10_000_000)
-    keep, sampler, join = TracePushDown(policy, reader), TraceSampler(policy), TraceJoin(_BOUNDS)
+    keep, sampler, join = (
+        TracePushDown(policy, reader),
+        TraceSampler(policy),
+        Join(_BOUNDS, is_complete=has_root),
+    )
     events = 0
     for record in records:
         if rate < 1 and not keep(record):
@@ -105,7 +110,7 @@ def _sampled(records: list[Record], rate: float) -> int:
         for trace_id, spans in reader.spans(record.value, kept.__contains__).items():
             join.add(trace_id, spans, size=len(record.value), now=0)
         for trace in join.due(1):
-            events += len(reader.read(trace.spans).events)
+            events += len(reader.read(trace.parts).events)
     return events
 
 

@@ -82,12 +82,13 @@ class Intake:
         await self._output.dead_letter(record, error.reason, error.detail)
         self._counts.count_event("undecodable", error.reason)
 
-    async def take(self, record: Incoming, event: QAEvent) -> None:
+    async def take(self, record: Incoming, event: QAEvent, *, in_conversation: bool = False) -> None:
         """Turn one event into tasks, a dead letter or nothing.
 
         Args:
             record: The record that it came in, or the first of them.
             event: The event.
+            in_conversation: Whether it is judged as part of a whole, so that no metric need judge it alone.
         """
         decision = self._policy.decide_event(event, record.key)
         lowered = decision.lowered(self._rate_factor()) if decision.keep else decision
@@ -95,6 +96,9 @@ class Intake:
         routing = route(event, decision, routes, lowered=lowered)
         if lowered.skip_reason is not None and not routing.assignments:
             self._counts.count_event("skipped", lowered.skip_reason)
+            self._output.passed(record.topic)
+        elif routing.unroutable and in_conversation:
+            self._counts.count_event("skipped", "in_conversation")
             self._output.passed(record.topic)
         elif routing.unroutable:
             detail = (

@@ -10,12 +10,20 @@ from importlib.util import find_spec
 from schemas.base import Upstream
 from streams.errors import SettingsError
 from streams.intake.conditions import EventCondition, LabelsCondition
-from streams.intake.reading.otlp.join import Bounds
+from streams.intake.joining.join import Bounds
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import Route
 from streams.intake.sampling import Rule, SamplingPolicy
-from streams.settings import OtlpSettings, RegistrySettings, SamplingSettings, Settings, resolve_secret
+from streams.settings import (
+    ConversationSettings,
+    OtlpSettings,
+    RegistrySettings,
+    SamplingSettings,
+    Settings,
+    resolve_secret,
+)
+from streams.settings.sections.intake import Unit
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
@@ -75,13 +83,29 @@ def trace_bounds(otlp: OtlpSettings) -> Bounds:
         grace=otlp.grace_seconds,
         idle=otlp.idle_seconds,
         longest=otlp.max_seconds,
-        traces=otlp.max_traces,
+        groups=otlp.max_traces,
         size=otlp.max_bytes,
     )
 
 
-def metric_routes(settings: Settings) -> tuple[Route, ...]:
-    """Build the route that leads events to each metric, in the order of the settings."""
+def conversation_bounds(conversations: ConversationSettings) -> Bounds:
+    """Build the bounds within which conversations are joined; none is ever known to be complete."""
+    return Bounds(
+        grace=0,
+        idle=conversations.idle_seconds,
+        longest=conversations.max_seconds,
+        groups=conversations.max_open,
+        size=conversations.max_bytes,
+    )
+
+
+def metric_routes(settings: Settings, unit: Unit = "event") -> tuple[Route, ...]:
+    """Build the route that leads events to each metric, in the order of the settings.
+
+    Args:
+        settings: The settings.
+        unit: Of the metrics that judge single events, or whole conversations.
+    """
     return tuple(
         Route(
             metric=name,
@@ -90,6 +114,7 @@ def metric_routes(settings: Settings) -> tuple[Route, ...]:
             of_all=metric.is_code,
         )
         for name, metric in settings.metrics.items()
+        if metric.unit == unit
     )
 
 

@@ -11,6 +11,7 @@ from streams.settings.credentials import (
 )
 from streams.settings.load import load_settings
 from streams.settings.sections.intake import (
+    ConversationSettings,
     IngestSettings,
     MetricConditions,
     MetricSettings,
@@ -47,6 +48,7 @@ __all__ = [
     "BasicAuthSettings",
     "BudgetSettings",
     "CacheSettings",
+    "ConversationSettings",
     "DeadLetterLimitSettings",
     "DeadLetterSettings",
     "EndpointSettings",

@@ -45,6 +45,7 @@ class Settings(Section):
                 *_metric_problems(self),
                 *_topic_problems(self),
                 *_target_problems(self),
+                *_unit_problems(self),
                 *_endpoint_problems(self),
             ]
         )
@@ -96,6 +97,23 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
             problems.append(
                 (f"metrics.{name}.score_range", f"is fixed for {name} without a prompt pack; remove it")
             )
+    return problems
+
+
+def _unit_problems(settings: Settings) -> list[tuple[str, str]]:
+    problems = []
+    for name, metric in settings.metrics.items():
+        if metric.unit == "event":
+            continue
+        where = f"metrics.{name}.unit"
+        if settings.ingest.format != "json":
+            problems.append((where, "conversation is for ingest.format json; an OTLP trace is one event"))
+        if settings.sampling.key != "record_key":
+            problems.append(
+                (where, "conversation needs sampling.key: record_key, or parts of it would not be sampled")
+            )
+        if metric.is_code:
+            problems.append((where, "conversation is for metrics that a judge decides; remove it"))
     return problems
 
 

@@ -13,19 +13,21 @@ from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
 from streams.intake.from_settings import (
+    conversation_bounds,
     event_policy,
     metric_routes,
     open_registry,
     reading_policy,
     trace_bounds,
 )
+from streams.intake.joining.conversations import ConversationIntake
+from streams.intake.joining.traces import TraceIntake
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
-from streams.intake.traces import TraceIntake
 from streams.intake.unpacked import UnpackedIntake
 from streams.judging.spending import Spending
 from streams.kafka.letters import Incoming
@@ -51,7 +53,7 @@ class MadeIntake:
         registry: Reads records by their schemas; None without a registry.
     """
 
-    part: Intake | TraceIntake | UnpackedIntake
+    part: Intake | TraceIntake | ConversationIntake | UnpackedIntake
     predicate: PushDown | TracePushDown | None
     room: Room | None = None
     release: Callable[[], None] = lambda: None
@@ -86,23 +88,42 @@ def make_intake(
     ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
     otlp = settings.ingest.format == "otlp"
     policy = event_policy(settings, otlp=otlp)
-    intake = Intake(
-        decode=partial(_decode, ingest),
+    decode = partial(_decode, ingest)
+    taking = partial(
+        Intake,
+        decode=decode,
         policy=policy,
-        routes=metric_routes(settings),
         metrics=metrics,
         output=output,
         counts=counts,
         verification_seconds=settings.judge.verification_seconds,
         rate_factor=_rate_factor(settings, spending, agents),
     )
+    intake = taking(routes=metric_routes(settings))
     if otlp:
         return _with_traces(settings, intake, reading_policy(settings, otlp=True), counts)
     registry = open_registry(settings.ingest.registry, env)
+    predicate = push_down(reading_policy(settings, otlp=False), ingest)
+    whole = metric_routes(settings, "conversation")
+    if not whole:
+        part = intake if registry is None else UnpackedIntake(registry, ingest, intake)
+        return MadeIntake(part=part, predicate=predicate, registry=registry)
+    bounds = conversation_bounds(settings.ingest.conversations)
+    joining = ConversationIntake(
+        decode=decode,
+        policy=policy,
+        events=intake,
+        whole=taking(routes=whole),
+        counts=counts,
+        bounds=bounds,
+        past=TopicPast(settings.kafka),
+    )
     return MadeIntake(
-        part=intake if registry is None else UnpackedIntake(registry, ingest, intake),
-        predicate=push_down(reading_policy(settings, otlp=False), ingest),
-        registry=registry,
+        part=joining,
+        predicate=predicate,
+        # Above what may be open, so that reading never waits for a conversation's end.
+        room=Room(records=32 * bounds.groups, bytes=2 * bounds.size),
+        release=joining.release,
     )
 
 

@@ -27,6 +27,8 @@ def _as_texts(value: object) -> object:
     )
 
 
+Unit = Literal["event", "conversation"]
+"""What a metric judges at a time."""
 LabelValues = Annotated[
     tuple[Annotated[str, StringConstraints(max_length=200)], ...],
     BeforeValidator(
@@ -100,6 +102,42 @@ class OtlpSettings(Section):
         return self
 
 
+class ConversationSettings(Section):
+    """When a conversation is judged (metrics with `unit: conversation`)."""
+
+    idle_seconds: float = Field(
+        default=300, gt=0, le=86_400, description="A conversation is closed when nothing came for so long."
+    )
+    max_seconds: float = Field(
+        default=3600,
+        gt=0,
+        le=86_400,
+        description="It is closed so long after its first event, whatever comes. Offsets are held for no "
+        "longer.",
+    )
+    max_open: int = Field(
+        default=20_000,
+        ge=1,
+        le=10_000_000,
+        description="Open conversations; above it the oldest are closed early.",
+    )
+    max_bytes: int = Field(
+        default=134_217_728,
+        ge=1_048_576,
+        le=17_179_869_184,
+        description="Bytes of records with open conversations; above it the oldest are closed early.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.max_seconds < self.idle_seconds:
+            what = (
+                f"must be at least idle_seconds ({self.idle_seconds:g}), got {self.max_seconds:g}; raise it"
+            )
+            refuse([("max_seconds", what)])
+        return self
+
+
 class IngestSettings(Section):
     """How a record is read."""
 
@@ -115,6 +153,7 @@ class IngestSettings(Section):
         default=None,
         description="Where the schemas of records in Confluent's wire forms are (Avro, JSON, Protobuf).",
     )
+    conversations: ConversationSettings = Field(default_factory=ConversationSettings)
     max_event_bytes: int = Field(
         default=4_194_304, ge=1_000, le=104_857_600, description="Larger records become dead letters."
     )
@@ -228,6 +267,12 @@ class MetricSettings(Section):
     """One metric."""
 
     when: MetricConditions = Field(default_factory=MetricConditions)
+    unit: Unit = Field(
+        default="event",
+        description="event: each answer; conversation: all events of one conversation_id together, once it "
+        "is idle (ingest.conversations). Needs records keyed by conversation_id, and sampling.key: "
+        "record_key.",
+    )
     rate: Rate = Field(
         default=1.0,
         description="Share of the sampled events that this metric judges; with `code` or `python` of all "

@@ -20,11 +20,11 @@ from streams.intake.from_settings import (
     sampling_policy,
     trace_bounds,
 )
+from streams.intake.joining.join import Group, Join
 from streams.intake.pushdown import push_down
 from streams.intake.reading import Ingest
-from streams.intake.reading.otlp.join import OpenTrace, TraceJoin
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.reading.otlp.span import Span
+from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import route
 from streams.intake.tasks import tasks_of
@@ -208,8 +208,8 @@ class _PartitionJoin:
     """Joins the traces of one partition by the time of its records."""
 
     def __init__(self, settings: Settings) -> None:
-        self._join = TraceJoin(trace_bounds(settings.ingest.otlp))
-        self._first: dict[OpenTrace, PastRecord] = {}
+        self._join = Join[Span](trace_bounds(settings.ingest.otlp), is_complete=has_root)
+        self._first: dict[Group[Span], PastRecord] = {}
         self._now = 0.0
 
     def add(
@@ -230,4 +230,4 @@ class _PartitionJoin:
 
     def _closed(self, now: float) -> Iterator[tuple[PastRecord, list[Span]]]:
         for trace in self._join.due(now):
-            yield self._first.pop(trace), trace.spans
+            yield self._first.pop(trace), trace.parts

@@ -42,6 +42,13 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             ),
         ),
         (
+            {"metrics": {"tone": {"unit": "conversation"}}},
+            (
+                "metrics.tone.unit: conversation needs sampling.key: record_key, or parts of it would not be "
+                "sampled"
+            ),
+        ),
+        (
             {"metrics": {"mood": {}}},
             (
                 "metrics.mood: is not a built-in metric (those are coverage, relevance, faithfulness, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,3 +65,8 @@ class Head(NamedTuple):
     trace_id: str
     tracestate: str = ""
     roots: int = 0
+
+
+def has_root(spans: Iterable[Span]) -> bool:
+    """Whether the span that the others stem from is among them; a log's record is none."""
+    return any(not span.parent_id and not span.is_log for span in spans)

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.intake.reading.otlp.join import Bounds, TraceJoin
-from streams.intake.reading.otlp.span import Span
+from streams.intake.joining.join import Bounds, Join
+from streams.intake.reading.otlp.span import Span, has_root
 
-BOUNDS = Bounds(grace=5, idle=60, longest=300, traces=3, size=1000)
+BOUNDS = Bounds(grace=5, idle=60, longest=300, groups=3, size=1000)
 
 
 def span(number: int, parent: int | None = 0) -> Span:
@@ -29,13 +29,13 @@ def span(number: int, parent: int | None = 0) -> Span:
 ROOT = span(9, parent=None)
 
 
-def closed(join: TraceJoin, now: float) -> list[tuple[str, Any, int]]:
-    return [(trace.trace_id, trace.closed, len(trace.spans)) for trace in join.due(now)]
+def closed(join: Join[Span], now: float) -> list[tuple[str, Any, int]]:
+    return [(trace.key, trace.closed, len(trace.parts)) for trace in join.due(now)]
 
 
 def test_a_trace_is_closed_a_grace_after_its_root() -> None:
     """Whether the root came first or last, and with what came within the grace."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     join.add("t", [span(1)], size=10, now=0)
     join.add("t", [ROOT], size=10, now=2)
     assert closed(join, 6.9) == []
@@ -46,7 +46,7 @@ def test_a_trace_is_closed_a_grace_after_its_root() -> None:
 
 def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
     """Each record puts it off, up to the longest age."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     for now in range(0, 300, 50):
         join.add("t", [span(now)], size=10, now=now)
         assert closed(join, now) == []
@@ -58,7 +58,7 @@ def test_a_trace_without_its_root_is_closed_when_nothing_comes() -> None:
 
 def test_the_oldest_are_closed_for_want_of_room() -> None:
     """Above three traces, and above a thousand bytes."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     for number, name in enumerate("abcd"):
         join.add(name, [span(number)], size=10, now=number)
     assert closed(join, 4) == [("a", "room", 1)]
@@ -71,7 +71,7 @@ def test_the_oldest_are_closed_for_want_of_room() -> None:
 
 def test_what_comes_after_the_close_is_late() -> None:
     """It opens no trace anew: a poorer event under the same id would take the fuller one's place."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     join.add("t", [ROOT], size=10, now=0)
     assert closed(join, 5) == [("t", "root", 1)]
     assert join.add("t", [span(1)], size=10, now=6) is None
@@ -80,7 +80,7 @@ def test_what_comes_after_the_close_is_late() -> None:
 
 def test_an_abandoned_trace_begins_anew() -> None:
     """Its records are read again after a rebalance."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     trace = join.add("t", [span(1)], size=10, now=0)
     assert trace is not None
     join.abandon(trace)
@@ -93,7 +93,7 @@ def test_an_abandoned_trace_begins_anew() -> None:
 
 def test_what_was_read_before_joins_the_rest() -> None:
     """The children lie behind the committed offset, the root is read again: the event is the full one."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     join.recall("t", [span(1), span(2)], size=10, now=0)
     join.recall("gone", [span(1)], size=10, now=0)
     join.add("t", [ROOT], size=10, now=1)
@@ -104,13 +104,13 @@ def test_what_was_read_before_joins_the_rest() -> None:
 
 def test_what_is_recalled_is_bounded() -> None:
     """By the same bytes as what is open; the oldest go first."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     for number in range(5):
         join.recall(str(number), [span(1)], size=300, now=number)
     for number in range(5):
         trace = join.add(str(number), [ROOT], size=1, now=10)
         assert trace is not None
-        assert len(trace.spans) == (2 if number >= 2 else 1)  # three of 300 bytes fit into 1,000
+        assert len(trace.parts) == (2 if number >= 2 else 1)  # three of 300 bytes fit into 1,000
         join.abandon(trace)
 
 
@@ -122,15 +122,15 @@ def test_what_is_recalled_is_bounded() -> None:
 )
 def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, bool, float, int]]) -> None:
     """Whatever comes in whatever order: nothing twice, nothing for ever, never more than the bounds."""
-    join = TraceJoin(BOUNDS)
+    join = Join(BOUNDS, is_complete=has_root)
     now, opened, ended = 0.0, set(), []
     for name, is_root, wait, size in steps:
         now += wait
         if join.add(name, [ROOT if is_root else span(1)], size=size, now=now) is not None:
             opened.add(name)
-        ended += [trace.trace_id for trace in join.due(now)]
-        assert len(join) <= BOUNDS.traces
+        ended += [trace.key for trace in join.due(now)]
+        assert len(join) <= BOUNDS.groups
         assert join.size <= BOUNDS.size
-    ended += [trace.trace_id for trace in join.due(now + BOUNDS.longest)]
+    ended += [trace.key for trace in join.due(now + BOUNDS.longest)]
     assert sorted(ended) == sorted(opened)
     assert (len(join), join.size) == (0, 0)

@@ -17,16 +17,16 @@ from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
 from streams.intake.conditions import EventCondition
-from streams.intake.reading.otlp.join import Bounds
+from streams.intake.joining.join import Bounds
+from streams.intake.joining.traces import TraceIntake
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.routing import Route
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
-from streams.intake.traces import TraceIntake
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.reading.otlp.building import request, span
 
-LONG = Bounds(grace=0.02, idle=0.1, longest=1, traces=100, size=1_000_000)
+LONG = Bounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
 KEPT, DROPPED = "f" * 32, "0" * 31 + "1"
@@ -178,7 +178,7 @@ async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -
 
 async def test_open_traces_are_let_go_when_partitions_are() -> None:
     """Their records are not finished, so that whoever reads next gets them again; here they begin anew."""
-    stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, traces=100, size=1_000_000))
+    stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
     await asyncio.wait({held}, timeout=0.02)
     assert stage.metrics.registry.get_sample_value("judgestream_traces_open") == 1

@@ -1,0 +1,123 @@
+"""Intake of conversations: events are judged one by one, and together once their conversation is idle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from schemas import ChatMessage, QAEvent
+from schemas.event import MAX_MESSAGES
+from streams.errors import DecodeError
+from streams.intake.agent import Decode, Intake
+from streams.intake.joining.gathering import Gathering, Kind, Past
+from streams.intake.joining.join import Bounds
+from streams.intake.sampling import SamplingPolicy
+from streams.kafka.letters import Incoming
+from streams.telemetry.instruments import Metrics
+
+
+class ConversationIntake:
+    """Decides what becomes of events that belong to conversations.
+
+    Args:
+        decode: Reads an event from a record.
+        policy: Which conversations are judged; it goes by the record's key.
+        events: Takes each event, for the metrics of single events.
+        whole: Takes each conversation as one event, for the metrics of conversations.
+        counts: Where outcomes are counted.
+        bounds: When conversations are closed.
+        past: Reads back what lies before the offset that is begun with.
+        clock: Tells the time in seconds, from any beginning.
+    """
+
+    def __init__(
+        self,
+        *,
+        decode: Decode,
+        policy: SamplingPolicy,
+        events: Intake,
+        whole: Intake,
+        counts: Metrics,
+        bounds: Bounds,
+        past: Past,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._decode = decode
+        self._policy = policy
+        self._events = events
+        self._whole = whole
+        kind = Kind(
+            noun="conversation",
+            become=self._become,
+            surprise=whole.on_surprise,
+            read=self._kept,
+            is_key=lambda key, conversation: key == conversation.encode("utf-8", "surrogatepass"),
+            key_problem=_key_problem,
+        )
+        self._gathering = Gathering[QAEvent](kind, counts=counts, bounds=bounds, past=past, clock=clock)
+
+    async def handle(self, record: Incoming) -> None:
+        """Take one record; return when its event was taken and its conversation, where sampled, was judged.
+
+        Raises:
+            SettingsError: The topic's records are not keyed by conversation.
+        """
+        try:
+            event = self._decode(record)
+        except DecodeError as error:
+            await self._events.refuse(record, error)
+            return
+        await self._events.take(record, event, in_conversation=event.conversation_id is not None)
+        if event.conversation_id is not None and self._policy.decide_event(event, record.key).keep:
+            await self._gathering.add(record, {event.conversation_id: [event]})
+
+    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+        """Set a record aside that met an error nobody foresaw."""
+        await self._events.on_surprise(record, error)
+
+    def release(self) -> None:
+        """Let go of all open conversations: their next reader begins with the records."""
+        self._gathering.release()
+
+    async def _become(self, record: Incoming, events: list[QAEvent]) -> None:
+        await self._whole.take(record, joined(events), in_conversation=True)
+
+    def _kept(self, record: Any) -> dict[str, list[QAEvent]]:
+        event = self._decode(record)
+        if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
+            return {}
+        return {event.conversation_id: [event]}
+
+
+def joined(events: Sequence[QAEvent]) -> QAEvent:
+    """One event of all events of a conversation.
+
+    Its id is the conversation's; its `messages` are all turns, the latest 200; all else is the last event's.
+    An event that carries the conversation so far adds what is new in it, another its question and answer.
+
+    Args:
+        events: At least one, in the order in which they came; one that came twice counts once.
+    """
+    distinct = {event.event_id: event for event in reversed(events)}
+    in_order = list(reversed(distinct.values()))
+    if all(event.occurred_at is not None for event in in_order):
+        in_order.sort(key=lambda event: (event.occurred_at is None, event.occurred_at))
+    turns: list[ChatMessage] = []
+    for event in in_order:
+        own = list(event.messages or ()) or [
+            ChatMessage(role="user", content=event.question),
+            ChatMessage(role="assistant", content=event.answer),
+        ]
+        turns = own if own[: len(turns)] == turns else [*turns, *own]
+    last = in_order[-1]
+    return last.model_copy(
+        update={"event_id": last.conversation_id, "messages": tuple(turns[-MAX_MESSAGES:])}
+    )
+
+
+def _key_problem(got: str) -> str:
+    return (
+        "metrics.*.unit: conversation needs records keyed by conversation_id, or a conversation is spread "
+        f"over partitions {got}; produce with that key, or let the metrics judge single events"
+    )

@@ -1,0 +1,222 @@
+"""Holds the offsets of records whose group is open, until what follows from the group was written.
+
+Kafka itself is the store: after a crash the records of an open group are read again. Those that were finished
+before lie behind the committed offset; they are read back once, so that the rest of a group is not taken for
+the whole of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from streams.errors import DecodeError, SettingsError
+from streams.intake.joining.join import Bounds, Group, Join
+from streams.kafka.letters import Incoming
+from streams.telemetry.instruments import Metrics
+from streams.telemetry.traces import where
+
+_log = structlog.stdlib.get_logger(__name__)
+
+LONGEST_SLEEP_SECONDS: Final = 1.0
+READ_BACK_SECONDS: Final = 120.0
+"""Reading back takes no longer; what it does not come to is missing from groups that straddle the committed
+offset."""
+T = TypeVar("T")
+
+
+class Past(Protocol):
+    """Reads what lies on a partition before an offset: `streams.kafka.past.TopicPast`, or a fake."""
+
+    async def partitions(self, topic: str) -> int:
+        """Count a topic's partitions."""
+
+    def read(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
+        """Give the records from a moment on, up to an offset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[T]):
+    """What is joined.
+
+    Args:
+        noun: Names it in messages.
+        become: Writes what follows from a closed group; the record is the first of its records.
+        surprise: Sets a group aside that met an error nobody foresaw.
+        read: What a record holds, by group; raises DecodeError or ValueError.
+        is_key: Whether a record's key is that of a group, so that all of it lies on one partition.
+        key_problem: What to do about records that are keyed otherwise.
+        is_complete: Whether what came is all that is waited for; None: that is never known.
+    """
+
+    noun: str
+    become: Callable[[Incoming, list[T]], Awaitable[None]]
+    surprise: Callable[[Incoming, Exception], Awaitable[None]]
+    read: Callable[[Any], Mapping[str, list[T]]]
+    is_key: Callable[[bytes | None, str], bool]
+    key_problem: Callable[[str], str]
+    is_complete: Callable[[Any], bool] | None = None
+
+
+class Gathering(Generic[T]):
+    """Gathers groups of one worker.
+
+    Args:
+        kind: What is joined.
+        counts: Where outcomes are counted.
+        bounds: When groups are closed.
+        past: Reads back what lies before the offset that is begun with.
+        clock: Tells the time in seconds, from any beginning.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[T],
+        *,
+        counts: Metrics,
+        bounds: Bounds,
+        past: Past,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kind = kind
+        self._counts = counts
+        self._bounds = bounds
+        self._past = past
+        self._clock = clock
+        self._join = Join[T](bounds, is_complete=kind.is_complete)
+        self._waiting: dict[Group[T], list[tuple[Incoming, asyncio.Future[None]]]] = {}
+        self._closing: asyncio.Task[None] | None = None
+        self._finishing: dict[str, asyncio.Task[None]] = {}
+        self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
+        self._keyed: dict[str, bool] = {}
+        counts.watch_traces(lambda: len(self._join), lambda: self._join.late)
+
+    def release(self) -> None:
+        """Let go of all open groups: partitions are given away, their next reader begins with the records."""
+        if self._closing is not None:
+            self._closing.cancel()
+        for _, task in self._read_back.values():
+            task.cancel()
+        self._read_back.clear()
+        for group, waiting in list(self._waiting.items()):
+            if group.closed is None:
+                self._join.abandon(group)
+                del self._waiting[group]
+                for _, future in waiting:
+                    future.cancel()
+
+    async def add(self, record: Incoming, parts: Mapping[str, list[T]]) -> None:
+        """Add what a record holds; return when all that follows from its groups was written.
+
+        Raises:
+            SettingsError: The topic's records are not keyed by group, so that none can be joined.
+        """
+        if any(not self._kind.is_key(record.key, key) for key in parts):
+            await self._check_keys(record)
+        await self._know_the_past(record)
+        futures: list[asyncio.Future[None]] = []
+        now = self._clock()
+        size = len(record.value or b"") // len(parts)
+        for key, own in parts.items():
+            group = self._join.add(key, own, size=size, now=now)
+            if group is not None:
+                future = asyncio.get_running_loop().create_future()
+                self._waiting.setdefault(group, []).append((record, future))
+                futures.append(future)
+            elif key in self._finishing:
+                # Late, or read again after a rebalance: not finished before what the group becomes was
+                # written.
+                futures.append(asyncio.shield(self._finishing[key]))
+        self._close_due()
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.create_task(self._keep_closing())
+        await asyncio.gather(*futures)
+
+    async def _check_keys(self, record: Incoming) -> None:
+        keyed = self._keyed.get(record.topic)
+        if keyed is None:
+            # On one partition a group cannot be spread over several.
+            keyed = self._keyed[record.topic] = await self._past.partitions(record.topic) <= 1
+        if not keyed:
+            got = "no key" if record.key is None else f"the key {record.key[:40]!r}"
+            place = f"{record.topic}[{record.partition}]@{record.offset}"
+            raise SettingsError([self._kind.key_problem(f"(got {got} at {place})")])
+
+    async def _keep_closing(self) -> None:
+        while (due := self._join.next_due) is not None:
+            await asyncio.sleep(min(max(due - self._clock(), 0.01), LONGEST_SLEEP_SECONDS))
+            self._close_due()
+
+    def _close_due(self) -> None:
+        now = self._clock()
+        self._join.forget_past(now - self._bounds.longest)
+        for group in self._join.due(now):
+            self._counts.count_closed_trace(str(group.closed))
+            self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
+
+    async def _finish(self, group: Group[T], waiting: list[tuple[Incoming, asyncio.Future[None]]]) -> None:
+        """Write what follows from a group, then let its records go."""
+        first = waiting[0][0]
+        try:
+            try:
+                await self._kind.become(first, group.parts)
+            except Exception as error:  # noqa: BLE001 - one group must not stop the others
+                _log.error(
+                    f"unexpected error, the {self._kind.noun} is set aside",
+                    **{f"{self._kind.noun}_id": group.key},
+                    error=type(error).__name__,
+                    where=where(error),
+                )
+                await self._kind.surprise(first, error)
+        except Exception as error:  # noqa: BLE001 - it goes to those who wait for it
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for _, future in waiting:
+                if not future.done():
+                    future.set_result(None)
+        finally:
+            del self._finishing[group.key]
+
+    # What lies before the first offset
+
+    async def _know_the_past(self, record: Incoming) -> None:
+        """Read back, once an assignment, what a group of this partition may have before the first record."""
+        place = (record.topic, record.partition)
+        generation = getattr(record, "generation_id", 0)
+        known = self._read_back.get(place)
+        if known is None or known[0] != generation:
+            known = self._read_back[place] = (generation, asyncio.create_task(self._read_past(record)))
+        await asyncio.shield(known[1])
+
+    async def _read_past(self, record: Incoming) -> None:
+        if record.offset == 0 or record.timestamp is None:
+            return
+        since = record.timestamp - self._bounds.longest
+        try:
+            async with asyncio.timeout(READ_BACK_SECONDS):
+                records = self._past.read(record.topic, record.partition, since=since, before=record.offset)
+                async for one in records:
+                    self._recall(one)
+        except Exception as error:  # noqa: BLE001 - without it groups that straddle the offset are poorer, and no more
+            _log.warning(
+                f"reading back failed: a {self._kind.noun} that began before this offset may lack parts",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                error=repr(error),
+            )
+
+    def _recall(self, record: Any) -> None:
+        try:
+            parts = self._kind.read(record)
+        except (DecodeError, ValueError):
+            return
+        for key, own in parts.items():
+            self._join.recall(key, own, size=len(record.value) // len(parts), now=self._clock())

@@ -1,0 +1,124 @@
+"""Intake of traces: records in, joined by trace id, one event a trace (or one a model's call) out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from streams.errors import DecodeError
+from streams.intake.agent import Intake
+from streams.intake.joining.gathering import Gathering, Kind, Past
+from streams.intake.joining.join import Bounds
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.span import Span, has_root
+from streams.intake.trace_sampling import TraceSampler
+from streams.kafka.letters import Incoming
+from streams.telemetry.instruments import Metrics
+
+
+class TraceIntake:
+    """Decides what becomes of traces.
+
+    Args:
+        reader: Reads requests.
+        sampler: Decides by trace id.
+        intake: Takes the events.
+        counts: Where outcomes are counted.
+        bounds: When traces are closed.
+        past: Reads back what lies before the offset that is begun with.
+        clock: Tells the time in seconds, from any beginning.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: OtlpReader,
+        sampler: TraceSampler,
+        intake: Intake,
+        counts: Metrics,
+        bounds: Bounds,
+        past: Past,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reader = reader
+        self._sampler = sampler
+        self._intake = intake
+        self._counts = counts
+        kind = Kind(
+            noun="trace",
+            become=self._become,
+            surprise=intake.on_surprise,
+            read=self._kept,
+            is_key=_is_key_of,
+            key_problem=_key_problem,
+            is_complete=has_root,
+        )
+        self._gathering = Gathering[Span](kind, counts=counts, bounds=bounds, past=past, clock=clock)
+
+    async def handle(self, record: Incoming) -> None:
+        """Take one record; return when all that follows from its traces was written.
+
+        Raises:
+            SettingsError: The topic's records are not keyed by trace id, so that a trace cannot be joined.
+        """
+        try:
+            split = self._sampler.split(self._reader.heads(record.value), record.key)
+            traces = self._reader.spans(record.value, split.kept.__contains__)
+        except ValueError:
+            await self._intake.refuse(
+                record, DecodeError("undecodable", "traceId: is not hexadecimal; mend the producer")
+            )
+            return
+        except DecodeError as error:
+            await self._intake.refuse(record, error)
+            return
+        for _ in range(split.skipped):
+            self._counts.count_event("skipped", self._sampler.skip_reason)
+        if self._reader.unit == "span":
+            for spans in traces.values():
+                await self._become(record, spans)
+        elif traces:
+            await self._gathering.add(record, traces)
+
+    async def on_surprise(self, record: Incoming, error: Exception) -> None:
+        """Set a record aside that met an error nobody foresaw."""
+        await self._intake.on_surprise(record, error)
+
+    def release(self) -> None:
+        """Let go of all open traces: partitions are given away, their next reader begins with the records."""
+        self._gathering.release()
+
+    def _kept(self, record: Any) -> dict[str, list[Span]]:
+        split = self._sampler.split(self._reader.heads(record.value), record.key)
+        return self._reader.spans(record.value, split.kept.__contains__) if split.kept else {}
+
+    async def _become(self, record: Incoming, spans: list[Span]) -> None:
+        """Make events of the spans of one trace, and hand them on."""
+        try:
+            reading = self._reader.read(spans)
+        except DecodeError as error:
+            await self._intake.refuse(record, error)
+            return
+        for family in reading.silent:
+            self._counts.count_silent_trace(family)
+        if reading.why_none is not None:
+            self._counts.count_event("skipped", reading.why_none)
+        for event in reading.events:
+            await self._intake.take(record, event)
+        await asyncio.sleep(0)  # a record may hold hundreds of traces
+
+
+def _key_problem(got: str) -> str:
+    return (
+        "ingest.otlp.unit: trace needs records keyed by trace id, or a trace is spread over partitions "
+        f"{got}; "
+        "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
+        "Collector's Kafka exporter, or ingest.otlp.unit: span"
+    )
+
+
+def _is_key_of(key: bytes | None, trace_id: str) -> bool:
+    """Whether a record's key is the trace id, in hexadecimal or as it is."""
+    return key is not None and (key.lower() == trace_id.encode() or key.hex() == trace_id)

@@ -1,0 +1,243 @@
+"""The intake of conversations: each event at once, the whole when it is idle, offsets held meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.registry import build_metric
+from schemas import ChatMessage, QAEvent
+from streams.errors import DecodeError, SettingsError
+from streams.intake.agent import Intake
+from streams.intake.conditions import EventCondition
+from streams.intake.joining.conversations import ConversationIntake, joined
+from streams.intake.joining.join import Bounds
+from streams.intake.routing import Route
+from streams.intake.sampling import SamplingPolicy
+from streams.telemetry.instruments import Metrics
+from tests.streams.intake.joining.test_traces import FakePast, Outbox
+
+BOUNDS = Bounds(grace=0, idle=0.05, longest=600, groups=100, size=1_000_000)
+START = datetime(2026, 11, 21, 9, tzinfo=UTC)
+PACK = b'{"score_range": [1, 5], "messages": [{"role": "user", "content": "{messages} {answer}"}]}'
+METRICS = {
+    "whole": build_metric("whole", pack=parse_pack(PACK, dialect="yaml", origin="p")),
+    "tone": build_metric("tone"),
+}
+
+
+@dataclass
+class Record:
+    value: bytes | None
+    key: bytes | None = b"c-1"
+    offset: int = 0
+    partition: int = 0
+    topic: str = "qa.events"
+    timestamp: float | None = START.timestamp()
+    headers: tuple[tuple[str, bytes], ...] = ()
+    generation_id: int = 1
+
+
+def event(number: int, **fields: Any) -> QAEvent:
+    return QAEvent.model_validate(
+        {
+            "event_id": f"e-{number}",
+            "occurred_at": START + timedelta(seconds=number),
+            "question": f"q{number}",
+            "answer": f"a{number}",
+            "conversation_id": "c-1",
+        }
+        | fields
+    )
+
+
+def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
+    return Record(event(number, **fields).model_dump_json().encode(), key=key, offset=number)
+
+
+def _decode(one: Any) -> QAEvent:
+    try:
+        return QAEvent.model_validate_json(one.value)
+    except ValueError:
+        raise DecodeError("undecodable", "no event") from None
+
+
+class Stage:
+    """A conversation intake with everything around it made up; time stands still until it is moved."""
+
+    def __init__(
+        self,
+        *,
+        rate: float = 1.0,
+        single: tuple[str, ...] = ("tone",),
+        past: FakePast | None = None,
+        bounds: Bounds = BOUNDS,
+    ) -> None:
+        self.outbox = PassingOutbox()
+        self.metrics = Metrics(CollectorRegistry())
+        self.now = 0.0
+        policy = SamplingPolicy(default_rate=rate, key="record_key")
+
+        def intake(names: tuple[str, ...]) -> Intake:
+            outbox: Any = self.outbox
+            return Intake(
+                decode=_decode,
+                policy=policy,
+                routes=tuple(Route(metric=name, when=EventCondition()) for name in names),
+                metrics=METRICS,
+                output=outbox,
+                counts=self.metrics,
+            )
+
+        self.intake = ConversationIntake(
+            decode=_decode,
+            policy=policy,
+            events=intake(single),
+            whole=intake(("whole",)),
+            counts=self.metrics,
+            bounds=bounds,
+            past=past or FakePast(),
+            clock=lambda: self.now,
+        )
+
+    def started(self, *records: Record) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self.intake.handle(one)) for one in records]
+
+    def held(self) -> int:
+        """Records whose conversation is open."""
+        waiting = self.intake._gathering._waiting
+        return sum(map(len, waiting.values()))
+
+    def tasks(self, metric: str) -> list[Any]:
+        return [task for task in self.outbox.tasks if task.metric == metric]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        return dict(self.metrics.event_counts())
+
+
+class PassingOutbox(Outbox):
+    def passed(self, _: str) -> None:
+        """Nothing follows from an event."""
+
+
+async def eventually(done: Any) -> None:
+    async with asyncio.timeout(30):
+        while not done():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0.005)
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    async with asyncio.timeout(30):
+        await asyncio.gather(*tasks)
+
+
+async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> None:
+    """The records are held meanwhile; the conversation's task has all turns and the conversation's id."""
+    stage = Stage()
+    held = stage.started(record(1), record(2))
+    await eventually(lambda: stage.held() == 2)
+    assert len(stage.tasks("tone")) == 2
+    assert stage.tasks("whole") == []
+    assert not any(task.done() for task in held)
+    stage.now = 1.0
+    await ended(*held)
+    (whole,) = stage.tasks("whole")
+    assert (whole.event_id, whole.answer) == ("c-1", "a2")
+    assert [(one.role, one.content) for one in whole.messages] == [
+        ("user", "q1"),
+        ("assistant", "a1"),
+        ("user", "q2"),
+        ("assistant", "a2"),
+    ]
+    assert stage.counts() == {("sampled", ""): 3}
+
+
+async def test_an_event_of_a_conversation_needs_no_metric_of_its_own() -> None:
+    """It is part of a whole, and no dead letter; one without a conversation still is."""
+    stage = Stage(single=())
+    held = stage.started(record(1), record(2, conversation_id=None))
+    await ended(held[1])
+    assert [reason for reason, _ in stage.outbox.letters] == ["unroutable"]
+    await eventually(lambda: stage.held() == 1)
+    stage.now = 1.0
+    await ended(held[0])
+    assert len(stage.tasks("whole")) == 1
+    assert stage.counts() == {("skipped", "in_conversation"): 1, ("unroutable", ""): 1, ("sampled", ""): 1}
+
+
+async def test_a_conversation_is_sampled_as_a_whole() -> None:
+    """All of its events have its key, so all are kept or none; what is not kept holds no offset."""
+    stage = Stage(rate=0.0)
+    await ended(*stage.started(record(1), record(2)))
+    assert stage.outbox.tasks == []
+
+
+async def test_a_late_event_changes_nothing() -> None:
+    """The conversation was judged; the event itself is judged, and its record is not held."""
+    stage = Stage()
+    held = stage.started(record(1))
+    await eventually(lambda: stage.held() == 1)
+    stage.now = 1.0
+    await ended(*held)
+    await ended(*stage.started(record(2)))
+    assert [len(stage.tasks(name)) for name in ("tone", "whole")] == [2, 1]
+
+
+async def test_no_offset_is_held_longer_than_the_bounds_say() -> None:
+    """A conversation that never rests is judged at its longest age; above the room the oldest is."""
+    stage = Stage(bounds=Bounds(grace=0, idle=1000, longest=1000, groups=1, size=1_000_000))
+    first = stage.started(record(1))
+    await eventually(lambda: stage.held() == 1)
+    second = stage.started(record(2, key=b"c-2", conversation_id="c-2"))
+    await ended(*first)
+    assert [task.event_id for task in stage.tasks("whole")] == ["c-1"]
+    stage.intake.release()
+    await asyncio.gather(*second, return_exceptions=True)
+    assert second[0].cancelled()
+
+
+async def test_after_a_restart_what_lies_before_the_offset_is_read_back() -> None:
+    """The first events are not read again, yet they are part of the whole; one that comes twice is one."""
+    past = FakePast(records=(record(1), record(2)))  # type: ignore[arg-type] # records of another topic
+    stage = Stage(past=past)
+    held = stage.started(record(3), record(3))
+    await eventually(lambda: stage.held() == 2)
+    stage.now = 1.0
+    await ended(*held)
+    (whole,) = stage.tasks("whole")
+    assert [one.content for one in whole.messages] == ["q1", "a1", "q2", "a2", "q3", "a3"]
+
+
+async def test_records_have_to_be_keyed_by_conversation() -> None:
+    """Else it is spread over partitions, and nobody sees the whole of it."""
+    with pytest.raises(SettingsError, match="needs records keyed by conversation_id"):
+        await Stage().intake.handle(record(1, key=b"other"))
+
+
+async def test_a_record_that_is_no_event_is_set_aside() -> None:
+    stage = Stage()
+    await ended(*stage.started(Record(b"no")))
+    assert stage.outbox.letters == [("undecodable", "no event")]
+
+
+def test_an_event_that_has_the_conversation_adds_what_is_new() -> None:
+    """The history that it repeats counts once; without one its question and answer are its turns."""
+    history = [{"role": "user", "content": "q1"}, {"role": "assistant", "content": "a1"}]
+    more = [*history, {"role": "user", "content": "q2"}, {"role": "assistant", "content": "a2"}]
+    whole = joined([event(1), event(2, messages=more), event(3)])
+    assert [one.content for one in whole.messages or ()] == ["q1", "a1", "q2", "a2", "q3", "a3"]
+
+
+def test_a_conversation_is_in_the_order_of_its_answers_and_bounded() -> None:
+    """Whatever order they came in; of 300 turns the latest 200 are kept."""
+    whole = joined([event(number) for number in (2, 1)])
+    assert [one.content for one in whole.messages or ()] == ["q1", "a1", "q2", "a2"]
+    long = joined([event(number) for number in range(150)])
+    assert len(long.messages or ()) == 200
+    assert (long.messages or ())[-1] == ChatMessage(role="assistant", content="a149")
