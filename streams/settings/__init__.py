@@ -11,14 +11,13 @@ from streams.settings.credentials import (
 )
 from streams.settings.load import load_settings
 from streams.settings.sections.intake import (
-    ConversationSettings,
     IngestSettings,
     MetricConditions,
     MetricSettings,
-    OtlpSettings,
     SamplingRule,
     SamplingSettings,
 )
+from streams.settings.sections.joining import ConversationSettings, OtlpSettings
 from streams.settings.sections.judge import (
     BudgetSettings,
     CacheSettings,
