@@ -28,7 +28,7 @@ from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
-from streams.intake.unpacked import UnpackedIntake
+from streams.intake.unpacked import UnpackedIntake, read_event
 from streams.judging.spending import Spending
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
@@ -88,10 +88,9 @@ def make_intake(
     ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
     otlp = settings.ingest.format == "otlp"
     policy = event_policy(settings, otlp=otlp)
-    decode = partial(_decode, ingest)
     taking = partial(
         Intake,
-        decode=decode,
+        decode=partial(_decode, ingest),
         policy=policy,
         metrics=metrics,
         output=output,
@@ -110,7 +109,7 @@ def make_intake(
         return MadeIntake(part=part, predicate=predicate, registry=registry)
     bounds = conversation_bounds(settings.ingest.conversations)
     joining = ConversationIntake(
-        decode=decode,
+        read=partial(read_event, unpacking=registry, ingest=ingest),
         policy=policy,
         events=intake,
         whole=taking(routes=whole),
@@ -124,6 +123,7 @@ def make_intake(
         # Above what may be open, so that reading never waits for a conversation's end.
         room=Room(records=32 * bounds.groups, bytes=2 * bounds.size),
         release=joining.release,
+        registry=registry,
     )
 
 

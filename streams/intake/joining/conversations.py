@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from schemas import ChatMessage, QAEvent
 from schemas.event import MAX_MESSAGES
 from streams.errors import DecodeError
-from streams.intake.agent import Decode, Intake
+from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Gathering, Kind, Past
 from streams.intake.joining.join import Bounds
 from streams.intake.sampling import SamplingPolicy
@@ -21,7 +21,7 @@ class ConversationIntake:
     """Decides what becomes of events that belong to conversations.
 
     Args:
-        decode: Reads an event from a record.
+        read: Reads an event from a record, or raises DecodeError.
         policy: Which conversations are judged; it goes by the record's key.
         events: Takes each event, for the metrics of single events.
         whole: Takes each conversation as one event, for the metrics of conversations.
@@ -34,7 +34,7 @@ class ConversationIntake:
     def __init__(
         self,
         *,
-        decode: Decode,
+        read: Callable[[Any], Awaitable[QAEvent]],
         policy: SamplingPolicy,
         events: Intake,
         whole: Intake,
@@ -43,7 +43,7 @@ class ConversationIntake:
         past: Past,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._decode = decode
+        self._read = read
         self._policy = policy
         self._events = events
         self._whole = whole
@@ -64,7 +64,7 @@ class ConversationIntake:
             SettingsError: The topic's records are not keyed by conversation.
         """
         try:
-            event = self._decode(record)
+            event = await self._read(record)
         except DecodeError as error:
             await self._events.refuse(record, error)
             return
@@ -83,8 +83,8 @@ class ConversationIntake:
     async def _become(self, record: Incoming, events: list[QAEvent]) -> None:
         await self._whole.take(record, joined(events), in_conversation=True)
 
-    def _kept(self, record: Any) -> dict[str, list[QAEvent]]:
-        event = self._decode(record)
+    async def _kept(self, record: Any) -> dict[str, list[QAEvent]]:
+        event = await self._read(record)
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             return {}
         return {event.conversation_id: [event]}

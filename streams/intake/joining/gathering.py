@@ -57,7 +57,7 @@ class Kind(Generic[T]):
     noun: str
     become: Callable[[Incoming, list[T]], Awaitable[None]]
     surprise: Callable[[Incoming, Exception], Awaitable[None]]
-    read: Callable[[Any], Mapping[str, list[T]]]
+    read: Callable[[Any], Awaitable[Mapping[str, list[T]]]]
     is_key: Callable[[bytes | None, str], bool]
     key_problem: Callable[[str], str]
     is_complete: Callable[[Any], bool] | None = None
@@ -203,7 +203,7 @@ class Gathering(Generic[T]):
             async with asyncio.timeout(READ_BACK_SECONDS):
                 records = self._past.read(record.topic, record.partition, since=since, before=record.offset)
                 async for one in records:
-                    self._recall(one)
+                    await self._recall(one)
         except Exception as error:  # noqa: BLE001 - without it groups that straddle the offset are poorer, and no more
             _log.warning(
                 f"reading back failed: a {self._kind.noun} that began before this offset may lack parts",
@@ -213,9 +213,9 @@ class Gathering(Generic[T]):
                 error=repr(error),
             )
 
-    def _recall(self, record: Any) -> None:
+    async def _recall(self, record: Any) -> None:
         try:
-            parts = self._kind.read(record)
+            parts = await self._kind.read(record)
         except (DecodeError, ValueError):
             return
         for key, own in parts.items():

@@ -90,7 +90,7 @@ class TraceIntake:
         """Let go of all open traces: partitions are given away, their next reader begins with the records."""
         self._gathering.release()
 
-    def _kept(self, record: Any) -> dict[str, list[Span]]:
+    async def _kept(self, record: Any) -> dict[str, list[Span]]:
         split = self._sampler.split(self._reader.heads(record.value), record.key)
         return self._reader.spans(record.value, split.kept.__contains__) if split.kept else {}
 

@@ -68,6 +68,10 @@ def _decode(one: Any) -> QAEvent:
         raise DecodeError("undecodable", "no event") from None
 
 
+async def _read(one: Any) -> QAEvent:
+    return _decode(one)
+
+
 class Stage:
     """A conversation intake with everything around it made up; time stands still until it is moved."""
 
@@ -96,7 +100,7 @@ class Stage:
             )
 
         self.intake = ConversationIntake(
-            decode=_decode,
+            read=_read,
             policy=policy,
             events=intake(single),
             whole=intake(("whole",)),
