@@ -40,9 +40,10 @@ SCORES: Final = (0, 1, 2, 3, 4, 5)
 GOOD: Final = (0.02, 0.03, 0.05, 0.12, 0.28, 0.50)
 BAD: Final = (0.10, 0.20, 0.30, 0.25, 0.10, 0.05)
 NARROW: Final = (0.003, 0.007, 0.022, 0.08, 0.41, 0.478)
-"""Less spread, as in the simulations of release 0.1: no test of any kind can expect to see its drop within
-83 answers, at one false alarm in 20,000."""
+"""Less spread, as in the simulations of release 0.1: at one false alarm in 20,000 even a test that knows both
+laws needs 85 answers to see its drop."""
 CALM: Final = 2_000
+A_DAY: Final = 1_000
 
 DESIGNS: Final = {  # rates of strata, and their shares of the traffic
     "all judged": ((1.0,), (1.0,)),
@@ -127,15 +128,18 @@ def _known(seed: int, runs: int, calm: Sequence[float], fallen: Sequence[float])
 
 
 def _until_called(
-    measure: Measure, calm: Sequence[float], fallen: Sequence[float], random: Random, *, a_day: float | None
+    measure: Measure, calm: Sequence[float], fallen: Sequence[float], random: Random, *, days: int | None
 ) -> tuple[int, int]:
-    """Judged answers from the fall to the alarm (LONGEST without one), and alarms before it."""
+    """Judged answers from the fall to the alarm (LONGEST without one), and alarms before it.
+
+    The fall comes after so many days of 1,000 answers each; without days all are of one moment.
+    """
     threshold = SHARE_THRESHOLD if measure.is_share else THRESHOLD
     watch, early = Watch(measure, first=60, threshold=threshold), 0
-    scores = random.choices(SCORES, calm, k=CALM * (1 if a_day is None else 5))
+    scores = random.choices(SCORES, calm, k=CALM if days is None else A_DAY * days)
     scores, before = [*scores, *random.choices(SCORES, fallen, k=LONGEST)], len(scores)
     for number, score in enumerate(scores):
-        moment = START if a_day is None else START + timedelta(days=number / a_day)
+        moment = START if days is None else START + timedelta(days=number / A_DAY)
         sample = Sample("e", score, 1.0, moment)
         if watch.add(sample, 1.0, [sample]) is not None:
             if number >= before:
@@ -157,16 +161,17 @@ def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
             line = f"monitor: judged answers until a drop of 0.44 of 5, {name}, is called: {what}"
             yield Line(line, round(count, 1), "judged answers").as_json()
     narrow, wide = laws.values()
-    cases: tuple[tuple[str, Measure, tuple[Sequence[float], ...], float | None, float | None, float], ...] = (
+    cases: tuple[tuple[str, Measure, tuple[Sequence[float], ...], int | None, float | None, float], ...] = (
         ("drop of 0.44 of 5, spread 0.8,", mean, narrow, None, 1029, 160),
         ("drop of 0.44 of 5, spread 1.2,", mean, wide, None, None, known["spread 1.2"]),
-        ("drop of 0.44 of 5, spread 1.2, 1,000 answers a day for 10 days,", mean, wide, 1000, None,
+        ("drop of 0.44 of 5, spread 1.2, after 10 days of 1,000 answers,", mean, wide, 10, None,
          2 * known["spread 1.2"]),
+        ("drop of 0.44 of 5, spread 1.2, after 2 days of 1,000 answers,", mean, wide, 2, None, LONGEST),
         ("share of zeros from 2% to 10%", share, (GOOD, zeros), None, 1531, 215),
     )  # fmt: skip
-    for what, measure, (calm, fallen), a_day, today, aim in cases:
+    for what, measure, (calm, fallen), days, today, aim in cases:
         found = [
-            _until_called(measure, calm, fallen, _random(seed, number), a_day=a_day) for number in range(runs)
+            _until_called(measure, calm, fallen, _random(seed, number), days=days) for number in range(runs)
         ]
         delays = sorted(delay for delay, _ in found)
         missed = sum(delay >= LONGEST for delay in delays) / runs

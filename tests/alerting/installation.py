@@ -18,6 +18,7 @@ from streams.demo.stage import demo_settings, demo_topics
 from streams.embedded.broker import EmbeddedBroker
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
+from tests.alerting.monitoring import Scraped
 from tests.integration.deadlines import until
 
 _STOP_SECONDS = 40.0
@@ -42,9 +43,9 @@ class Installation:
         """Set it, and most answers from now on are bad ones."""
 
     @property
-    def target(self) -> str:
-        """Host and port, as Prometheus wants them."""
-        return self.url.removeprefix("http://")
+    def scraped(self) -> Scraped:
+        """For Prometheus."""
+        return Scraped(self.name, self.url.removeprefix("http://"))
 
     async def send(self, value: bytes) -> None:
         """Serve one event."""

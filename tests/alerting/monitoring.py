@@ -9,12 +9,12 @@ import json
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientError, ClientSession, web
 
-from tests.alerting.installation import Installation
 from tests.integration.deadlines import until
 from tests.rules.hurry import hurried
 from tests.rules.rule_files import RULE_FILES
@@ -22,6 +22,19 @@ from tests.toolbox import tool
 
 _START_SECONDS = 30.0
 _END_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """A worker that Prometheus scrapes.
+
+    Args:
+        job: The scrape job.
+        target: Host and port.
+    """
+
+    job: str
+    target: str
 
 
 class Monitoring:
@@ -73,14 +86,12 @@ class Monitoring:
 
 
 @asynccontextmanager
-async def monitoring(
-    folder: Path, installations: Sequence[Installation], *, factor: int
-) -> AsyncIterator[Monitoring]:
+async def monitoring(folder: Path, scraped: Sequence[Scraped], *, factor: int) -> AsyncIterator[Monitoring]:
     """Run both; their processes have ended afterwards.
 
     Args:
         folder: For files and data.
-        installations: What is scraped.
+        scraped: What is scraped.
         factor: By how much time is shorter: in rules, scrapes and evaluations alike.
     """
     scrape = f"{60_000 // factor}ms"
@@ -126,8 +137,8 @@ async def monitoring(
                         "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]
                     },
                     "scrape_configs": [
-                        {"job_name": one.name, "static_configs": [{"targets": [one.target]}]}
-                        for one in installations
+                        {"job_name": one.job, "static_configs": [{"targets": [one.target]}]}
+                        for one in scraped
                     ],
                 }
             ),

@@ -44,7 +44,7 @@ async def test_a_drop_wakes_somebody_and_calm_traffic_nobody(tmp_path: Path) -> 
     async with (
         installation("dropping", rate=_RATE, apps=_APPS) as dropping,
         installation("calm", rate=_RATE, apps=_APPS) as calm,
-        monitoring(tmp_path, (dropping, calm), factor=_FACTOR) as watch,
+        monitoring(tmp_path, (dropping.scraped, calm.scraped), factor=_FACTOR) as watch,
     ):
 
         async def both_have_a_past() -> bool:
