@@ -20,13 +20,13 @@ from secrets import randbits
 from statistics import median
 from typing import Final
 
+from benchmarks.intervals import GOOD, chance, coverage
 from benchmarks.report import Line
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.measures import Measure, mean_of, share_at_most
 from streams.monitoring.sample import Sample
 from streams.monitoring.series import Series
 from streams.monitoring.statistics.detectors import ShiryaevRobertsEDetector
-from streams.monitoring.statistics.estimators import WeightedSums
 from streams.monitoring.watch import Watch
 
 FIXED_SEED: Final = 2_026_11
@@ -37,32 +37,12 @@ THRESHOLD: Final = RULES.thresholds[0]
 SHARE_THRESHOLD: Final = RULES.thresholds[1]
 LONGEST: Final = 20_000
 SCORES: Final = (0, 1, 2, 3, 4, 5)
-GOOD: Final = (0.02, 0.03, 0.05, 0.12, 0.28, 0.50)
 BAD: Final = (0.10, 0.20, 0.30, 0.25, 0.10, 0.05)
 NARROW: Final = (0.003, 0.007, 0.022, 0.08, 0.41, 0.478)
 """Less spread, as in the simulations of release 0.1: at one false alarm in 20,000 even a test that knows both
 laws needs 85 answers to see its drop."""
 CALM: Final = 2_000
 A_DAY: Final = 1_000
-
-DESIGNS: Final = {  # rates of strata, and their shares of the traffic
-    "all judged": ((1.0,), (1.0,)),
-    "1, 0.1, 0.01": ((1.0, 0.1, 0.01), (0.2, 0.4, 0.4)),
-    "gold 1, rest 0.1": ((1.0, 0.1), (0.05, 0.95)),
-    "0.4, 0.05": ((0.4, 0.05), (0.4, 0.6)),
-    "1, 0.25, 0.05": ((1.0, 0.25, 0.05), (0.3, 0.4, 0.3)),
-}
-LAWS: Final = {  # values on the scale [0, 1], and their shares
-    "mostly good": ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0), GOOD),
-    "97% fives": ((0.0, 1.0), (0.03, 0.97)),
-    "95% fives, some twos": ((0.25, 1.0), (0.05, 0.95)),
-    "two humps": ((0.0, 0.25, 0.75, 1.0), (0.3, 0.1, 0.1, 0.5)),
-    "flat": ((0.0, 0.25, 0.5, 0.75, 1.0), (0.2, 0.2, 0.2, 0.2, 0.2)),
-    "middle": ((0.25, 0.5, 0.75), (0.2, 0.6, 0.2)),
-    "mostly bad": ((0.0, 0.25, 0.5, 1.0), (0.8, 0.1, 0.05, 0.05)),
-    "yes or no, 80%": ((0.0, 1.0), (0.2, 0.8)),
-}
-SIZES: Final = (5, 10, 20, 30, 50, 75, 100, 200, 300, 500, 1000)
 
 
 def run(seed: int = FIXED_SEED, *, part: float = 1.0) -> Iterator[dict[str, object]]:
@@ -81,11 +61,7 @@ def run(seed: int = FIXED_SEED, *, part: float = 1.0) -> Iterator[dict[str, obje
     yield from _mixed_rates(seed, runs(40))
     yield _restarts(seed, runs(12))
     yield from _seasons(seed, runs(12))
-    yield from _intervals(seed, runs(300))
-
-
-def _random(seed: int, number: int) -> Random:
-    return Random(seed * 1_000_003 + number)  # noqa: S311 - a simulation
+    yield from coverage(seed, runs(300))
 
 
 def _mixture(shift: float) -> tuple[float, ...]:
@@ -119,7 +95,7 @@ def _known(seed: int, runs: int, calm: Sequence[float], fallen: Sequence[float])
     """Median of the same test where it knows what is tolerated and begins with the fall."""
     found = []
     for number in range(runs):
-        random, detector = _random(seed, number), ShiryaevRobertsEDetector(threshold=THRESHOLD)
+        random, detector = chance(seed, number), ShiryaevRobertsEDetector(threshold=THRESHOLD)
         for count, score in enumerate(random.choices(SCORES, fallen, k=LONGEST), start=1):
             if detector.update(score / 5, tolerated_mean=(_mean_of(calm) - 0.1) / 5):
                 found.append(count)
@@ -171,7 +147,7 @@ def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
     )  # fmt: skip
     for what, measure, (calm, fallen), days, today, aim in cases:
         found = [
-            _until_called(measure, calm, fallen, _random(seed, number), days=days) for number in range(runs)
+            _until_called(measure, calm, fallen, chance(seed, number), days=days) for number in range(runs)
         ]
         delays = sorted(delay for delay, _ in found)
         missed = sum(delay >= LONGEST for delay in delays) / runs
@@ -189,7 +165,7 @@ def _drops(seed: int, runs: int) -> Iterator[dict[str, object]]:
     calls = 0
     rules = MonitorConfig(score_ranges={"relevance": (1, 5)}, labels=()).rules("relevance")
     for number in range(runs):
-        random, series = _random(seed, number), Series(rules)
+        random, series = chance(seed, number), Series(rules)
         scores = random.choices((4, 5), k=1500) + random.choices((5, 1), (7, 1), k=1000)
         changes = [change for score in scores for change in series.add(Sample("e", score, 1.0, START), START)]
         calls += any(change.measure.name == "share_at_most_2" for change in changes)
@@ -208,7 +184,7 @@ def _lasting(seed: int, runs: int) -> Iterator[dict[str, object]]:
     drops = recoveries = 0
     for number in range(runs):
         random, watch = (
-            _random(seed, number),
+            chance(seed, number),
             Watch(mean_of(1, 5, min_drop=0.08, target=4.0), first=60, threshold=THRESHOLD),
         )
         for score in random.choices((3, 5), (0.515, 0.485), k=100_000):
@@ -232,7 +208,7 @@ def _mixed_rates(seed: int, runs: int) -> Iterator[dict[str, object]]:
     """Half of the traffic is judged whole, half at 1 in 100: nearly all answers weigh next to nothing."""
     blind, delays = 0, []
     for number in range(runs):
-        random, series = _random(seed, number), Series(RULES)
+        random, series = chance(seed, number), Series(RULES)
         delay = LONGEST
         for count in range(4 * CALM + LONGEST):
             rate = random.choices((1.0, 0.01), (1.0, 0.01))[0]
@@ -263,7 +239,7 @@ def _restarts(seed: int, runs: int) -> dict[str, object]:
     """A decline of 0.1 a day, 200 answers a day, with a restart each night."""
     called = 0
     for number in range(runs):
-        random, series = _random(seed, number), Series(RULES)
+        random, series = chance(seed, number), Series(RULES)
         for day in range(30):
             law = _mixture(0.1 * max(day - 10, 0))
             for count, score in enumerate(random.choices(SCORES, law, k=200)):
@@ -286,7 +262,7 @@ def _restarts(seed: int, runs: int) -> dict[str, object]:
 def _seasons(seed: int, months: int) -> Iterator[dict[str, object]]:
     for a_day, swing, weekend in product((200, 1000), (0.1, 0.2), (0.0, -0.1)):
         drops = sum(
-            _calm_month(_random(seed, number), a_day, swing, weekend, number) for number in range(months)
+            _calm_month(chance(seed, number), a_day, swing, weekend, number) for number in range(months)
         )
         allowed = 30 * a_day / THRESHOLD
         yield Line(
@@ -314,86 +290,6 @@ def _calm_month(random: Random, a_day: int, swing: float, weekend: float, phase:
         change = watch.add(sample, 1.0, [sample])
         drops += change is not None and change.kind == "drop"
     return drops
-
-
-def _intervals(seed: int, runs: int) -> Iterator[dict[str, object]]:
-    cells = []
-    for number, ((design, (rates, shares)), (law, (values, weights)), size) in enumerate(
-        product(DESIGNS.items(), LAWS.items(), SIZES)
-    ):
-        random = _random(seed, number)
-        chances = [rate * share for rate, share in zip(rates, shares, strict=True)]
-        fewest = size * min(chances) / sum(chances)
-        held = _held(random, rates, chances, values, weights, size, runs)
-        cells.append((held, fewest >= 5, f"{design}; {law}; {size}"))
-    low = sum(held < 0.93 for held, _, _ in cells) / len(cells)
-    worst = min((held, name) for held, enough, name in cells if enough)
-    yield Line(
-        (
-            f"monitor: 95% intervals, {len(cells)} cells of {runs} runs: share that hold the mean in "
-            "less than 93%"
-        ),
-        round(low, 4),
-        "of the cells",
-        aim="at most 5%",
-        met=low <= 0.05,
-    ).as_json()
-    yield Line(
-        "monitor: 95% intervals, the worst cell with 5 answers of every stratum: share that hold the mean",
-        round(worst[0], 4),
-        "of the runs",
-        aim="at least 87%",
-        met=worst[0] >= 0.87,
-        note=worst[1],
-    ).as_json()
-    for what, design, size, today in (
-        ("97% fives, 100 answers", "all judged", 100, 0.867),
-        ("97% fives, rates 1, 0.1 and 0.01, 500 answers", "1, 0.1, 0.01", 500, 0.732),
-    ):
-        rates, shares = DESIGNS[design]
-        chances = [rate * share for rate, share in zip(rates, shares, strict=True)]
-        values, weights = LAWS["97% fives"]
-        held = _held(_random(seed, size), rates, chances, values, weights, size, 5 * runs)
-        yield Line(
-            f"monitor: 95% intervals of {what}: share that hold the mean",
-            round(held, 4),
-            "of the runs",
-            baseline=today,
-            aim="at least 93%",
-            met=held >= 0.93,
-        ).as_json()
-
-
-def _held(
-    random: Random,
-    rates: Sequence[float],
-    chances: Sequence[float],
-    values: Sequence[float],
-    weights: Sequence[float],
-    size: int,
-    runs: int,
-) -> float:
-    truth = sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
-    held = 0
-    for _ in range(runs):
-        drawn = zip(
-            random.choices(values, weights, k=size), random.choices(rates, chances, k=size), strict=True
-        )
-        ends = _sums(drawn).interval(lowest=0, highest=1)
-        held += ends is not None and ends[0] <= truth + 1e-12 and truth <= ends[1] + 1e-12
-    return held / runs
-
-
-def _sums(drawn: Iterator[tuple[float, float]]) -> WeightedSums:
-    """As `WeightedSums.of`, without an object a sample."""
-    count, sums = 0, [0.0] * 6
-    for value, rate in drawn:
-        w = 1 / rate
-        wx, ww = w * value, w * w
-        count += 1
-        for place, amount in enumerate((w, wx, wx * value, ww, ww * value, wx * wx)):
-            sums[place] += amount
-    return WeightedSums.from_numbers([count, *sums])
 
 
 def main(arguments: Sequence[str], show: Callable[[str], None] = print) -> None:
