@@ -38,7 +38,7 @@ nothing of the others.
 ## Getting them
 
 - `docker compose up` and the Helm chart bring them along.
-- Elsewhere: import the JSON files, and load `helm/files/rules.yaml` and `helm/files/alerts.yaml` into the
+- Elsewhere ([the first time](grafana.md)): import the JSON files, and load `helm/files/rules.yaml` and `helm/files/alerts.yaml` into the
   Prometheus that scrapes the workers. Without the recording rules *Quality* stays empty: they keep the scores
   of each evaluator apart.
 - All workers of one installation share a scrape `job`; two installations do not.

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
 
 from streams.errors import SettingsError
 from streams.intake.reading.otlp.requests.wire import spans
+from streams.sinks import incidents
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
+from tests.loopback import on_loopback
+from tests.streams.demo.test_view import alert
 from tests.streams.results import failed, scored
 
 
@@ -58,3 +64,48 @@ async def test_the_sink_runs_in_a_worker_of_its_own(stage: Stage) -> None:
     with pytest.raises(SettingsError, match="--agents sink"):
         async with stage.worker(Chat(), agents=("judge", "sink")):
             pass
+
+
+async def test_an_incident_is_told_to_an_address_of_ones_own(
+    bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the alerts topic, signed and once, by a worker of its own; a second worker tells nothing again."""
+    monkeypatch.setattr(incidents, "SETTLE_SECONDS", 0.5)
+    monkeypatch.setenv("HOOK_SECRET", "a secret of some length")
+    told: list[dict[str, Any]] = []
+
+    async def take(request: web.Request) -> web.Response:
+        assert request.headers["X-Judgestream-Signature"].startswith("sha256=")
+        told.append(await request.json())
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/hook", take)
+    began = datetime.now(UTC)
+    drop, recovered = (
+        alert(name, kind, labels={}).model_copy(update={"started_at": began, "raised_at": began})
+        for name, kind in (("a" * 32, "drop"), ("b" * 32, "recovered"))
+    )
+    part = alert("c" * 32, metric="coverage", labels={"app": "docs"}).model_copy(
+        update={"started_at": began, "raised_at": began + timedelta(seconds=0.1)}
+    )
+    async with on_loopback(app) as url:
+        hook = {"kind": "incident_webhook", "url": f"{url}/hook", "secret_env": "HOOK_SECRET"}
+        stage = Stage(bootstrap_servers, tmp_path, changes={"sinks": {"oncall": hook}})
+        stage.changes["topics.evaluations"] = stage.topic("evaluations")
+        async with stage.worker(Chat(), agents=("sink",)):
+            await stage.produce([one.model_dump_json().encode() for one in (drop, part)], topic="alerts")
+            await until(lambda: len(told) == 1, "the incident")
+        async with stage.worker(Chat(), agents=("sink",)):
+            ended = [
+                recovered,
+                alert("d" * 32, "recovered", metric="coverage", labels={"app": "docs"}),
+            ]
+            ended[1] = ended[1].model_copy(update={"raised_at": began + timedelta(seconds=1)})
+            await stage.produce([one.model_dump_json().encode() for one in ended], topic="alerts")
+            await until(lambda: len(told) >= 2, "its end")
+    assert [(one["event"], one["incident_id"]) for one in told] == [
+        ("incident_began", "a" * 12),
+        ("incident_ended", "a" * 12),
+    ]
+    assert told[0]["parts_total"] == 2
