@@ -54,7 +54,6 @@ def _span_heads(value: bytes) -> list[Head]:
     """As `heads`, of spans in Protobuf: this runs on every record, so each span costs a comparison or two."""
     traces: dict[bytes, list[Any]] = {}
     last = b""
-    stateless = b"ot=" not in value  # a search through the bytes costs less than a look at each span
     gathered: list[Any] = ["", 0]
     for resource in _parse(Heads, value).resources:
         for scope in resource.scopes:
@@ -67,7 +66,7 @@ def _span_heads(value: bytes) -> list[Head]:
                     gathered = traces.setdefault(trace_id, ["", 0])
                 if not head.parent_span_id:
                     gathered[1] += 1
-                if not stateless and not gathered[0] and (state := head.trace_state):
+                if (state := head.trace_state) and not gathered[0]:
                     gathered[0] = state.decode("latin-1")
     return [Head(trace_id.hex(), state, roots) for trace_id, (state, roots) in traces.items()]
 
@@ -159,9 +158,11 @@ def _text(raw: bytes) -> str:
 
 
 def _value(any_value: Any) -> Any:
+    if text := any_value.string_value:  # most are, and to ask which of them it is costs more than to look
+        return _text(text)
     kind = any_value.WhichOneof("value")
     if kind == "string_value":
-        return _text(any_value.string_value)
+        return ""
     if kind == "array_value":
         return [_value(item) for item in any_value.array_value.values]
     if kind == "kvlist_value":
