@@ -1,0 +1,99 @@
+"""Conversations from a topic to results: each event at once, the whole when it is idle, offsets held."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
+
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage, event
+from tests.integration.test_worker import Chat
+from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
+
+PACK = "---\nscore_range: [1, 5]\n---\n{{ item.messages }}\n\nAnswer: {{ item.output_text }}\n"
+TURNS = 3
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    pack = tmp_path / "whole.md"
+    pack.write_text(PACK, encoding="utf-8")
+    changes = {
+        "metrics.whole": {"prompt_pack": str(pack), "unit": "conversation"},
+        "sampling": {"key": "record_key"},
+        "ingest": {"conversations": {"idle_seconds": 1, "max_seconds": 60}},
+    }
+    return Stage(bootstrap_servers, tmp_path, changes=changes)
+
+
+@pytest.fixture
+async def judge() -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint()
+    await endpoint.start()
+    yield endpoint
+    await endpoint.stop()
+
+
+def turn(conversation: int, number: int) -> tuple[bytes, bytes]:
+    """One event of a conversation, keyed by it."""
+    key = f"c{conversation}"
+    return key.encode(), event(10 * conversation + number, conversation_id=key)
+
+
+async def test_events_are_judged_at_once_and_conversations_as_a_whole(stage: Stage) -> None:
+    """Nothing is committed before the whole was written, and all of it then."""
+    stage.partitions = 1
+
+    async def judged(count: int) -> bool:
+        return len(await stage.results()) >= count
+
+    async def all_committed() -> bool:
+        return await stage.committed("events") == [2 * TURNS]
+
+    async with stage.worker(Chat()):
+        await stage.produce_keyed([turn(one, number) for number in range(TURNS) for one in range(2)])
+        await until(lambda: judged(2 * TURNS + 2), "all verdicts")
+        await until(all_committed, "the last offset")
+    results = await stage.results()
+    assert Counter(one.metric for one in results) == {"tone": 2 * TURNS, "whole": 2}
+    assert {one.event_id for one in results if one.metric == "whole"} == {"c0", "c1"}
+    assert {len(task.messages or ()) for task in await stage.tasks("whole")} == {2 * TURNS}
+    assert {task.messages for task in await stage.tasks("tone")} == {None}
+
+
+@pytest.mark.kafka
+async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, judge: Endpoint) -> None:
+    """SIGKILL amid conversations: the next worker reads what was held again, and judges each whole."""
+    stage.base_url = f"http://127.0.0.1:{judge.port}/v1"
+    stage.changes |= SOON_MISSED
+    conversations = range(12)
+    stage.changes["ingest"] = {"conversations": {"idle_seconds": 300, "max_seconds": 300}}
+
+    async def events_judged() -> bool:
+        return {one.event_id for one in await stage.results()} >= {f"e{10 * one}" for one in conversations}
+
+    async with process(stage) as worker:
+        await stage.produce_keyed([turn(one, 0) for one in conversations])
+        await until(events_judged, "the first events", deadline_seconds=60)
+        worker.send_signal(signal.SIGKILL)
+        assert await worker.wait() == -signal.SIGKILL
+    assert await stage.tasks("whole") == []
+    stage.changes["ingest"] = {"conversations": {"idle_seconds": 5, "max_seconds": 60}}
+    await stage.produce_keyed([turn(one, number) for number in range(1, TURNS) for one in conversations])
+
+    async def wholes_judged() -> bool:
+        return {one.event_id for one in await stage.results()} >= {f"c{one}" for one in conversations}
+
+    async with process(stage):
+        await until(wholes_judged, "every conversation", deadline_seconds=90)
+    tasks = {task.event_id: task for task in await stage.tasks("whole")}
+    assert set(tasks) == {f"c{one}" for one in conversations}
+    assert {len(task.messages or ()) for task in tasks.values()} == {2 * TURNS}
+    expected = {f"e{10 * one + number}" for one in conversations for number in range(TURNS)}
+    assert {one.event_id for one in await stage.results() if one.metric == "tone"} == expected
+    assert await stage.dead_letters() == []
