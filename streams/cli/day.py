@@ -24,6 +24,7 @@ from streams.cli.kafka import connection
 from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
 from streams.intake.trial import RawRecord, Trial
+from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import price_of
 from streams.judging.stack import judge_endpoints
@@ -49,19 +50,24 @@ class Day:
         calls: To the judge.
         input_tokens: Of these calls, estimated, rather too high.
         usd: What they cost; None where no price is known.
+        budget_usd: What the budget allows a day, a worker; None where it counts no dollars.
     """
 
     records: int
     calls: float
     input_tokens: float
     usd: float | None
+    budget_usd: float | None = None
 
     def __str__(self) -> str:
         """In one line."""
         cost = "no price is known" if self.usd is None else f"about ${self.usd:,.2f} a day"
+        over = ""
+        if self.usd is not None and self.budget_usd is not None and self.usd > self.budget_usd:
+            over = f"; judge.budget allows ${self.budget_usd:,.2f} a worker, lower sampling or raise it"
         return (
             f"{self.records:,} records in the last 24 hours, of which these settings make {self.calls:,.0f} "
-            f"calls with {self.input_tokens:,.0f} tokens: {cost} (an estimate)"
+            f"calls with {self.input_tokens:,.0f} tokens: {cost} (an estimate){over}"
         )
 
 
@@ -102,7 +108,8 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
                 tokens += expected * needed
     price = price_of(judge_endpoints(settings.judge, os.environ)[0])
     usage = Usage(input_tokens=round(tokens), output_tokens=round(calls * REPLY_TOKENS))
-    return Day(records, calls, tokens, None if price is None else price.cost_usd(usage))
+    cost = None if price is None else price.cost_usd(usage)
+    return Day(records, calls, tokens, cost, budget_limits(settings.judge).usd_per_day)
 
 
 def _tokens(metric: Any, event: QAEvent) -> int | None:

@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from streams.settings.problems import annotation_at, describe, dotted, explain, 
 from streams.settings.tree import Settings
 
 ENV_PREFIX = "JUDGESTREAM_"
+MOST_NEIGHBOURS = 1000
+"""Names that are looked through for one that may have been meant."""
 
 
 def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None = None) -> Settings:
@@ -115,7 +119,8 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError([f"{file}: cannot be read ({error.strerror}); check the path"]) from None
+        remedy = _near(file) or "check the path"
+        raise SettingsError([f"{file}: cannot be read ({error.strerror}); {remedy}"]) from None
     except UnicodeDecodeError as error:
         raise SettingsError([f"{file}: is not UTF-8 (byte {error.start}); save it as UTF-8"]) from None
     try:
@@ -130,6 +135,17 @@ def _read(file: Path) -> dict[str, Any]:
         )
     # Sections without anything under them stand for their defaults.
     return {key: {} if value is None else value for key, value in document.items()}
+
+
+def _near(file: Path) -> str | None:
+    """Suggest a settings file beside a path that does not exist: `settings.yml` for `settings.yaml`."""
+    try:
+        names = [one.name for one in islice(file.parent.iterdir(), MOST_NEIGHBOURS)]
+    except OSError:
+        return None
+    files = [name for name in names if name.endswith((".yaml", ".yml"))]
+    close = get_close_matches(file.name, files, n=1, cutoff=0.8)
+    return f"did you mean {file.parent / close[0]}?" if close and not file.exists() else None
 
 
 def _literal_secrets(document: Mapping[str, Any]) -> list[str]:

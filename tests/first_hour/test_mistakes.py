@@ -80,6 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "the placeholder {{ item.question }} is unknown (did you mean {{ item.input }}?)",
         ),
         ("config check no.yaml", 2, "no.yaml: cannot be read (No such file or directory); check the path"),
+        ("config check five.yml", 2, "(No such file or directory); did you mean five.yaml?"),
         ("config", 2, "Usage: judgestream config"),
         ("wroker --config five.yaml", 2, "No such command 'wroker'. Did you mean 'worker'"),
         (

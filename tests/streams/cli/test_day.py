@@ -58,6 +58,15 @@ def test_without_a_price_no_cost_is_said() -> None:
     assert str(Day(1, 1, 1, None)).endswith("1 tokens: no price is known (an estimate)")
 
 
+def test_a_day_beyond_the_budget_is_told() -> None:
+    """A day of 20 dollars and a budget of 5."""
+    assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(
+        "judge.budget allows $5.00 a worker, lower sampling or raise it"
+    )
+    assert "budget" not in str(Day(1, 1, 1, 4.0, 5.0))
+    assert estimate(settings(judge={**JUDGE, "budget": {"usd_per_day": 5}}), 10, [record()]).budget_usd == 5
+
+
 async def _produce(servers: str, count: int) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=servers)
     await producer.start()
