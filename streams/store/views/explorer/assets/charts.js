@@ -22,8 +22,8 @@ export function timeChart(line, { since, until, step, marks = [], choose = null 
     else runs.push([point]);
   }
   for (const run of runs) {
-    const middle = (point) => x(Math.min(point[0] + step / 2, until));
-    const wide = run.length === 1 ? [[x(run[0][0]), run[0]], [x(run[0][0] + step), run[0]]] : run.map((point) => [middle(point), point]);
+    const middle = (point) => x(Math.min(Math.max(point[0] + step / 2, since), until));
+    const wide = run.length === 1 ? [[x(Math.max(run[0][0], since)), run[0]], [x(Math.min(run[0][0] + step, until)), run[0]]] : run.map((point) => [middle(point), point]);
     svg.append(
       shape("polygon", { class: "band", points: [...wide.map(([at, point]) => `${at},${y(point[3])}`), ...wide.map(([at, point]) => `${at},${y(point[2])}`).reverse()].join(" ") }),
       shape("polyline", { class: "mean", points: wide.map(([at, point]) => `${at},${y(point[1])}`).join(" ") }),
@@ -52,7 +52,7 @@ export function timeChart(line, { since, until, step, marks = [], choose = null 
     const near = known.reduce((best, point) => (!best || Math.abs(point[0] + step / 2 - here) < Math.abs(best[0] + step / 2 - here) ? point : best), null);
     if (near) {
       say(near);
-      const place = x(Math.min(near[0] + step / 2, until));
+      const place = x(Math.min(Math.max(near[0] + step / 2, since), until));
       for (const end of ["x1", "x2"]) cursor.setAttribute(end, place);
       cursor.setAttribute("visibility", "visible");
     }
