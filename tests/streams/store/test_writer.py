@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 from random import Random
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +15,8 @@ from streams.errors import StoreDamagedError, StoreError, StoreFullError, StoreM
 from streams.store import sums, verdicts
 from streams.store.database import file_bytes, open_reader, open_writer, set_aside
 from streams.store.filters import Filter
-from streams.store.items import milliseconds
-from streams.store.packing import pack, unpack
+from streams.store.items import milliseconds, text_item
+from streams.store.packing import pack, unpack, unpacked
 from streams.store.reader import Reader
 from streams.store.retention import forget_older, keep_below
 from streams.store.schema import DAY_MS, HOUR_MS
@@ -273,3 +274,22 @@ def test_every_status_has_its_place(path: Path) -> None:
         assert one["scores"] == {4: 1}
         [point] = sums.series(asking, Filter(), since=0, until=milliseconds(at(86_400)), step=DAY_MS)
         assert (point.sums.count, point.sums.mean) == (1, 4.0)
+
+
+def test_what_a_pack_has_shown_is_kept_beside_the_texts() -> None:
+    """Conversation, calls of tools, another answer, named texts: each under its name, cut like the rest."""
+    task = {
+        "result_id": "0" * 32,
+        "question": "q",
+        "answer": "a",
+        "sampled_at": "2026-11-21T09:00:00Z",
+        "messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}],
+        "tool_calls": [{"name": "search", "arguments": "{}", "result": "none"}],
+        "other_answer": "x" * 5_000,
+        "fields": {"policy": "Be brief."},
+    }
+    further = unpacked(text_item(orjson.dumps(task), "excerpt").body)["further"]
+    assert further["messages"] == "user  Hello\nassistant  Hi"
+    assert further["tool calls"] == "search  {}  none"
+    assert further["policy"] == "Be brief."
+    assert 0 < len(further["other answer"]) < 5_000
