@@ -58,8 +58,9 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
         (
             "`sqrt(sum(w²(x - mean)²) · n / (n - 1)) / sum(w)`, with n the effective sample size and the "
             "square written out: "
-            "`sum(w²x²) - 2 · mean · sum(w²x) + mean² · sum(w²)`. Mean ± 1.96 of it is a 95% interval once "
-            "n is 30 or more."
+            "`sum(w²x²) - 2 · mean · sum(w²x) + mean² · sum(w²)`. A 95% interval is more than mean ± 1.96 "
+            "of it, which is too narrow and too high where nearly all scores are the best: take "
+            "`slice:judgestream_score:low1h` and `high1h` ([how](monitoring.md#the-interval))."
         ),
         """sqrt(
   clamp_min(

@@ -15,8 +15,6 @@ NO_BASELINE: Final = (
 )
 FEW: Final = 10
 """Slices with fewer effective answers are left out: their means say next to nothing."""
-_NORMAL_FROM: Final = 30
-"""From this effective sample size on the normal distribution stands in for Student's."""
 
 
 def by_evaluator(expr: str) -> str:
@@ -46,12 +44,6 @@ def _sum(name: str) -> str:
 
 
 MEAN: Final = f"({_sum('weighted')} / ({_sum('weight')} > 0))"
-_EFFECTIVE: Final = f"({_sum('weight')} ^ 2 / ({_sum('weight_square')} > 0) >= {_NORMAL_FROM})"
-REACH: Final = (
-    f"1.96 * sqrt(clamp_min({_sum('weight_square_score_square')} "
-    f"- 2 * {MEAN} * {_sum('weight_square_score')} + {MEAN} ^ 2 * {_sum('weight_square')}, 0) "
-    f"* {_EFFECTIVE} / ({_EFFECTIVE} - 1)) / {_sum('weight')}"
-)
 
 ENDS: Final[tuple[Json, ...]] = (
     {

@@ -11,7 +11,6 @@ from generate.dashboards.quality.expressions import (
     MEAN,
     NO_BASELINE,
     NO_SCORES,
-    REACH,
     by_evaluator,
     drop,
     score,
@@ -131,26 +130,15 @@ MEANS: Final = (
         9,
         (
             Panel(
-                title="Chosen apps and models: mean with its 95% interval",
-                description="The same for the apps and models chosen above, taken together. The interval is "
-                "shown from 30 effective answers on (1.96 standard errors); below that the mean alone says "
-                "little.",
+                title="Chosen apps and models: mean",
+                description="The same for the apps and models chosen above, taken together. Recording rules "
+                "know the interval of one label value, not of a choice; where few answers are chosen the "
+                "mean says little.",
                 unit="short",
                 no_data="No answer of the chosen apps and models was scored in this time; a label must be "
                 "named in telemetry.labels to be chosen",
-                queries=tuple(
-                    Query(
-                        expr=by_evaluator(expr),
-                        legend=f"{{{{metric}}}} · {{{{evaluator}}}} {name}",
-                    )
-                    for name, expr in (
-                        ("mean", MEAN),
-                        ("low", f"{MEAN} - {REACH}"),
-                        ("high", f"{MEAN} + {REACH}"),
-                    )
-                ),
+                queries=(Query(expr=by_evaluator(MEAN), legend="{{metric}} · {{evaluator}}"),),
                 decimals=2,
-                overrides=ENDS,
             ),
             Panel(
                 title="Points below the past week",
