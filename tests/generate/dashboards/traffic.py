@@ -122,6 +122,7 @@ class _Worker:
             judge=JudgeCall(endpoint="primary", model_asked="judge-1", model_answered="judge-1"),
             usage=Usage(input_tokens=900, cached_tokens=500, output_tokens=80),
             cost_usd=0.001,
+            agreement=0.8,
             sampling=Sampling(probability=self._random.choice((0.5, 1.0)), stratum="default", policy="p"),
             times=Times(
                 occurred_at=at, sampled_at=at, judged_at=at + timedelta(seconds=3), judge_seconds=1.5
