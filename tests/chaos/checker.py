@@ -51,11 +51,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class MetricRule:
-    """Which events a metric judges: those of its apps, and of the sampled ones this share; or of all."""
+    """Which events a metric judges: those of its apps, and of the sampled ones this share; or of all.
+
+    One that judges whole conversations judges all events of a `conversation_id` as one, under that id.
+    """
 
     apps: frozenset[str]
     rate: float = 1.0
     of_all: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,11 @@ class Policy:
 
     rate: float
     metrics: Mapping[str, MetricRule]
+
+    @property
+    def keeps_together(self) -> bool:
+        """Whether events are sampled by their conversation, which is the records' key."""
+        return any(rule.whole for rule in self.metrics.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +145,8 @@ def expected(value: bytes | None, policy: Policy) -> tuple[Outcome, frozenset[st
     """
     try:
         event = json.loads(value or b"")
-        event_id = event["event_id"]
-        randomness = int.from_bytes(hashlib.sha256(event_id.encode()).digest()[:7], "big")
+        identity = event["conversation_id" if policy.keeps_together else "event_id"]
+        randomness = int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big")
     except (ValueError, TypeError, KeyError, AttributeError):
         return "undecodable", frozenset()
     # A rate of 0 leaves events out of everything.
@@ -188,10 +197,16 @@ class _Check:
         """What is due, with the events that ask for it."""
         for place, (_, metrics) in self._expected.items():
             for metric in metrics:
-                self._pairs[_event_id(self._events[place]), metric].append(place)
+                self._pairs[self._pair(place, metric)].append(place)
         self._topic = written.events[0].topic if written.events else ""
         self._set_aside: set[Place] = set()
         self._judged: set[Pair] = set()
+
+    def _pair(self, place: Place, metric: str) -> Pair:
+        """Under which ids a metric judges what lies at a place."""
+        document = _document(self._events[place])
+        name = "conversation_id" if self._policy.metrics[metric].whole else "event_id"
+        return str(document[name]), metric
 
     def report(self) -> Report:
         """Do all checks."""
@@ -293,8 +308,8 @@ class _Check:
             elif outcome == "sampled":
                 event_id = _event_id(self._events[place])
                 self._report.outcomes["sampled" if event_id in seen_ids else "skipped"] += 1
-                unrouted = [metric for metric in sorted(metrics) if (event_id, metric) not in visible]
-                self._report.note("sampled without a task", [(event_id, metric) for metric in unrouted])
+                pairs = [self._pair(place, metric) for metric in sorted(metrics)]
+                self._report.note("sampled without a task", [pair for pair in pairs if pair not in visible])
             else:
                 self._report.outcomes["skipped"] += 1
 

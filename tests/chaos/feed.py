@@ -48,7 +48,12 @@ def settings_changes() -> dict[str, Any]:
     return changes
 
 
-def event(number: int, poison_every: int) -> bytes | None:
+def talk(number: int) -> str:
+    """The conversation that an event is part of: two belong together."""
+    return f"talk-{number // 2}"
+
+
+def event(number: int, poison_every: int, *, talks: bool = False) -> bytes | None:
     """The record of a number: poison at regular intervals, one in 300 for no metric, one in 5 for one metric
     alone.
     """
@@ -61,7 +66,7 @@ def event(number: int, poison_every: int) -> bytes | None:
         "answer": "As the numbers before it. " * 8,
         "other_answer": "As the numbers after it. " * 8,
         "labels": {"app": app},
-    }
+    } | ({"conversation_id": talk(number)} if talks else {})
     return json.dumps(document).encode()
 
 
@@ -76,6 +81,7 @@ class Feed:
         poison_every: One in so many is no event.
         codecs: How its producers compress, in turn.
         headers: Of every record.
+        talks: Have two events be a conversation, under its key.
         abort: Have each burst followed by the same number of events in a transaction that is given up.
     """
 
@@ -89,6 +95,7 @@ class Feed:
         poison_every: int,
         codecs: Sequence[str | None] = (None,),
         headers: Sequence[tuple[str, bytes]] = (),
+        talks: bool = False,
         abort: bool = False,
     ) -> None:
         self._bootstrap_servers = bootstrap_servers
@@ -98,6 +105,7 @@ class Feed:
         self._poison_every = poison_every
         self._codecs = codecs
         self._headers = headers
+        self._talks = talks
         self._abort = abort
         self._kept = asyncio.Event()
         self._release = asyncio.Event()
@@ -142,9 +150,10 @@ class Feed:
                     await self._release.wait()
                 begin, end = (self._count * (burst + more) // bursts for more in (0, 1))
                 for number in range(begin, end):
-                    value = event(number, self._poison_every)
+                    value = event(number, self._poison_every, talks=self._talks)
                     producer = producers[number % len(producers)]
-                    key, headers = b"key-%d" % number, list(self._headers)
+                    key = talk(number).encode() if self._talks else b"key-%d" % number
+                    headers = list(self._headers)
                     sent.append(await producer.send(self._topic, value, key=key, headers=headers))
                 if aborting is not None:
                     await self._give_up(aborting, range(begin, end))

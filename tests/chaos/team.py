@@ -1,4 +1,4 @@
-"""A team's own metrics in one settings file: labels and pairs by packs, code, a panel."""
+"""A team's own metrics in one settings file: labels, pairs and conversations by packs, code, a panel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Team:
 
 _SHOP: Final = frozenset({"shop"})
 _BOTH: Final = frozenset({"shop", "help"})
-_WHEN: Final = {_SHOP: {"labels": {"app": "shop"}}, _BOTH: {"labels": {"app": ["help", "shop"]}}}
+_ALL: Final = frozenset({"shop", "help", "nowhere"})
+_WHEN: Final = {_ALL: {}, _SHOP: {"labels": {"app": "shop"}}, _BOTH: {"labels": {"app": ["help", "shop"]}}}
 _POLICY: Final = Policy(
     rate=0.25,
     metrics={
@@ -34,6 +35,7 @@ _POLICY: Final = Policy(
         "json": MetricRule(_SHOP, rate=0.5, of_all=True),
         "jury": MetricRule(_SHOP),
         "shadow": MetricRule(_BOTH, rate=0.5),
+        "resolved": MetricRule(_ALL, whole=True),
     },
 )
 _TEXTS: Final = "## User\nQuestion: {{ item.input }}\nAnswer: {{ item.output_text }}\n"
@@ -43,6 +45,10 @@ _PACKS: Final = {
     "shadow": (
         '---\nresult: pairwise\n---\n## System\nSay exactly {"score": "tie"}\n\n'
         f"{_TEXTS}Other: {{{{ item.other_answer }}}}\n"
+    ),
+    "resolved": (
+        '---\nresult: boolean\n---\n## System\nSay exactly {"score": true}\n\n'
+        "## User\nTurns: {{ item.messages }}\nThe last answer: {{ item.output_text }}\n"
     ),
 }
 JURY: Final = 3
@@ -59,11 +65,14 @@ def _settings(directory: Path, base_url: str) -> dict[str, Any]:
         "python": {"function": function, "result": "integer", "seconds": 120},
         "score_range": [0, 100],
     }
+    own["resolved"]["unit"] = "conversation"
     own["json"] = {"code": "json_valid"}
     for name, rule in _POLICY.metrics.items():
         own[name] |= {"rate": rule.rate, "when": _WHEN[rule.apps]}
     return {
         "sampling.default_rate": _POLICY.rate,
+        "sampling.key": "record_key",
+        "ingest.conversations": {"idle_seconds": 2, "max_seconds": 60},
         "metrics": {name: own[name] for name in _POLICY.metrics},
         "judge.endpoints": [
             {"name": f"juror-{number}", "base_url": base_url, "model": f"m{number}"} for number in range(JURY)

@@ -22,6 +22,7 @@ from tests.integration.deadlines import until
 
 KILL_EVERY_SECONDS = 2.0
 SESSION_SECONDS = 3
+NO_POISON = 10**9
 OTHER_VERSION = "CHAOS_OTHER_VERSION"
 """The variable that names the `judgestream` of another version; without it that fault is left out."""
 
@@ -61,10 +62,13 @@ async def killed_again_and_again(arena: Arena) -> Report:
 
 @fault("SIGKILL, a team's own metrics", workers=3, team=TEAM)
 async def killed_amid_a_teams_metrics(arena: Arena) -> Report:
-    """The same with labels, a pair, a panel, a check and a function in a process of its own: no metric is
-    judged less often, more often or under another id, and none fails for it.
+    """The same with labels, a pair, a conversation, a panel, a check and a function in a process of its own:
+    no metric is judged less often, more often or under another id, and none fails for it.
     """
-    await arena.begin(session_seconds=SESSION_SECONDS, stretch=5)
+    arena.stage.changes["kafka.session_timeout_seconds"] = SESSION_SECONDS
+    await arena.start_workers(arena.crew)
+    arena.start_feed(stretch=5, poison_every=NO_POISON, talks=True)
+    await arena.judged(20)
     for worker, _ in zip(itertools.cycle(arena.workers), range(arena.size.blows), strict=False):
         assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
         await worker.start()
