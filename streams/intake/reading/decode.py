@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reading.envelope import Headers, Opened, open_record
+from streams.intake.reading.envelope import Headers, Opened, bounded, open_record
 from streams.intake.reading.labels import normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.trace import (
@@ -141,15 +141,8 @@ class Ingest:
         )
 
     def _open(self, value: bytes | None, headers: Headers) -> Opened:
-        if not value:
-            raise DecodeError("undecodable", "value: is empty (a tombstone); send an event as JSON")
-        if len(value) > self.max_event_bytes:
-            raise DecodeError(
-                "oversized",
-                f"value: must have at most {self.max_event_bytes} bytes (got {len(value)}); "
-                "send fewer pages or raise ingest.max_event_bytes",
-            )
-        return open_record(value, headers)
+        found = bounded(value, self.max_event_bytes, send="an event as JSON", remedy="send fewer pages")
+        return open_record(found, headers)
 
     def _fields(
         self, document: dict[str, Any], names: Collection[str], labels: Collection[str] | None

@@ -37,6 +37,29 @@ class Opened:
     trace: TraceContext | None = None
 
 
+def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes:
+    """Give a record's value, if there is one and it is not too large.
+
+    Args:
+        value: The value.
+        limit: Bytes at most.
+        send: What belongs there, for errors.
+        remedy: What to do about one that is too large, beside raising the limit.
+
+    Raises:
+        DecodeError: It is empty or too large.
+    """
+    if not value:
+        raise DecodeError("undecodable", f"value: is empty (a tombstone); send {send}")
+    if len(value) > limit:
+        raise DecodeError(
+            "oversized",
+            f"value: must have at most {limit} bytes (got {len(value)}); {remedy} or raise "
+            "ingest.max_event_bytes",
+        )
+    return value
+
+
 def strip_confluent(value: bytes) -> bytes:
     """Cut off Confluent's wire header, where there is one. No JSON text starts with a zero byte."""
     return value[_MAGIC_BYTES:] if value[0] == 0 else value

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reading.decode import problem_detail
+from streams.intake.reading.envelope import bounded
 from streams.intake.reading.labels import normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp.qa import event_fields
@@ -106,16 +107,8 @@ class OtlpReader:
             ) from None
 
     def _checked(self, value: bytes | None) -> bytes:
-        if not value:
-            raise DecodeError("undecodable", "value: is empty (a tombstone); send OTLP requests")
-        if len(value) > self._max_event_bytes:
-            raise DecodeError(
-                "oversized",
-                f"value: must have at most {self._max_event_bytes} bytes (got {len(value)}); lower the "
-                "Collector's "
-                "send_batch_max_size or raise ingest.max_event_bytes",
-            )
-        return value
+        remedy = "lower the Collector's send_batch_max_size"
+        return bounded(value, self._max_event_bytes, send="OTLP requests", remedy=remedy)
 
     def _answers(self, trace: Trace) -> list[Step]:
         if self.unit == "trace":
