@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
+from tests.streams.cli.conftest import _own_logging
 
-import pytest
-import structlog
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+__all__ = ["_own_logging"]  # the fixture

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
+from streams.settings import settings_schema
 from tests.streams.cli.test_main import call
 
 JUDGE = 'judge: {budget: none, endpoints: [{name: a, base_url: "http://127.0.0.1:1/v1", model: m}]}\n'
@@ -120,6 +123,7 @@ def test_both_forms_of_when_are_taken_in_both_places(
         "metrics: {coverage: {when: {has: reference, app: support}}, relevance: {when: {labels: {app: "
         "[a, b]}}}}\n" + JUDGE
     )
+    jsonschema.validate(yaml.safe_load((folder / "when.yaml").read_text()), settings_schema())
     assert call("config", "check", "when.yaml") == 0
     out = capsys.readouterr().out
     for line in (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic.config import JsonDict
 
 from judge.metrics.registry import BUILT_IN
 from schemas.base import DEFAULT_STRATUM, EventField, LabelName, MetricName, SamplingKey, Upstream
@@ -51,6 +52,17 @@ def _rule_labels(value: object) -> object:
     if not isinstance(nested, Mapping):
         return value
     return {name: of for name, of in value.items() if name != "labels"} | dict(nested)
+
+
+_RuleWhen = Annotated[
+    dict[LabelName, LabelValues | Annotated[dict[LabelName, LabelValues], Field(min_length=1)]],
+    Field(min_length=1, max_length=32),
+]
+"""What may stand in `when` of a rule: labels, or labels under `labels`."""
+_FLAT_LABEL: Final[JsonDict] = {
+    "anyOf": [{"type": ["string", "number", "boolean"]}, {"type": "array", "minItems": 1}]
+}
+"""A label that stands in `when` itself, for the JSON Schema; `_flat` puts it under `labels`."""
 
 
 def _one_or_several(value: object) -> object:
@@ -99,7 +111,9 @@ class SamplingRule(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = Field(
         description="The stratum's name, as it appears in results."
     )
-    when: Annotated[LabelConditions, Field(min_length=1), BeforeValidator(_rule_labels)] = Field(
+    when: Annotated[
+        LabelConditions, Field(min_length=1), BeforeValidator(_rule_labels, json_schema_input_type=_RuleWhen)
+    ] = Field(
         description=(
             "Labels the event must have: name to value or values; may stand under `labels`, as "
             "those of metrics."
@@ -151,9 +165,12 @@ class SamplingSettings(Section):
 class MetricConditions(Section):
     """Which events a metric judges; all conditions must hold."""
 
-    has: Annotated[tuple[EventField, ...], BeforeValidator(_one_or_several)] = Field(
-        default=(), description="Fields that must not be blank."
-    )
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": _FLAT_LABEL})
+
+    has: Annotated[
+        tuple[EventField, ...],
+        BeforeValidator(_one_or_several, json_schema_input_type=EventField | tuple[EventField, ...]),
+    ] = Field(default=(), description="Fields that must not be blank.")
     labels: LabelConditions = Field(
         default_factory=dict,
         description=(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SecretStr,
+    StringConstraints,
+    model_validator,
+)
 
 from judge.text.redaction import Kind
 from streams.errors import SettingsError
@@ -137,11 +145,6 @@ class BudgetSettings(Section):
         "and each says with which probability (intake and judge in one worker).",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _none(cls, given: Any) -> Any:
-        return {"unlimited": True} if given == "none" else given
-
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         limits = ("usd_per_day", "usd_per_hour", "calls_per_day", "calls_per_hour")
@@ -149,6 +152,15 @@ class BudgetSettings(Section):
         if self.unlimited and given:
             refuse([("unlimited", f"must be false beside {given[0]} (got true); keep one of them")])
         return self
+
+
+def _none(given: object) -> object:
+    return {"unlimited": True} if given == "none" else given
+
+
+Budget = Annotated[
+    BudgetSettings, BeforeValidator(_none, json_schema_input_type=BudgetSettings | Literal["none"])
+]
 
 
 class CacheSettings(Section):
@@ -236,7 +248,7 @@ class JudgeSettings(Section):
         description="Replaced in all texts before they leave the process; names needs the extra presidio.",
     )
     cache: CacheSettings = Field(default_factory=CacheSettings)
-    budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    budget: Budget = Field(default_factory=BudgetSettings)
     budget_usd_per_day: float | None = Field(
         default=None, gt=0, le=1_000_000, description="The same as budget.usd_per_day, in one line."
     )
