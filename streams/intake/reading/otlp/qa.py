@@ -53,28 +53,30 @@ def question_of(trace: Trace, answer: Step) -> tuple[Found | None, Prompt | None
     of a prompt's template; a retriever's query; the last user message, cut at its marks.
     """
     around = [*trace.around(answer), answer]
-    prompts = [open_prompt(text) for text in dict.fromkeys(_user_messages(trace, answer)) if text]
-    prompt = prompts[0] if prompts else None
-    # A workflow is given the bare question, and a model within it the pages.
-    paged = next((one for one in prompts if one.pages), prompt)
+    prompt = next(_prompts(trace, answer), None)
     for step in (*around, *trace.judged):
         if step.question is not None:
-            return Found(step.question, "attribute"), paged
+            return Found(step.question, "attribute"), prompt
     for step in around:
         if step.kind in {"workflow", "agent", "chain"} and step.asked is not None:
             own = open_prompt(step.asked)
-            return Found(own.question, "prompt" if own.is_cut else "input"), own if own.pages else paged
+            return Found(own.question, "prompt" if own.is_cut else "input"), own if own.is_cut else prompt
     for step in trace.judged:
         asked = step.asked_in_variables
         if asked is not None:
-            return Found(asked, "variable"), paged
+            return Found(asked, "variable"), prompt
     if prompt is not None and prompt.is_cut:
         # Surer than the query of a retriever, which often is rewritten from the question.
-        return Found(prompt.question, "prompt"), paged
+        return Found(prompt.question, "prompt"), prompt
     for step in trace.of_kind("retrieval"):
         if step.query is not None:
-            return Found(step.query, "query"), paged
-    return (None if prompt is None else Found(prompt.question, "message")), paged
+            return Found(step.query, "query"), prompt
+    return (None if prompt is None else Found(prompt.question, "message")), prompt
+
+
+def _prompts(trace: Trace, answer: Step) -> Iterator[Prompt]:
+    """The user's last words, taken apart when they are asked for."""
+    return (open_prompt(text) for text in _user_messages(trace, answer) if text)
 
 
 def _user_messages(trace: Trace, answer: Step) -> Iterator[str | None]:
@@ -104,7 +106,11 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
             pages = pages_of(step.context_in_variables)
             if pages:
                 return Found(pages, "variable")
-    return Found(prompt.pages, "prompt") if prompt is not None and prompt.pages else None
+    if prompt is not None and prompt.pages:
+        return Found(prompt.pages, "prompt")
+    # A workflow is given the bare question, and a model within it the pages.
+    within = next((one.pages for one in _prompts(trace, answer) if one.pages), None)
+    return None if within is None else Found(within, "prompt")
 
 
 def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
