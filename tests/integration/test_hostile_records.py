@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -191,26 +192,23 @@ async def worker(stage: Stage, number: int) -> AsyncIterator[asyncio.subprocess.
 
 
 def _resident_mib(process: int) -> float:
-    """Of a process and its children.
-
-    Pages that several have are counted once, as a container's limit counts them: a child that is about to
-    start has all of its parent's.
-    """
-    kilobytes = 0
+    """Of a process and its children."""
+    pages = 0
     for one in _tree(process):
         with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{one}/smaps_rollup").read_text("utf-8").splitlines():
-                if line.startswith("Pss:"):
-                    kilobytes += int(line.split()[1])
-    return kilobytes / 1024
+            pages += int(Path(f"/proc/{one}/statm").read_text("utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024 / 1024
 
 
 def _tree(process: int) -> Iterator[int]:
+    """A process and its children, but for one that has only just been forked: its memory is its parent's."""
     yield process
     with contextlib.suppress(OSError):
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
         for task in Path(f"/proc/{process}/task").iterdir():
             for child in (task / "children").read_text("utf-8").split():
-                yield from _tree(int(child))
+                if Path(f"/proc/{child}/cmdline").read_bytes() != command:
+                    yield from _tree(int(child))
 
 
 class Outcomes:
