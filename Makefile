@@ -28,9 +28,9 @@ demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worke
 	@$(BIN)/judgestream demo $(ARGS)
 
 test: $(VENV)/.dev  ## the tests that need Python alone
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not kafka and not stock and not tools and not chaos and not llm and not receivers" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not kafka and not stock and not tools and not chaos and not llm and not receivers" $(ARGS)
 
-test-all: $(VENV)/.dev  ## also those with Apache Kafka (needs Java 17 and Maven), and what stock Faust loses
+test-all: $(VENV)/.dev  ## also the slow ones, those with Apache Kafka (needs Java 17 and Maven), and what stock Faust loses
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tools and not chaos and not llm and not receivers" $(ARGS)
 
 test-tools: $(VENV)/.dev  ## those with promtool, compose, Grafana's types, ... (tests/toolbox.py says where they are looked for)

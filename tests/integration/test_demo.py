@@ -119,6 +119,7 @@ async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
     assert "holds 5 events" in whole.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"), [("expertqa_events.jsonl", 219), ("nq_events.jsonl", 400)], ids=["expertqa", "nq"]
 )

@@ -16,6 +16,9 @@ from tests.judge.troubled_judge import Trouble, troubled_judge
 EVENTS = 600
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
     return Stage(bootstrap_servers, tmp_path)

@@ -90,6 +90,7 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
     assert by_kind == ["drop", "recovered"]
 
 
+@pytest.mark.slow
 async def test_sigkill_changes_no_alert(stage: Stage) -> None:
     """A worker process is killed before, during and after the drop, in the middle of its results, and another
     goes on.

@@ -211,6 +211,7 @@ async def test_a_killed_replay_goes_on_and_judges_each_event_once(stage: Stage, 
     assert comparison["disagreements"][0]["why_now"] == NEW
 
 
+@pytest.mark.slow
 async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judges, tmp_path: Path) -> None:
     """The same evaluator: estimated from the live results; --max-usd ends it before it costs more.
 

@@ -32,7 +32,7 @@ from tests.streams.certificates import Authority
 from tests.streams.cli.processes import Ended, clean_environment, judgestream
 from tests.streams.cli.test_main import call
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.slow]
 
 # Each with something that a URL, JSON or base64 writes in another way.
 SECRETS = {

@@ -154,6 +154,7 @@ async def test_the_end_of_a_trace_does_not_replace_the_verdict_on_the_whole(stag
     assert not any("trace_parts" in result.labels for result in results)
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, judge: Endpoint) -> None:
     """SIGKILL amid traces, three times: children late and early, batches twice, roots lost, a child after the
     close.
