@@ -88,7 +88,7 @@ format: $(VENV)/.dev  ## put the code in form
 bench: $(VENV)/.dev  ## the benchmarks, one JSON object a line
 	$(BIN)/python -m benchmarks
 
-chart: $(VENV)/.dev  ## the chart's golden renders anew (needs helm, see tests/toolbox.py)
+chart: $(VENV)/.dev  ## write the chart's golden renders (needs helm, see tests/toolbox.py)
 	$(BIN)/python -m tests.helm.renders
 
 generate: $(VENV)/.dev  ## write the committed files that follow from the code: schemas, dashboards, reference pages
@@ -97,7 +97,7 @@ generate: $(VENV)/.dev  ## write the committed files that follow from the code: 
 COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 RUNTIME := --extra uvloop --extra compression --extra crc32c --extra registry
 
-lock:  ## resolve the pinned requirements anew (needs uv)
+lock:  ## resolve the pinned requirements (needs uv)
 	$(COMPILE) pyproject.toml $(RUNTIME) -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --extra msk -o requirements/runtime-msk.txt
 	$(COMPILE) pyproject.toml $(RUNTIME) --group dev -o requirements/dev.txt

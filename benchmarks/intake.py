@@ -159,7 +159,7 @@ def _plan(case: _Case, broker: Broker, events: str, total: int) -> dict[str, Any
 
 
 def _events(body_bytes: int, count: int) -> Iterator[tuple[bytes, bytes]]:
-    """Events of about so many bytes, with the labels last, as the model writes them."""
+    """Events of about this many bytes, with the labels last, as the model writes them."""
     text = _TEXT * (body_bytes // len(_TEXT) + 1)
     share = (body_bytes - 250) // 3 * len(_TEXT) // len(orjson.dumps(_TEXT))
     texts = {"question": text[:share], "answer": text[share : 2 * share], "reference": text[:share]}

@@ -40,7 +40,7 @@ def event_of(name: str, *, paragraphs: int = 3) -> QAEvent:
 
     Args:
         name: Eight letters; see `name_of`.
-        paragraphs: Of so many, 300 characters each, its three pages consist.
+        paragraphs: Of this many, 300 characters each, its three pages consist.
     """
     return QAEvent(
         event_id=f"event-{name}",

@@ -3,7 +3,7 @@
 The judge is a process that always gives the same valid reply over HTTP, at once or after a second. Both read
 the same tasks (an answer with three claims and their three pages), ask, and write a record for each,
 confirmed by the broker. The worker does
-more: it looks every quotation up in its text, works the score out anew, and its records say how they came
+more: it looks every quotation up in its text, computes the score again, and its records say how they came
     about.
 """
 
@@ -100,7 +100,7 @@ def _slow(broker: Broker) -> Line:
 
 
 def _time_of(curve: Sequence[Sequence[float]], count: int) -> float:
-    """When so many were done; between two looks, in proportion."""
+    """When this many were done; between two looks, in proportion."""
     before = (curve[0][0], 0.0)
     for seconds, reached, _ in curve:
         if reached >= count:

@@ -108,7 +108,7 @@ def _until_called(
 ) -> tuple[int, int]:
     """Judged answers from the fall to the alarm (LONGEST without one), and alarms before it.
 
-    The fall comes after so many days of 1,000 answers each; without days all are of one moment.
+    The fall comes after this many days of 1,000 answers each; without days all are of one moment.
     """
     threshold = SHARE_THRESHOLD if measure.is_share else THRESHOLD
     watch, early = Watch(measure, first=60, threshold=threshold), 0

@@ -141,7 +141,7 @@ def _settings(broker: Broker, name: str, base_url: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _working(settings: Path, count: int) -> Iterator[Sequence[int]]:
-    """So many workers that wait for tasks; gives their process ids."""
+    """This many workers that wait for tasks; gives their process ids."""
     processes: list[subprocess.Popen[bytes]] = []
     logs = [settings.with_name(f"worker-{number}.log") for number in range(count)]
     try:

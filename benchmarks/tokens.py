@@ -72,7 +72,7 @@ def document(
         own: The event's pages, by name.
         others: Pages of other events.
         start: Where in `others` to begin, so that documents differ.
-        words_a_page: Each page is filled with further passages up to so many words; 0 leaves one passage a
+        words_a_page: Each page is filled with further passages up to this many words; 0 leaves one passage a
             page.
     """
     passages = islice(cycle(others), start % len(others), None)

@@ -3,7 +3,7 @@
 Beside parsing all of them with opentelemetry-proto.
 
 The records are those of the test samples that a Collector wrote keyed by trace id (traces of 3 and of 9
-spans), with trace ids made up anew. Measured is what runs on the event loop: the predicate on every record,
+spans), with fresh trace ids. Measured is what runs on the event loop: the predicate on every record,
 and for the traces in the sample reading, joining and mapping to events. Processor time of one core; the best
 of several rounds.
 """

@@ -1,4 +1,4 @@
-"""Which changes of a message's JSON Schema would break somebody.
+"""Which changes of a message's JSON Schema would break a reader.
 
 Producers of events and consumers of results upgrade on their own time, and during a rolling upgrade old and
 new workers read each other's messages. So a new version must read all that an old one writes, and what it

@@ -77,7 +77,7 @@ class DrainingError(JudgeUnavailableError):
 
 
 class JudgeConfigurationError(JudgeError):
-    """No call can succeed until somebody changes the configuration."""
+    """No call can succeed until the configuration is changed."""
 
 
 class ResponseFormatError(JudgeConfigurationError):

@@ -6,7 +6,7 @@ StreamsError
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
 ├── TooLargeError           one record is larger than the broker takes: it is cut or set aside
-├── KafkaAccessError        the broker refuses us until somebody changes that: exit code 2
+├── KafkaAccessError        the broker refuses us until that is changed: exit code 2
 ├── FencedError             another worker has joined the group under our group_instance_id
 ├── DeadLetterLimitError    more is set aside than dead_letters.limit allows
 ├── WrongProtocolError      a port speaks TLS where plain text was spoken, or the reverse
@@ -49,7 +49,7 @@ class SettingsError(StreamsError):
     Args:
         problems: One line each: the setting's dotted path, what is wrong, the value (never a secret's), the
             remedy.
-        rest: What holds without the settings that are wrong (`streams.settings.load.Rest`), for whoever
+        rest: What holds without the settings that are wrong (`streams.settings.load.Rest`), for anyone who
             checks more than the settings alone; None where that is not known.
     """
 
@@ -85,7 +85,7 @@ class Explanation:
         kind: What it is about.
         reason: What is wrong; a clause without a full stop. No secret is in it.
         remedy: What to do; likewise.
-        lasting: Whether it stays so until somebody changes something. Otherwise it may pass while one waits.
+        lasting: Whether it stays so until something is changed. Otherwise it may pass while one waits.
     """
 
     kind: AccessProblem
@@ -98,7 +98,7 @@ class Explanation:
 
 
 class KafkaAccessError(StreamsError):
-    """The broker keeps us out, or from something we need, until somebody changes that.
+    """The broker keeps us out, or from something we need, until that is changed.
 
     Args:
         explanation: What is wrong and what to do.
@@ -151,7 +151,7 @@ class TokenError(StreamsError):
     Args:
         reason: What is wrong, without any secret.
         remedy: What to do.
-        lasting: Whether it stays so until somebody changes something.
+        lasting: Whether it stays so until something is changed.
     """
 
     def __init__(self, reason: str, remedy: str, *, lasting: bool) -> None:

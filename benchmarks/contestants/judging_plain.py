@@ -62,7 +62,7 @@ class Verdict(BaseModel):
 
 
 class PlainLoop:
-    """Judges so many tasks at a time."""
+    """Judges this many tasks at a time."""
 
     def __init__(self, plan: dict[str, Any], pace: Pace, producer: AIOKafkaProducer) -> None:
         self._plan = plan

@@ -19,7 +19,7 @@ class Pace:
         self._line: str | None = None
 
     def seen(self, count: int, **more: object) -> bool:
-        """So many are done; gives whether these are all."""
+        """This many are done; gives whether these are all."""
         if self._first is None:
             if count:
                 self._first = (count, time.perf_counter(), time.process_time())

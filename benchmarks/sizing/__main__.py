@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write, check or size; 0 when all is well."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sizing", description=__doc__)
     action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--write", action="store_true", help="write the tables anew")
+    action.add_argument("--write", action="store_true", help="write the tables again")
     action.add_argument("--check", action="store_true", help="fail where a table is not current")
     action.add_argument("--size", nargs="+", metavar="NAME=VALUE", help=", ".join(_names()))
     options = parser.parse_args(arguments)

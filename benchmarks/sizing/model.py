@@ -158,7 +158,7 @@ def catch_up_seconds(outage_seconds: float, load: float) -> float:
 
 
 def half_width(verdicts: int, *, deviation: float, scale: float, confidence: float = 0.95) -> float:
-    """Half of the interval that the worker reports for so many verdicts of equal weight.
+    """Half of the interval that the worker reports for this many verdicts of equal weight.
 
     `WeightedSums.interval` with equal weights, where the inclusion probability cancels out, for a mean in the
     middle of the scale, where the interval is widest.
@@ -203,5 +203,5 @@ def verdicts_for(wanted: float, *, deviation: float, scale: float, confidence: f
 
 
 def sampling_rate_for(verdicts_per_hour: float, events_per_second: float) -> float:
-    """Sampling rate that gives a metric so many verdicts an hour; 1 where even all events are too few."""
+    """Sampling rate that gives a metric this many verdicts an hour; 1 where even all events are too few."""
     return min(1.0, verdicts_per_hour / (events_per_second * 3600))

@@ -33,7 +33,7 @@ nothing of the others.
 |---|---|
 | ![The same page on a dark ground](images/page-dark.png) | ![The same page 360 pixels wide](images/page-narrow.png) |
 
-`make test-tools` takes these pictures anew where `JUDGESTREAM_PICTURES` names a folder.
+`make test-tools` takes these pictures again where `JUDGESTREAM_PICTURES` names a folder.
 
 ## Getting them
 

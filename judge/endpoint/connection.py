@@ -1,7 +1,7 @@
 """Posts chat completions to an OpenAI-compatible API, at little more than what the connection itself costs.
 
 The `openai` SDK says which address and headers belong to an API, and its HTTP client connects, keeps
-connections and goes through proxies. Its `post` is passed by: it works out address, headers and options anew
+connections and goes through proxies. Its `post` is passed by: it works out address, headers and options again
 for each call, which takes more CPU than sending the request and reading the reply together.
 """
 
@@ -26,7 +26,7 @@ class TooLargeReplyError(Exception):
     """A body grew over its limit and was not read on.
 
     Args:
-        limit: Of so many bytes.
+        limit: Of this many bytes.
         is_success: Whether the status says that all is well.
     """
 
@@ -60,7 +60,7 @@ class Connection:
         base_url: Where the API is, up to and with `/v1`.
         api_key: Sent as the bearer token.
         timeout_seconds: Bound on the wait for a connection, and for each next part of a reply; above 0.
-        max_connections: So many at most; at least 1.
+        max_connections: This many at most; at least 1.
         max_reply_bytes: A larger reply body is not read to its end.
         trust_env: Whether to go through the proxies that the environment names.
     """

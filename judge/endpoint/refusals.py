@@ -116,7 +116,7 @@ def error_for_status(
         now: The moment that a date in `Retry-After` is measured from, unless the reply has a `Date` of its
             own.
         schema_sent: Whether the request had a `response_format`.
-        secret: The API key, which is blotted out of what is quoted.
+        secret: The API key, which is redacted of what is quoted.
 
     Returns:
         JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError where the `response_format` is

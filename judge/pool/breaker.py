@@ -22,7 +22,7 @@ class Breaker:
     A probe that hangs does not keep the next one from being sent.
 
     Args:
-        failures: So many in a row open it. At least 1.
+        failures: This many in a row open it. At least 1.
         longest_pause_seconds: Pauses double up to this; above 0.
         chance: Gives numbers from 0 to 1, evenly; each pause is between a half and the whole of its length.
     """

@@ -11,7 +11,7 @@ class PoolObserver(Protocol):
     """Hears what happens at the endpoints."""
 
     def in_flight(self, endpoint: str, calls: int) -> None:
-        """So many calls to an endpoint are under way."""
+        """This many calls to an endpoint are under way."""
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
         """A judge was asked, and this came of it.

@@ -40,9 +40,10 @@ TRIES_BEFORE_NEXT: Final = 2
 """Failures at an endpoint before the next one is asked: a single hiccup is not worth a number of another
 model."""
 ALONE_FAILURES: Final = 2
-"""From so many failures on without an answer to another event meanwhile, a neutral event is tried."""
+"""From this many failures on without an answer to another event meanwhile, a neutral event is tried."""
 REFUSALS_OF_ONE: Final = 2
-"""So many refusals that speak of the configuration, while neutral events are judged, are about the event."""
+"""This many refusals that speak of the configuration, while neutral events are judged, are about the event.
+"""
 _BY_ENDPOINT: Final = frozenset(
     {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
 )

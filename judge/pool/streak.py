@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 FIRST_DOUBT: Final = 6
-"""So many failed verdicts in a row raise the doubt; all but the last may have been published by then."""
+"""This many failed verdicts in a row raise the doubt; all but the last may have been published by then."""
 MOST_DOUBT: Final = 48
 
 

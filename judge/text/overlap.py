@@ -18,11 +18,11 @@ from judge.text.sentences import each_sentence
 from judge.text.words import STOP_WORDS, Word, content_words, share_stem, word_texts, words
 
 MIN_SHARE = 8
-"""At least one in so many of a statement's words must be shared. Of experts' "completely supported" claims
+"""At least one in this many of a statement's words must be shared. Of experts' "completely supported" claims
 (ExpertQA) about one in twenty shares less with the sentences around any place of its pages, of human-accepted
 answers (NQ) one in 27 shares no word at all with its reference."""
 LONG_STATEMENT = 3
-"""A sentence with so many words of its own is not stated by one common word of it."""
+"""A sentence with this many words of its own is not stated by one common word of it."""
 
 _NOT_SIGNIFICANT = re.compile(r"\D")
 _STEM_CHARS = 4
@@ -205,7 +205,7 @@ class Surroundings:
         return self._places
 
     def _read(self, end: int, beyond: int) -> None:
-        """Read on, until so many sentences are known that begin at `end` or later, or all are."""
+        """Read on, until this many sentences are known that begin at `end` or later, or all are."""
         missing = beyond - (len(self._starts) - bisect_left(self._starts, end))
         while missing > 0:
             place = next(self._unread, None)

@@ -91,7 +91,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _measure(node: yaml.Node, sizes: dict[int, int], above: set[int], depth: int) -> int:
-    """How many values a node stands for, each alias counted anew.
+    """How many values a node stands for, each alias counted again.
 
     Raises:
         PlainYamlError: Too many, nested too deeply or within themselves, or with a tag that is not plain.

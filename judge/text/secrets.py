@@ -15,7 +15,7 @@ MIN_CHARS: Final = 6
 
 
 class Masker:
-    """Blots out secrets in every form in which they travel.
+    """Redacts secrets in every form in which they travel.
 
     Args:
         secrets: What to look for.

@@ -14,7 +14,7 @@ from judge.text.citations.pages import MAX_PAGE
 MAX_HEADING_CHARS = 60
 """A longer line is no heading of a list of sources."""
 MAX_UNREAD = 20
-"""Of what looks like a citation and is not understood, so many are told."""
+"""Of what looks like a citation and is not understood, this many are told."""
 
 
 @dataclass(frozen=True, slots=True)

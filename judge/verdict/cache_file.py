@@ -1,4 +1,4 @@
-"""Verdicts kept in a file, so that a worker that starts anew still has them.
+"""Verdicts kept in a file, so that a worker that restarts still has them.
 
 The file is an SQLite database, by the standard library: the well-known `diskcache` has had no release since
 2023 and unpickles what it finds (CVE-2025-69872, unmended), and nothing else does more for this than SQLite
@@ -141,7 +141,7 @@ class FileCache:
         self._on_failure()
         aside = self._path.with_name(f"{self._path.name}.unreadable")
         _log.warning(
-            "verdict cache %s cannot be read (%s): put aside as %s, begun anew", self._path, error, aside
+            "verdict cache %s cannot be read (%s): put aside as %s, restarted", self._path, error, aside
         )
         if self._database is not None:
             with suppress(sqlite3.Error):

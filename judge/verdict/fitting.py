@@ -43,7 +43,7 @@ CUT_KIND: Final[CorrectionKind] = "input_cut"
 MESSAGE_TOKENS: Final = 8
 """What a turn costs beside its text: role and separators."""
 MAX_RANGES: Final = 20
-"""Of the ranges that were left out, so many are named."""
+"""Of the ranges that were left out, this many are named."""
 _GAP = "[…]"
 _ROUNDS = 4
 _LETTERS = string.ascii_letters.encode()

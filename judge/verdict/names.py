@@ -16,7 +16,7 @@ from typing import Any
 from judge.errors import JudgeConfigurationError
 
 MAX_CHARS = 100_000
-"""A longer text is read in parts of so many characters."""
+"""A longer text is read in parts of this many characters."""
 
 
 def is_available() -> bool:

@@ -1,7 +1,7 @@
 """The published prices of hosted models, from the `genai-prices` package.
 
 The list is the one that the installed package holds: nothing is fetched at run time. An endpoint is known by
-its address, so that a model that somebody serves under a known name is not billed at another's price.
+its address, so that a model that a person serves under a known name is not billed at another's price.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class ModelPrice:
     cached_usd: float | None = None
 
     def cost_usd(self, usage: Usage) -> float:
-        """What so many tokens cost, in USD. Cached tokens are part of the input and are paid once."""
+        """What this many tokens cost, in USD. Cached tokens are part of the input and are paid once."""
         cached_usd = self.input_usd if self.cached_usd is None else self.cached_usd
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached

@@ -74,7 +74,7 @@ class Connection:
             grants: What it will need to be allowed to do.
 
         Raises:
-            BadUsageError: The broker keeps us out, or from what is needed, until somebody changes something.
+            BadUsageError: The broker keeps us out, or from what is needed, until something is changed.
             CommandError: Nobody answered in time.
         """
         from aiokafka.errors import KafkaError

@@ -38,7 +38,7 @@ class PastCall:
 
 
 class _Person:
-    """Whoever sits at the terminal; with --yes nobody is asked."""
+    """Anyone who sits at the terminal; with --yes nobody is asked."""
 
     def __init__(self, *, yes: bool) -> None:
         self._yes = yes

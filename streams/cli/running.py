@@ -1,4 +1,4 @@
-"""An event loop for a command that runs until it is done or somebody asks it to stop."""
+"""An event loop for a command that runs until it is done or a person asks it to stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_until_stopped(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -
     """Run a coroutine function with a stop event that SIGINT and SIGTERM set.
 
     The first signal asks: the coroutine ends its work in its own order. A second one does what the signal
-    does by default, for whoever does not want to wait.
+    does by default, for anyone who does not want to wait.
 
     Args:
         main: Gets the event, and returns soon after it is set.

@@ -15,7 +15,7 @@ from streams.demo.events import DemoRecord, Question, make_record
 POSITION_HEADER = "demo-position"
 """How many events were produced before this one, in decimal."""
 MAX_UNFINISHED = 120
-"""So many records may wait for the worker before the feed does: the order of events then survives to the
+"""This many records may wait for the worker before the feed does: the order of events then survives to the
 verdicts."""
 _POLL_SECONDS = 0.02
 
@@ -79,7 +79,7 @@ class Feed:
         topic: Where to.
         unfinished: Tells how many records wait for the worker.
         rate: Events a second; None for as fast as the worker follows.
-        head_start: So many events go out at once before the rate counts.
+        head_start: This many events go out at once before the rate counts.
     """
 
     def __init__(

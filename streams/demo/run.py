@@ -53,7 +53,7 @@ class Plan:
     """What to show.
 
     Attributes:
-        events: End after so many; None goes on until it is stopped.
+        events: End after this many; None goes on until it is stopped.
         lines: Serve these instead of the demo's own events.
         endpoint: The judge; None for the offline one.
         judge_latency_seconds: How long the offline judge takes on purpose.

@@ -36,7 +36,7 @@ class BrokerExaminer:
         env: Environment variables.
         agents: What shall run.
         timeout_seconds: Bound on each connection and each answer.
-        workers: So many shall share the work; None for as many as there are.
+        workers: This many shall share the work; None for as many as there are.
     """
 
     def __init__(

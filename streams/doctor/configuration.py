@@ -111,7 +111,7 @@ def examine_packs(settings: Settings) -> list[Finding]:
 
 
 def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
-    """See whether somebody knows what judging costs, and whether it may cost any amount."""
+    """See whether a person knows what judging costs, and whether it may cost any amount."""
     try:
         endpoints = judge_endpoints(settings.judge, env, settings.metrics)
         check_prices(settings.judge, endpoints)

@@ -1,6 +1,6 @@
 """All checks, in the order in which one needs the other.
 
-Again until they hold, where somebody waits for it.
+Again until they hold, where a person waits for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streams.settings import Settings
 from streams.telemetry.masking import settings_masker
 
 AGAIN_SECONDS: Final = 1.0
-"""Pause between two examinations while somebody waits."""
+"""Pause between two examinations while a person waits."""
 
 
 class Examination:
@@ -35,7 +35,7 @@ class Examination:
         skip: Checks that are left out.
         timeout_seconds: Bound on each connection and each answer, except for verdicts, which have
             `judge.timeout_seconds`.
-        workers: So many shall share the work; None for as many as there are.
+        workers: This many shall share the work; None for as many as there are.
         now: The wall clock, in seconds since 1970.
     """
 

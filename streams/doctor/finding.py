@@ -57,7 +57,7 @@ def ok(check: CheckName, subject: str, detail: str) -> Finding:
 
 
 def warning(check: CheckName, subject: str, detail: str, remedy: str) -> Finding:
-    """A worker would run, and somebody should know."""
+    """A worker would run, and a person should know."""
     return Finding(check, subject, "warning", detail, remedy)
 
 

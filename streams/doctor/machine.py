@@ -130,7 +130,7 @@ def _reach(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding
         warning(
             "port",
             host,
-            "whoever reaches it can read the page and the metrics, verdicts of single answers among them",
+            "anyone who reaches it can read the page and the metrics, verdicts of single answers among them",
             "set telemetry.basic_auth, or keep others away by network policy",
         )
     ]

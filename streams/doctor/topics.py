@@ -35,7 +35,7 @@ class Expected:
 
     Args:
         settings: The worker's settings.
-        workers: So many shall share the work.
+        workers: This many shall share the work.
         events_bytes: Largest record of the events topic, where it is known.
     """
 

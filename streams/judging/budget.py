@@ -1,7 +1,7 @@
 """What may be spent on judging, an hour and a day. Pure: the time is an argument.
 
 Hours and days are those of UTC. What was spent is counted by each worker for itself and in memory: the budget
-of several workers is the sum of theirs, and a worker that starts anew starts with nothing spent.
+of several workers is the sum of theirs, and a worker that restarts starts with nothing spent.
 
 **Admission.** A verdict is admitted where, with what the verdicts under way will cost by the mean so far,
 none of the limits is passed. So the number of calls is kept to but for repair turns and repeated tries, and
@@ -159,7 +159,7 @@ class Budget:
             start = now.replace(minute=0, second=0, microsecond=0)
             if period == "day":
                 start = start.replace(hour=0)
-            # A clock that is set back does not give the budget anew.
+            # A clock that is set back does not give the budget again.
             if spent.start is None or start > spent.start:
                 self._spent[period] = _Spent(start)
 

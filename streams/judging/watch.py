@@ -43,7 +43,7 @@ class JudgeWatch:
         self._down_since: dict[str, float] = {}
 
     def in_flight(self, endpoint: str, calls: int) -> None:
-        """So many calls to an endpoint are under way."""
+        """This many calls to an endpoint are under way."""
         self._counts.set_in_flight(endpoint, calls)
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:

@@ -21,7 +21,7 @@ from streams.kafka.transport.consumer_thread import THREAD_END_SECONDS
 from streams.settings import KafkaSettings
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
-"""Longer than any outage of a judge that somebody leaves alone: a worker that waits stays in its group."""
+"""Longer than any outage of a judge that a person leaves alone: a worker that waits stays in its group."""
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """Largest record the producer hands on; the broker's own limit is the one that counts."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000

@@ -15,7 +15,7 @@ from streams.telemetry.instruments import Metrics
 _log = structlog.stdlib.get_logger(__name__)
 
 REMEMBERED: Final = 50_000
-"""Ids in each of two generations: between so many and twice as many of the latest results are known, in at
+"""Ids in each of two generations: between this many and twice as many of the latest results are known, in at
 most 10 MB."""
 
 LEARN_SECONDS: Final = 15.0
@@ -52,7 +52,7 @@ class CountedResults:
 
 
 class OnceCounter:
-    """Counts each result once, whoever wrote it before.
+    """Counts each result once, from any writer before.
 
     Args:
         metrics: Where results are counted.

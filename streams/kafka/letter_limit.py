@@ -1,4 +1,4 @@
-"""How much may be set aside before somebody should look: `dead_letters.limit`."""
+"""How much may be set aside before a person should look: `dead_letters.limit`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> l
     Args:
         consumer: A started consumer without a group; it is assigned to the topic.
         topic: The topic; none come where there is no such topic.
-        number: So many at most.
+        number: This many at most.
         seconds: How long they are waited for.
     """
     partitions = await partitions_of(consumer, topic)

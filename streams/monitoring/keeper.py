@@ -30,7 +30,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 SAVE_SECONDS: Final = 60.0
 SAVE_OBSERVATIONS: Final = 2_000
-"""State is written after so long or so many: what a killed worker leaves to be read again."""
+"""State is written after so long or this many: what a killed worker leaves to be read again."""
 REMEMBERED_OBSERVATIONS: Final = 20_000
 """Observations before the state that are looked at again, so that a result which comes twice counts once."""
 WARM_UP_RESULTS: Final = 100_000
@@ -287,7 +287,7 @@ class Keeper:
         if held.cold and result.metric not in held.metrics:
             await self._warm_up(held.monitor, record.partition, result.metric)
             held.metrics.add(result.metric)
-        # The record's own time: whoever observes it again comes to the same.
+        # The record's own time: anyone who observes it again comes to the same.
         now = moment(record.timestamp) or result.times.judged_at
         return held.monitor.observe(result, now.astimezone(UTC), offset=record.offset)
 

@@ -87,7 +87,7 @@ def _moment(tag: int, content: bytes) -> datetime:
 
 
 class RotatingContext(ssl.SSLContext):
-    """A TLS context that is built anew when its files have changed, for the connections from then on.
+    """A TLS context that is built again when its files have changed, for the connections from then on.
 
     It looks at each new connection, so nothing runs in between. Where the new files do not hold (a key is
     half written, say) the old ones go on, and a warning says so. Safe to use from several threads.
@@ -138,7 +138,7 @@ class RotatingContext(ssl.SSLContext):
                 except SettingsError as error:
                     _log.warning("changed certificates cannot be used, the old ones go on", error=str(error))
                 else:
-                    _log.info("certificates were read anew", files=[str(file) for file in self._files])
+                    _log.info("certificates were read again", files=[str(file) for file in self._files])
             return self._inner
 
     def _signature(self) -> Signature:

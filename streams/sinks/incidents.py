@@ -113,7 +113,7 @@ class IncidentAgent:
         topic: The alerts topic.
         explorer: Where the explorer is; None where nobody said.
         now: Seconds since the epoch.
-        wait: Waits so many seconds.
+        wait: Waits this many seconds.
     """
 
     def __init__(

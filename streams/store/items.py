@@ -69,7 +69,7 @@ class AlertItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelItem:
-    """What somebody said of a verdict."""
+    """What a person said of a verdict."""
 
     label_id: str
     result_id: bytes
@@ -253,7 +253,7 @@ def alert_item(alert: Alert, raw: bytes) -> AlertItem:
 
 
 def label_item(label: Label, raw: bytes) -> LabelItem:
-    """Take what somebody said of a verdict."""
+    """Take what a person said of a verdict."""
     return LabelItem(
         label_id=label.label_id,
         result_id=bytes.fromhex(label.result_id),

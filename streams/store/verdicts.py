@@ -61,8 +61,8 @@ def page(asking: Asking, wanted: Filter, *, order: str, limit: int, skip: int = 
         asking: The store.
         wanted: Which.
         order: A key of `ORDERS`. "worst" and "best" have those that were scored alone.
-        limit: At most so many, up to `MAX_PAGE`.
-        skip: So many before them, up to `MAX_SKIPPED`.
+        limit: At most this many, up to `MAX_PAGE`.
+        skip: This many before them, up to `MAX_SKIPPED`.
     """
     number = sums.count(asking, wanted)
     limit, skip = min(limit, MAX_PAGE), min(skip, MAX_SKIPPED)
@@ -192,7 +192,7 @@ def scores_since(asking: Asking, moment: int, *, limit: int) -> list[tuple[int, 
     Args:
         asking: The store.
         moment: In milliseconds since 1970.
-        limit: At most so many.
+        limit: At most this many.
 
     Returns:
         When it was judged, metric, fingerprint, score and inclusion probability of each.
@@ -214,7 +214,7 @@ def stretch(asking: Asking, metric: str, *, since: int, until: int, limit: int, 
         metric: The metric.
         since: Begin, in milliseconds since 1970.
         until: End.
-        limit: At most so many.
+        limit: At most this many.
         latest: The latest first; else the oldest first.
     """
     return asking.rows(

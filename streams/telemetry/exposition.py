@@ -30,7 +30,7 @@ _TEXT_SUFFIXES: Final = {"counter": "_total", "info": "_info"}
 
 
 def content_type(accept: str) -> str:
-    """Choose a format: OpenMetrics for whoever asks for it, else text.
+    """Choose a format: OpenMetrics for anyone who asks for it, else text.
 
     Args:
         accept: The header of that name; empty where there is none.

@@ -87,7 +87,7 @@ class Metrics:
         *,
         count: int = 1,
     ) -> None:
-        """One event was read (or so many), and this became of it."""
+        """One event was read (or this many), and this became of it."""
         self._events.counts[outcome, reason] += count
 
     def watch_skips(self, source: Callable[[], Mapping[str, int]]) -> None:
@@ -119,7 +119,7 @@ class Metrics:
         self._child("judgestream_traces_without_content_total", instrumentation).inc()
 
     def count_sink(self, sink: str, outcome: str, count: int) -> None:
-        """So many verdicts were handed to a sink, and this became of them."""
+        """This many verdicts were handed to a sink, and this became of them."""
         if count:
             self._child("judgestream_sink_verdicts_total", sink, outcome).inc(count)
 
@@ -142,7 +142,7 @@ class Metrics:
             self._child("judgestream_removed_metric_tasks", metric).set(tasks.get(metric, 0))
 
     def count_move(self, topic: str, why: str, lost: int) -> None:
-        """One partition went on elsewhere; so many offsets in between nobody has read."""
+        """One partition went on elsewhere; this many offsets in between nobody has read."""
         self._child("judgestream_offset_moves_total", topic, why).inc()
         self._child("judgestream_lost_records_total", topic).inc(lost)
 
@@ -174,7 +174,7 @@ class Metrics:
         self._child("judgestream_judge_call_seconds", endpoint, harmless(model), outcome).observe(seconds)
 
     def set_in_flight(self, endpoint: str, calls: int) -> None:
-        """So many calls to an endpoint are under way."""
+        """This many calls to an endpoint are under way."""
         self._child("judgestream_judge_in_flight", endpoint).set(calls)
 
     def set_breaker(self, endpoint: str, *, is_open: bool) -> None:

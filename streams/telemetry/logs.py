@@ -32,7 +32,7 @@ def set_up_logs(
     Args:
         telemetry: Level and format; "auto" is text on a terminal and JSON elsewhere.
         stream: Where to; standard error by default.
-        masker: Blots out known secrets, whoever writes them; None where none are known.
+        masker: Redacts known secrets, from any writer; None where none are known.
     """
     stream = sys.stderr if stream is None else stream
     as_text = telemetry.log_format == "text" or (telemetry.log_format == "auto" and stream.isatty())

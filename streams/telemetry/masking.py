@@ -1,4 +1,4 @@
-"""A second lock on secrets: wherever a known one shows up in a text all the same, it is blotted out.
+"""A second lock on secrets: wherever a known one shows up in a text all the same, it is redacted.
 
 The first lock is that nobody puts one there. This one holds against what others write: a library's debug
 line, an endpoint that echoes what it was sent.
@@ -21,14 +21,14 @@ _PLAIN_FILES: Final = frozenset({"ca_file", "client_ca_file", "certificate_file"
 """Files that hold no line of text to be looked for."""
 SHORT_SECRET: Final = (
     f"this secret is shorter than {MIN_CHARS} characters: where a library or an endpoint writes it, it is "
-    "not blotted out; take a "
+    "not redacted; take a "
     "longer one, or leave the setting out where none is asked for"
 )
 _WELL_KNOWN: Final = ("OPENAI_API_KEY",)
 
 
 def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
-    """Build what blots out all secrets that settings name, as far as they are there.
+    """Build what redacts all secrets that settings name, as far as they are there.
 
     Args:
         settings: The settings.
@@ -39,7 +39,7 @@ def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
 
 
 def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
-    """Name the settings whose secret is too short to be blotted out: it would take words with it.
+    """Name the settings whose secret is too short to be redacted: it would take words with it.
 
     That is said and not refused: a key such as "none", which a judge of one's own is given for want of
     another, is no secret.

@@ -28,7 +28,7 @@ class BasicAuth:
     """Checks the Authorization header of RFC 7617.
 
     Args:
-        settings: User, and where the password is; a file is read anew each time, so that a rotated password
+        settings: User, and where the password is; a file is read again each time, so that a rotated password
             counts at once.
         env: Environment variables.
 
@@ -59,7 +59,7 @@ class BasicAuth:
             self._expected = self._digest()
         except SettingsError as error:
             if not self._complained:
-                _log.warning("the password cannot be read anew, the one before stays", error=str(error))
+                _log.warning("the password cannot be read again, the one before stays", error=str(error))
             self._complained = True
         else:
             self._complained = False

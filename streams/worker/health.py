@@ -102,7 +102,7 @@ class Health:
         self.stopping = False
 
     def alive(self) -> Report:
-        """Whether restarting the worker would not help: everything moves, or waits for somebody else."""
+        """Whether restarting the worker would not help: everything moves, or waits for another party."""
         reasons = []
         loop, now = self._loop(), self._now()
         # Before the first assignment there is no loop yet; waiting for a broker or a group is not being

@@ -27,7 +27,7 @@ class Pipeline:
     """One agent's records in hand.
 
     How many there can be is the transport's business (its room per topic); here each record simply has a
-    task. A record whose handler is cancelled is not acknowledged: whoever reads the partition next gets it
+    task. A record whose handler is cancelled is not acknowledged: anyone who reads the partition next gets it
     again.
 
     Args:
@@ -97,7 +97,7 @@ class Pipeline:
             _log.debug("unexpected error [may quote the record]", agent=self.name, exc_info=error)
             try:
                 await self._on_surprise(record, error)
-            except Exception as second:  # noqa: BLE001 - it goes to whoever watches the worker
+            except Exception as second:  # noqa: BLE001 - it goes to anyone who watches the worker
                 _log.exception("stopping: the record could not be set aside", agent=self.name)
                 await self._crash(second)
                 return

@@ -53,7 +53,7 @@ def _process(program: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_servers(number: signal.Signals) -> None:
-    """Whoever ends the benchmark ends what it has started."""
+    """Anyone who ends the benchmark ends what it has started."""
     with _process(_WITH_A_SERVER) as (process, pid):
         process.send_signal(number)
         assert process.wait(20) != 0

@@ -33,7 +33,7 @@ def _prepare(arena: Arena) -> None:
 
 
 async def _score(arena: Arena, score: int, until_share: float | None) -> None:
-    """From now on the judge gives this score, until it has answered so many calls for each event of the run.
+    """From now on the judge gives this score, until it has answered this share of calls an event.
 
     In all there are some 0.6 calls for each event; with None it goes on to the end.
     """
@@ -42,7 +42,7 @@ async def _score(arena: Arena, score: int, until_share: float | None) -> None:
 
 
 async def _answered(arena: Arena, share: float) -> None:
-    """Wait until the judge has answered so many calls for each event."""
+    """Wait until the judge has answered this many calls for each event."""
     wanted = round(share * arena.size.events)
 
     async def enough() -> bool:

@@ -161,7 +161,7 @@ class Arena:
             workers: How many, where not all of the crew.
             static: Whether each keeps its place in the group over a restart.
             session_seconds: A worker that is silent for so long is taken for dead.
-            stretch: Produce over so many times as long, where a fault takes long.
+            stretch: Produce over this many times as long, where a fault takes long.
         """
         self.stage.changes["kafka.session_timeout_seconds"] = session_seconds
         await self.start_workers(self.crew if workers is None else workers, static=static)
@@ -177,7 +177,7 @@ class Arena:
         program: Sequence[str] = (str(PROGRAM),),
         own: Mapping[str, str] | None = None,
     ) -> None:
-        """Start so many workers more, and wait until each of them reads.
+        """Start this many workers more, and wait until each of them reads.
 
         Args:
             count: How many.
@@ -230,7 +230,7 @@ class Arena:
         await self._feed.held_back()
 
     async def judged(self, least: int) -> None:
-        """Wait until the judge has answered so many calls more than now, or all it will be asked now was
+        """Wait until the judge has answered this many calls more than now, or all it will be asked now was
         produced.
         """
         feed, before = self._feed, await self.judge.change()

@@ -1,7 +1,7 @@
 """Holds what a worker wrote against what it was given, from the topics alone.
 
 The checker knows the published contract and nothing else: it imports no code of the worker. What should
-become of each event it works out anew from the event's bytes and the policy, by the rule as DESIGN words it;
+become of each event it computes again from the event's bytes and the policy, by the rule as DESIGN words it;
 what did become of it it reads from the task topics, the scores and the dead letters. Then
 
     read = undecodable + unroutable + skipped + sampled

@@ -14,7 +14,7 @@ from tests.chaos.checker import MetricRule, Policy
 
 SAMPLING_RATE: Final = 0.5
 POISON_EVERY: Final = 1000
-"""One record in so many is no event."""
+"""One record in this many is no event."""
 STYLE_RATE: Final = 0.5
 POLICY: Final = Policy(
     rate=SAMPLING_RATE,
@@ -35,7 +35,7 @@ POISON: Final = (
 
 _BURSTS_A_SECOND = 20
 _KEPT_SHARE = 10
-"""One event in so many comes when the fault is over, to show that all works again."""
+"""One event in this many comes when the fault is over, to show that all works again."""
 _PRODUCER_TIMEOUT_MS = 300_000
 
 
@@ -78,7 +78,7 @@ class Feed:
         topic: Where to.
         count: How many.
         seconds: Over how long.
-        poison_every: One in so many is no event.
+        poison_every: One in this many is no event.
         codecs: How its producers compress, in turn.
         headers: Of every record.
         talks: Have two events be a conversation, under its key.

@@ -11,7 +11,7 @@ from tests.chaos.fault import fault
 from tests.chaos.feed import POISON_EVERY, event
 
 OUTAGE_SECONDS = 2.5 * JUDGE_TIMEOUT_SECONDS
-"""Longer than one call may take, so that calls fail and are made anew."""
+"""Longer than one call may take, so that calls fail and are repeated."""
 
 FAILED_BEFORE_DOUBT = 10
 """Failed verdicts that a worker publishes before it takes the judge for the cause: five in a row, and as many

@@ -31,7 +31,7 @@ _LOG_TAIL_CHARS = 3_000
 
 @dataclass(eq=False)
 class Worker:
-    """One worker's process; started anew under the same name as often as needed."""
+    """One worker's process; restarted under the same name as often as needed."""
 
     name: str
     command: Sequence[str]

@@ -33,7 +33,7 @@ class Row:
 
 
 class Seats:
-    """Room for so many worker processes.
+    """Room for this many worker processes.
 
     Who asks first is let in first, unless others fit and he does not.
     """

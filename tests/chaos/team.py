@@ -61,7 +61,7 @@ def _settings(directory: Path, base_url: str) -> dict[str, Any]:
     own["jury"]["panel"] = [f"juror-{number}" for number in range(JURY)]
     function = "tests.judge.metrics.code.functions:words"
     own["words"] = {
-        # A busy machine may need long to start its process anew.
+        # A busy machine may need long to start its process again.
         "python": {"function": function, "result": "integer", "seconds": 120},
         "score_range": [0, 100],
     }

@@ -1,6 +1,7 @@
 """The golden renders: what the chart makes of the values of the tests, committed for reviews.
 
-`python -m tests.helm.renders` writes them anew (it needs helm; tests/toolbox.py says where it is looked for).
+`python -m tests.helm.renders` writes them again (it needs helm; tests/toolbox.py says where it is looked
+for).
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def test_installs_of_one_namespace_do_not_touch_each_other(server: Cluster) -> N
 def test_restricted_namespaces_admit_every_pod(server: Cluster, tmp_path: Path) -> None:
     """The server's own Pod Security admission, at its strictest.
 
-    One with a container of somebody else's is refused.
+    One with a container of another's is refused.
     """
     server.kubectl("create", "namespace", "restricted")
     server.kubectl("label", "namespace", "restricted", "pod-security.kubernetes.io/enforce=restricted")

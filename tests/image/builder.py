@@ -109,7 +109,7 @@ class Builder:
 
 
 def copy_of_the_project(folder: Path) -> None:
-    """Copy what git knows of, and what is new, as a clone with somebody's work in it would have it."""
+    """Copy what git knows of, and what is new, as a clone with another's work in it would have it."""
     listed = run("git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         source, target = ROOT / name, folder / name

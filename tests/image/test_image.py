@@ -46,7 +46,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with what lies around in a folder where somebody works."""
+    """The project with what lies around in a folder where a person works."""
     folder = tmp_path_factory.mktemp("context")
     copy_of_the_project(folder)
     for name in (

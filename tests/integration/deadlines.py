@@ -37,10 +37,10 @@ async def until(
 async def take(
     consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = 60.0
 ) -> list[ConsumerRecord]:
-    """The next records of a consumer, at least so many.
+    """The next records of a consumer, at least this many.
 
     Raises:
-        AssertionError: There are not so many by the deadline.
+        AssertionError: There are not this many by the deadline.
     """
     records: list[ConsumerRecord] = []
 

@@ -103,7 +103,7 @@ class ApacheKafka:
             self._prepare(java, jars)
             try:
                 self._launch(java, jars)
-            except KafkaUnavailableError:  # somebody may have taken a port in the meantime
+            except KafkaUnavailableError:  # another process may have taken a port in the meantime
                 if attempt == _START_ATTEMPTS or "Address already in use" not in self.log_tail():
                     raise
             else:
@@ -233,7 +233,7 @@ def kafka_jars() -> Path:
         KafkaUnavailableError: Maven is missing or fails.
     """
     recipe = _RECIPE / "pom.xml"
-    # Another recipe is another directory, so a changed version is fetched anew.
+    # Another recipe is another directory, so a changed version is fetched again.
     jars = _CACHE / uuid.uuid5(uuid.NAMESPACE_OID, recipe.read_text()).hex
     if jars.is_dir():
         return jars

@@ -311,7 +311,7 @@ def _write_binding(body: Writer, binding: _Binding) -> None:
 def _await_bindings(
     client: WireClient, bindings: Sequence[_Binding], *, there: bool, deadline_seconds: float = 60.0
 ) -> None:
-    """Wait until the node's authoriser knows: it learns of a change after whoever made it."""
+    """Wait until the node's authoriser knows: it learns of a change after the node that made it."""
     deadline = time.monotonic() + deadline_seconds
     for binding in bindings:
         body = Writer()

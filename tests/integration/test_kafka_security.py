@@ -169,7 +169,7 @@ class GuardedStage(Stage):
             await started.wait()
 
     async def judged(self, count: int) -> bool:
-        """Whether so many events have a result."""
+        """Whether this many events have a result."""
         return len({result.event_id for result in await self.results()}) == count
 
 
@@ -338,7 +338,7 @@ async def test_whoever_is_kept_out_learns_why(
     kafka: SecureKafka,
     fault: Fault,
 ) -> None:
-    """One line with reason and remedy, that stays so until somebody changes something,
+    """One line with reason and remedy, that stays so until something is changed,
     and no secret in it.
     """
     settings = KafkaSettings.model_validate(fault.section(kafka))

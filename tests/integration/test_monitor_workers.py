@@ -46,7 +46,7 @@ async def of_one_monitor(stage: Stage) -> dict[str, Alert]:
 
 
 async def observed(stage: Stage, count: int, group: str) -> bool:
-    """Whether so many results were forwarded, and all observations taken, and both was committed."""
+    """Whether this many results were forwarded, and all observations taken, and both was committed."""
     if sum(offset or 0 for offset in await stage.committed("scores", group)) < count:
         return False
     ends = [0] * stage.partitions
@@ -77,7 +77,7 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
         await bring(stage, range(CALM), group)
         await bring(stage, range(CALM, 270), group)
-    # A drop was called, and the workers are gone. Whoever comes next knows of it.
+    # A drop was called, and the workers are gone. Anyone who comes next knows of it.
     before = await stage.alerts()
     assert {alert.kind for alert in before} == {"drop"}
     async with stage.worker(None, agents=["monitor"]):

@@ -27,7 +27,7 @@ def chat() -> ScriptedChat:
 async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
     """The worker stays ready and says why it waits.
 
-    The tasks stay in Kafka, and a budget anew judges them.
+    The tasks stay in Kafka, and a fresh budget judges them.
     """
     stage.changes = {"judge.budget": {"calls_per_day": 5}}
     asked = chat()

@@ -271,7 +271,7 @@ def _add_our_writer(rig: Rig, app: App, written: asyncio.Event) -> None:
 
 @pytest.mark.parametrize("way", ["send", "send_soon", "sink"])
 async def test_a_write_that_fails_is_no_success(rig: Rig, way: str) -> None:
-    """The broker refuses an output for good: whoever wrote it learns of it, and its
+    """The broker refuses an output for good: anyone who wrote it learns of it, and its
     record is not finished.
     """
     await rig.produce(1)

@@ -157,7 +157,7 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
 async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: Endpoint) -> None:
     """Nobody listens when the worker starts.
 
-    Once somebody does, everything is scored and nothing was set aside.
+    Once it is, everything is scored and nothing was set aside.
     """
     await endpoint.stop()
     async with process(stage):

@@ -61,7 +61,7 @@ def strangers(kafka: SecureKafka) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that keeps us out until somebody changes it.
+    """Something that keeps us out until it is changed.
 
     Attributes:
         what: What is wrong.

@@ -57,7 +57,7 @@ class Answer:
     drop: bool = False
     """Close the connection without an answer."""
     cut_after: int | None = None
-    """Announce the whole body, and close the connection after so many bytes of it."""
+    """Announce the whole body, and close the connection after this many bytes of it."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ Trouble = Literal["none", "503", "429", "hang", "reset"]
 
 @dataclass(slots=True)
 class FixedWindow:
-    """So many requests in each minute, counted anew with the next.
+    """This many requests in each minute, counted again with the next.
 
     Args:
         per_minute: The limit.

@@ -226,7 +226,7 @@ TEXTS: Final[Mapping[str, Callable[[int], str]]] = {
     "a long secret": _after("password: ", "x"),
     "a letter and its marks": _after("e", "\u0301"),
 }
-"""Makes a text of about so many characters."""
+"""Makes a text of about this many characters."""
 
 
 PLAIN: Final = (

@@ -14,7 +14,7 @@ from typing import Final
 from tests.robustness import corpus
 
 MAX_RATIO: Final = 3.0
-"""Twice the text may take so many times as long: linear is 2, the rest is noise; a square is 4."""
+"""Twice the text may take this many times as long: linear is 2, the rest is noise; a square is 4."""
 SIZES: Final = (1_500, 8_000, 64_000)
 """Each is compared with its double: a square hides below a large linear part, and a large text shows it."""
 ENOUGH_SECONDS: Final = 0.03

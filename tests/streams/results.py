@@ -14,7 +14,7 @@ _SOURCE = Source(topic="qa.events", partition=0, offset=0)
 
 
 def at(seconds: float) -> datetime:
-    """Give a moment so many seconds after the start."""
+    """Give a moment this many seconds after the start."""
     return START + timedelta(seconds=seconds)
 
 

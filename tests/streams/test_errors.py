@@ -66,7 +66,7 @@ def test_the_docstring_shows_every_error(module: object) -> None:
     ],
 )
 def test_errors_are_defined_in_one_file(room: str, own: set[str]) -> None:
-    """Whoever catches an error finds all of them in one place."""
+    """Anyone who catches an error finds all of them in one place."""
     elsewhere = {
         str(file.relative_to(ROOT / room))
         for file in (ROOT / room).rglob("*.py")

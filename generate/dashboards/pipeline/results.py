@@ -149,7 +149,7 @@ RESULTS: Final = (
                 title="Partitions that went on elsewhere in the hour before",
                 description="The next offset was out of range, as the partition's leader confirmed. "
                 "*retention*: what lay in between was removed. *shorter*: the log has become shorter, for "
-                "the topic was made anew or a replica that lagged became leader.",
+                "the topic was created again or a replica that lagged became leader.",
                 unit="short",
                 no_data="Nothing of the kind so far",
                 queries=(

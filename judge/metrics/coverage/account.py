@@ -11,11 +11,11 @@ from judge.text.sentences import sentences
 from judge.text.words import Word, content_words, is_content, words
 
 MIN_SENTENCE_WORDS = 3
-"""A sentence of the reference with so many content words must be covered by half."""
+"""A sentence of the reference with this many content words must be covered by half."""
 MIN_UNTOUCHED_WORDS = 2
-"""A shorter one with so many must be touched at all: "It was completed in 1889." has two."""
+"""A shorter one with this many must be touched at all: "It was completed in 1889." has two."""
 FACTS_SHARE = 4
-"""Facts must have at least one in so many of the words that the items have."""
+"""Facts must have at least one in this many of the words that the items have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from judge.text.tags import without_tags
 from judge.text.words import Word, content_words, is_content, word_texts, words
 
 QUESTION_SHARE = 4
-"""An answer that has fewer than one in so many of the question's words, where the reference has more, is on
+"""An answer that has fewer than one in this many of the question's words, where the reference has more, is on
 something else. Of answers that people accept (NQ) one in 1,390 is, of answers by models to experts' questions
 (ExpertQA) none of 219, of pages fetched for other questions two in three."""
 MAX_LOOKS = 20_000
 """Pairs of sentences that are looked at; beyond that the judge is believed."""
 LONG_ANSWER = 6
-"""Where the answer has so many different words that say something: a short one need not repeat what was
+"""Where the answer has this many different words that say something: a short one need not repeat what was
 asked."""
 
 

@@ -142,7 +142,7 @@ _PERSONS = frozenset(
 _PERSON_ENDINGS = ("siniz", "iniz", "unuz", "iyoruz", "uyoruz", "ariz", "eriz")
 _FORMAL = re.compile(r"(?<=\s)(?:Sie|Ihnen|Ihr(?:e[nmrs]?)?)\b")
 MAX_POLITE_WORDS = 8
-"""A sentence to the reader with so many words that say something, or with a number, claims something."""
+"""A sentence to the reader with this many words that say something, or with a number, claims something."""
 _STOPS = ".!\u3002\uff01\u061f\u06d4\u0964\u2026"
 _CLOSING = "\"'\u201d\u2019\u00bb)]*_ "
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s|\s{0,3}(?:\*\*|__)[^*_\n]{1,120}(?:\*\*|__):?\s*\Z")

@@ -11,14 +11,14 @@ from judge.text.sentences import sentences
 from judge.text.words import Word, content_words, word_texts
 
 QUESTION_SHARE = 4
-"""Answer and supporting pages together must have at least one in so many of the question's words. Of answers
-by models to experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions nine in
-ten do."""
+"""Answer and supporting pages together must have at least one in this many of the question's words. Of
+answers by models to experts' questions (ExpertQA) one in 200 has less, of pages fetched for other questions
+nine in ten do."""
 MAX_LOOKS = 20_000
 """Places of pages that are looked at where the judge names none; beyond that it is believed."""
 LONG_ANSWER = 6
-"""An answer with so many different words that say something has at least one of the question's, whatever its
-pages have."""
+"""An answer with this many different words that say something has at least one of the question's, whatever
+its pages have."""
 
 
 class Support:

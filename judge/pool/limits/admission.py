@@ -23,9 +23,9 @@ then twice."""
 LONGEST_PAUSE_SECONDS: Final = 900.0
 """No endpoint is left alone for longer, whatever it asks for."""
 MANY_REFUSALS: Final = 6
-"""So many pauses in a row without an answer are an outage."""
+"""This many pauses in a row without an answer are an outage."""
 ALONE_AFTER_REFUSALS: Final = 2
-"""After so many pauses in a row without an answer one call at a time finds out whether there is one."""
+"""After this many pauses in a row without an answer one call at a time finds out whether there is one."""
 LATE_SHARE: Final = 0.1
 """Of the calls at the same time, tasks that timed out before get this share (at least one call) while others
 want to be judged."""
@@ -112,7 +112,7 @@ class Admission:
         return chars / _CHARS_A_TOKEN + self._output_tokens
 
     async def enter(self, tokens: float, *, late: bool = False, begun: bool = False) -> Marks:
-        """Wait for the turn of a call of so many tokens, and count it; `leave` ends it.
+        """Wait for the turn of a call of this many tokens, and count it; `leave` ends it.
 
         Args:
             tokens: What it is estimated to use.
@@ -270,7 +270,7 @@ class Admission:
     def _many_time_out(self, ended: tuple[int, int]) -> bool:
         """Count a time-out.
 
-        Say whether so many calls timed out in its time that the endpoint has too much to do.
+        Say whether this many calls timed out in its time that the endpoint has too much to do.
         """
         self._timed_out += 1
         answered, timed_out = self._answered - ended[0], self._timed_out - ended[1]

@@ -19,7 +19,7 @@ there."""
 RETURN_SHARE: Final = 0.25
 """Of the most, an endpoint that comes back gets this much at once."""
 FIRST_CALLS: Final = 4
-"""So many calls go before the first reply: it may tell limits that a burst would break."""
+"""This many calls go before the first reply: it may tell limits that a burst would break."""
 FIRST_SECONDS: Final = 1.0
 """It is waited for no longer than this."""
 SPREAD_SHARE: Final = 0.8
@@ -83,7 +83,7 @@ class GentleStart:
 
     A limit that nobody tells shows itself by a refusal, and whatever was sent before that came back is
     refused, too. So in the time that a call takes, about twice as many set out as have before, evenly spread;
-    once so many are under way as may be, replies set the pace.
+    once this many are under way as may be, replies set the pace.
     """
 
     __slots__ = ("_met", "_next_at", "_sent", "_shortest_seconds", "is_over")

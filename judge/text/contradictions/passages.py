@@ -13,7 +13,7 @@ from judge.text.contradictions.reading import MAX_CHARS
 from judge.text.sentences import each_sentence
 
 MAX_SENTENCES = 8
-"""Of a passage, so many sentences are compared."""
+"""Of a passage, this many sentences are compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _WINDOWS = 3
 
 
 def needed_similarity(letters: int) -> float:
-    """The similarity that a quotation of so many letters needs."""
+    """The similarity that a quotation of this many letters needs."""
     return MIN_SIMILARITY if letters >= SHORT_CHARS else MIN_SHORT_SIMILARITY
 
 

@@ -25,7 +25,7 @@ from judge.text.quotations.letters import Letters
 from judge.text.quotations.tokens import LIST_MARK, tokens_of
 
 MAX_PIECES = 20
-"""Of a quotation with dots, so many pieces are looked for."""
+"""Of a quotation with dots, this many pieces are looked for."""
 MIN_PIECE_WORDS = 2
 """Words that the pieces of a quotation with dots have on average: single words can be joined to anything."""
 

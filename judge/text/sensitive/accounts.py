@@ -47,7 +47,7 @@ def find_ibans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _stop(text: str, start: int, size: int) -> int | None:
-    """Where so many letters and digits end, with two blanks or signs between them at most.
+    """Where this many letters and digits end, with two blanks or signs between them at most.
 
     None where they do not.
     """

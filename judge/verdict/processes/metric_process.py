@@ -20,7 +20,7 @@ from schemas import JudgeTask
 T = TypeVar("T")
 
 NICENESS: Final = 10
-"""A process that is started anew with every call takes no time from the worker."""
+"""A process that is restarted with every call takes no time from the worker."""
 _MIB: Final = 1024 * 1024
 
 

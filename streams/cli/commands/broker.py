@@ -27,7 +27,7 @@ def broker(
     """Run a Kafka broker in memory, on this machine's loopback address only, until SIGTERM or Ctrl-C.
 
     For trying things and for tests: its records are gone when it ends. Unknown topics are created when
-    somebody asks for them.
+    a person asks for them.
     """
     from streams.cli.running import run_until_stopped
 

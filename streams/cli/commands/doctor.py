@@ -36,7 +36,9 @@ def doctor(
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", min=1, help="So many shall share the partitions; else as many as the group has now."
+            "--workers",
+            min=1,
+            help="This many shall share the partitions; else as many as the group has now.",
         ),
     ] = None,
     skip: Annotated[

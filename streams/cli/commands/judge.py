@@ -269,7 +269,7 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
     wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
     try:
         update = {"prompt_pack": pack, "mode": wanted.mode if call.mode is None else call.mode}
-        # Validated anew: a copy would not check pack against mode.
+        # Validated again: a copy would not check pack against mode.
         settled = MetricSettings.model_validate({**dict(wanted), **update})
         return guarded(build_metric(name, settled), judge)
     except (SettingsError, ValidationError) as error:

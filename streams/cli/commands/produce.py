@@ -135,7 +135,7 @@ class _Sender:
         sent = 0
         number = 0
         while not stop.is_set():
-            # A thread reads: standard input may be a pipe that somebody writes to slowly.
+            # A thread reads: standard input may be a pipe that a person writes to slowly.
             line = await asyncio.to_thread(lines.readline) if lines is sys.stdin.buffer else lines.readline()
             if not line:
                 return

@@ -161,7 +161,7 @@ class Join(Generic[T]):
         self._size -= group.size
 
     def abandon(self, group: Group[T]) -> None:
-        """Forget an open group: its records will be read again, here or elsewhere, and it begins anew."""
+        """Forget an open group: its records will be read again, here or elsewhere, and it restarts."""
         if self._open.get(group.key) is group:
             self._remove(group)
 

@@ -110,7 +110,7 @@ def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSL
     asked = False
 
     def key_password() -> str:
-        # Without it OpenSSL would ask whoever sits at the terminal.
+        # Without it OpenSSL would ask anyone who sits at the terminal.
         nonlocal asked
         asked = True
         return "" if password is None else password.get_secret_value()

@@ -4,7 +4,7 @@ aiokafka opens all connections by one function, `aiokafka.client.create_conn`, w
 the text that its client was built with, and whose errors the client turns into log lines and tries again, for
 ever. `streams.kafka.patches` puts `open_connection` in its place, which
 
-- reads the password anew where it is a `Password`, so that one that was rotated holds for new connections;
+- reads the password again where it is a `Password`, so that one that was rotated holds for new connections;
 - has a request on a connection that has just ended fail as a failed connection, on uvloop, too
   (`Connection.send`);
 - hears a broker out that refuses a token: aiokafka takes the refusal for a welcome (`_TokenLogin`);
@@ -59,7 +59,7 @@ class Admission:
         let in."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
         """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it
-        nothing is noted: whoever makes one try alone hears of it anyway."""
+        nothing is noted: anyone who makes one try alone hears of it anyway."""
 
     def failed(self, error: BaseException) -> None:
         """Note that a connection could not be opened."""
@@ -120,12 +120,12 @@ def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation
     return Explanation(
         "certificate",
         f"the certificate in kafka.security.certificate_file ({file}) {what}",
-        "renew it (a changed file is read anew for each connection), and check this machine's clock",
+        "renew it (a changed file is read again for each connection), and check this machine's clock",
     )
 
 
 class Password:
-    """The broker's password as it is now: read anew at each connection where it stands in a file.
+    """The broker's password as it is now: read again at each connection where it stands in a file.
 
     Args:
         kafka: The settings.
@@ -149,7 +149,7 @@ class Password:
         try:
             self._last = self._resolve()
         except SettingsError as error:
-            _log.warning("the password cannot be read anew, the last one goes on", error=str(error))
+            _log.warning("the password cannot be read again, the last one goes on", error=str(error))
         return self._last
 
     def __repr__(self) -> str:
@@ -247,7 +247,7 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
 
 
 async def open_connection(host: str, port: int, **options: Any) -> Connection:
-    """Open one connection to a broker, and log in. Whoever opens it awaits its `end`.
+    """Open one connection to a broker, and log in. Anyone who opens it awaits its `end`.
 
     Args:
         host: Where.

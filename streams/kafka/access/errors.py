@@ -34,7 +34,7 @@ DENIED: Final = (
     GroupAuthorizationFailedError,
     TopicAuthorizationFailedError,
 )
-"""What a client raises when a permission is missing: nothing goes on until somebody grants it."""
+"""What a client raises when a permission is missing: nothing goes on until it is granted."""
 
 
 def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:

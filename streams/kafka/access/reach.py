@@ -48,7 +48,7 @@ async def reach(
         try:
             async with asyncio.timeout(timeout_seconds):
                 await _enter(kafka, host, port, options)
-        except Exception as error:  # noqa: BLE001 - each is somebody's to explain
+        except Exception as error:  # noqa: BLE001 - the caller explains each
             failures.append(error)
         else:
             return

@@ -101,7 +101,7 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
 
 
 class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
-    """Reads the token from a file at each connection, for whoever renews it there.
+    """Reads the token from a file at each connection, for anyone who renews it there.
 
     Args:
         file: The file.
@@ -137,7 +137,7 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
             ago = round(self._clock() - expires_at)
             raise TokenError(
                 f"kafka.security.token_file: the token in {self._file} expired {ago} s ago",
-                "have whatever writes it write a new one (it is read anew for each connection)",
+                "have whatever writes it write a new one (it is read again for each connection)",
                 lasting=True,
             )
         return value
@@ -192,7 +192,7 @@ class ClientCredentialsTokens(CachedTokens):
         except SettingsError as error:
             reason, _, remedy = str(error).partition("; ")
             raise TokenError(reason, remedy, lasting=True) from None
-        # A loop of its own: whoever waits does so on one of several.
+        # A loop of its own: anyone who waits does so on one of several.
         status, answer = asyncio.run(self._ask(secret))
         return self._read(status, answer, secret)
 

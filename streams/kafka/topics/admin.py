@@ -55,7 +55,7 @@ async def ensure_topics(
         grants: What will be done with the topics, and with which group.
 
     Raises:
-        KafkaAccessError: The broker keeps us out, or from something that is needed, until somebody changes
+        KafkaAccessError: The broker keeps us out, or from something that is needed, until a person changes
             that.
         TopicsError: The broker does not answer, topics are missing (with the commands that create them), or
             settings of the broker break the promise that nothing is lost.
@@ -85,7 +85,7 @@ async def admin_client(
         env: Environment variables with secrets; those of the process by default.
 
     Raises:
-        KafkaAccessError: The broker keeps us out until somebody changes that.
+        KafkaAccessError: The broker keeps us out until that is changed.
         TopicsError: The broker does not answer, or breaks off.
         SettingsError: A secret or certificate is not where the settings say.
     """
@@ -184,7 +184,7 @@ async def create_topics(
 ) -> None:
     """Create topics and wait until they are there.
 
-    One that somebody else creates at the same time is left as it is.
+    One that another party creates at the same time is left as it is.
 
     Raises:
         KafkaAccessError: We may not.

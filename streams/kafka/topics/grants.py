@@ -67,7 +67,7 @@ def checking_grants(grants: Sequence[Grant]) -> list[Grant]:
 
 
 def creating_grants(grants: Sequence[Grant]) -> list[Grant]:
-    """List what it takes besides to create the topics of these grants, by the worker or somebody else."""
+    """List what it takes besides to create the topics of these grants, by the worker or another party."""
     return [Grant("topic", grant.name, ("Create",)) for grant in grants if grant.resource == "topic"]
 
 

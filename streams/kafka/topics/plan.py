@@ -17,7 +17,7 @@ CONFIG_NAMES: Final = (CLEANUP, RETENTION, IN_SYNC)
 """Every setting of a topic that is ours to choose."""
 _MILLISECONDS_AN_HOUR: Final = 3_600_000
 _ENOUGH_COPIES: Final = 3
-"""With so many copies one may be away while a write still has to reach two."""
+"""With this many copies one may be away while a write still has to reach two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FETCH_TIMEOUT_SECONDS: Final = 1.0
 """How long one look for new records waits; also how often the loop shows that it is alive."""
 LAST_COMMIT_SECONDS: Final = 5.0
-"""The commit at the end gets so long; what it does not come to is done again by whoever goes on."""
+"""The commit at the end gets so long; what it does not come to is done again by anyone who goes on."""
 STEP_RECORDS: Final = 2_000
 """Records looked at before the event loop gets its turn."""
 
@@ -131,7 +131,7 @@ class Consumer(driver.Consumer):
         """Wait for a commit that is under way, and say that there is still one to make.
 
         Faust takes the one under way for the other, too. The last one before a stop or a rebalance would then
-        lack what was finished meanwhile, and somebody would do it again.
+        lack what was finished meanwhile, and it would be done again.
         """
         while (under_way := self._commit_fut) is not None:
             await asyncio.wait({under_way})
@@ -293,7 +293,7 @@ class Consumer(driver.Consumer):
         """Deliver or pass over records of one partition, in order; park what finds no room."""
         book = self._books.get(tp)
         if book is None:
-            return  # the partition is somebody else's now
+            return  # the partition is another's now
         records = self._not_read_before(tp, records, book)
         if not records:
             return

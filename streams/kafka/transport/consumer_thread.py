@@ -288,7 +288,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items()}
             )
         except (CommitFailedError, IllegalStateError, RebalanceInProgressError) as error:
-            # The partition is somebody else's, or about to be: they start from the last commit that arrived.
+            # The partition is another's, or about to be: they start from the last commit that arrived.
             self.log.info("Commit refused, the group is rebalancing: %r", error)
             return False
         except PlaceTakenError:

@@ -7,8 +7,8 @@ view of who leads, and only an offset that is out of range each time is given up
 
 - The log begins behind it: retention has removed records that nobody had read. Reading goes on at the
   beginning, and what is missing is counted.
-- The log ends before it: the topic was made anew, or a replica with a shorter log became leader. By setting,
-  reading goes on at the committed offset, if the log has it, or at the beginning.
+- The log ends before it: the topic was created again, or a replica with a shorter log became leader. By
+  setting, reading goes on at the committed offset, if the log has it, or at the beginning.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ async def confirmed_bounds(
     Args:
         tp: The partition.
         offset: The offset in question.
-        ask: Asks whoever leads the partition.
+        ask: Asks the partition's leader.
         sleep: Waits for some seconds.
     """
     outside = 0

@@ -102,7 +102,7 @@ class KafkaSettings(Section):
         description="Where reading goes on when a topic's log has become shorter than what was read of it "
         "(it "
         "was made "
-        "anew, or a replica that lagged became leader): at the committed offset if the log has it, or at "
+        "again, or a replica that lagged became leader): at the committed offset if the log has it, or at "
         "its beginning.",
     )
 
@@ -119,12 +119,12 @@ Hours = Annotated[int, Field(ge=1, le=87_600)]
 
 
 class RetentionSettings(Section):
-    """How long created topics keep records, in hours. Whoever reads later than that misses them."""
+    """How long created topics keep records, in hours. Anyone who reads later than that misses them."""
 
     events: Hours = Field(default=168, description="Events; an outage of intake may last as long.")
     tasks: Hours = Field(default=168, description="Tasks; an outage of the judge may last as long.")
     scores: Hours = Field(default=720, description="Results; the furthest that a reader may come back.")
-    dead_letters: Hours = Field(default=720, description="What somebody has yet to look at.")
+    dead_letters: Hours = Field(default=720, description="What a person has yet to look at.")
     alerts: Hours = Field(default=2160, description="Drops; there are few.")
     observations: Hours = Field(
         default=168, description="What the monitor has seen; read again from where its state was kept last."

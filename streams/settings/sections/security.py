@@ -48,7 +48,7 @@ class OAuthSettings(Section):
         default=None, description="Name of the environment variable with the client's secret."
     )
     client_secret_file: FilePath | None = Field(
-        default=None, description="File that holds the client's secret; read anew for each token."
+        default=None, description="File that holds the client's secret; read again for each token."
     )
     scope: str | None = Field(default=None, min_length=1, description="Scopes, separated by spaces.")
     ca_file: FilePath | None = Field(
@@ -85,7 +85,7 @@ class SecuritySettings(Section):
         default=None, description="Name of the environment variable with the password."
     )
     password_file: FilePath | None = Field(
-        default=None, description="File that holds the password; read anew for each connection."
+        default=None, description="File that holds the password; read again for each connection."
     )
     ca_file: FilePath | None = Field(
         default=None, description="Certificate authorities (PEM); the system's otherwise."
@@ -101,7 +101,8 @@ class SecuritySettings(Section):
         default=None, description="File that holds the private key's password."
     )
     token_file: FilePath | None = Field(
-        default=None, description="File that holds a token (OAUTHBEARER only); read anew for each connection."
+        default=None,
+        description="File that holds a token (OAUTHBEARER only); read again for each connection.",
     )
     oauth: OAuthSettings | None = Field(
         default=None, description="Where tokens are fetched (OAUTHBEARER only)."

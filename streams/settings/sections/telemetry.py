@@ -30,7 +30,7 @@ class BasicAuthSettings(Section):
         default=None, description="Name of the environment variable with the password."
     )
     password_file: FilePath | None = Field(
-        default=None, description="File that holds the password; read anew when it changes."
+        default=None, description="File that holds the password; read again when it changes."
     )
 
     @model_validator(mode="after")
@@ -46,7 +46,7 @@ class BasicAuthSettings(Section):
 
 
 class TlsSettings(Section):
-    """How the port speaks TLS. All files are read anew when they change."""
+    """How the port speaks TLS. All files are read again when they change."""
 
     certificate_file: FilePath = Field(
         description="The worker's certificate (PEM), intermediate ones after it."

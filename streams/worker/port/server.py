@@ -111,7 +111,7 @@ class WebServer:
         await self._port.start(app)
         if self._open:
             _log.warning(
-                "whoever reaches this port can read the page and the metrics, verdicts of single answers "
+                "anyone who reaches this port can read the page and the metrics, verdicts of single answers "
                 "among them; "
                 "set telemetry.basic_auth, or keep others away by network policy",
                 url=self.url,

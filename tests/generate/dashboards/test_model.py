@@ -108,7 +108,7 @@ def _program(document: dict[str, object], schema: Path) -> str:
 
 
 def _import(schema: Path, folder: str, name: str, alias: str) -> str:
-    # The package was laid out anew between the two versions.
+    # The package was laid out again between the two versions.
     found = sorted(schema.glob(f"dist/*/raw/{folder}/*types.gen.d.ts"))
     assert found, f"{schema.name} has no types in {folder}"
     return f"import type {{{name} as {alias}}} from './{_without_ending(found[-1], schema.parent.parent)}';"

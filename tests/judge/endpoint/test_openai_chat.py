@@ -261,7 +261,7 @@ USED = {"prompt_tokens": 9, "completion_tokens": 4}
     ],
 )
 async def test_a_reply_that_is_no_use_says_what_it_used(body: bytes, error: type[Exception]) -> None:
-    """Cut, filtered, refused, without a choice, or an error of somebody behind it: 9 tokens in and 4 out are
+    """Cut, filtered, refused, without a choice, or an error of a person behind it: 9 tokens in and 4 out are
     paid for.
     """
     async with chat_with(Answer(body)) as (chat, _):

@@ -11,7 +11,7 @@ def breaker(failures: int = 10) -> Breaker:
 
 
 def test_many_failures_in_a_row_open_it() -> None:
-    """The tenth; the ninth does not, and an answer starts the count anew."""
+    """The tenth; the ninth does not, and an answer restarts the count."""
     one = breaker()
     assert [one.failed(0.0) for _ in range(9)] == [False] * 9
     one.answered()

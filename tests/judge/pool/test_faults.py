@@ -202,7 +202,7 @@ FINAL = {
 async def test_what_is_wrong_with_one_event_is_its_result(
     answer: Answer, error_type: str, calls: int
 ) -> None:
-    """A Failed with its reason after exactly so many calls, and the endpoint is not taken for down."""
+    """A Failed with its reason after exactly this many calls, and the endpoint is not taken for down."""
     async with fake_openai(answer) as server, judging(server) as (judge, pool):
         (result,) = await judged(judge, "a")
         assert isinstance(result, Failed)

@@ -55,7 +55,7 @@ async def paced(
 
 
 def words(count: int, one_in: int, word: str) -> list[str]:
-    """So many texts, of which one in so many begins with a word and the others with `good`."""
+    """This many texts, of which one in this many begins with a word and the others with `good`."""
     return [f"{word if number % one_in == one_in - 1 else 'good'} {number}" for number in range(count)]
 
 
@@ -287,7 +287,7 @@ def test_an_endpoint_that_is_wrong_for_everybody_decides_few_events(wrong: Excep
 
 
 def test_the_trouble_says_how_verdicts_failed_and_how_many_were_published() -> None:
-    """For whoever reads the log or the readiness."""
+    """For anyone who reads the log or the readiness."""
 
     async def scenario() -> None:
         wrong = EventError("rejected_request", "answered 400: no")

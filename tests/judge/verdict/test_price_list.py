@@ -38,7 +38,7 @@ def test_more_cached_tokens_than_input_are_no_error() -> None:
     ],
 )
 def test_what_is_not_listed_has_no_price(model: str, base_url: str) -> None:
-    """Nor does a model that somebody else serves under a known name."""
+    """Nor does a model that another party serves under a known name."""
     assert listed_price(model, base_url=base_url) is None
 
 

@@ -25,7 +25,7 @@ def test_cost_of_a_call(price: ModelPrice, usage: Usage, cost: float) -> None:
 
 
 def test_an_unknown_price_is_not_free() -> None:
-    """None says that nobody knows; the offline judge costs nothing, unless somebody says otherwise."""
+    """None says that nobody knows; the offline judge costs nothing, unless a person says otherwise."""
     usage = Usage(input_tokens=1_000_000)
     assert PriceTable().cost_usd("m", usage) is None
     assert PriceTable().cost_usd("offline-rules-1", usage) == 0.0

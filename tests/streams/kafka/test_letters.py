@@ -80,7 +80,7 @@ def test_without_a_limit_anything_may_be_set_aside() -> None:
 
 
 def test_records_in_a_row() -> None:
-    """Three may be set aside one after the other; a good one in between begins the count anew.
+    """Three may be set aside one after the other; a good one in between restarts the count.
 
     Topics count apart.
     """

@@ -112,7 +112,7 @@ async def test_a_failed_write_is_tried_until_it_works() -> None:
 
 
 async def test_what_fails_is_told_with_the_latest_reason() -> None:
-    """First the broker was away, now a permission is missing: that is what somebody has to know."""
+    """First the broker was away, now a permission is missing: that is what a person has to know."""
     output, _ = _output(_Silent(KafkaConnectionError(), TopicAuthorizationFailedError("s")))
     writing = asyncio.create_task(output.write("s", key=b"k", value=b"v"))
 
@@ -174,7 +174,7 @@ def test_timestamps_that_are_none(timestamp: float | None, expected: datetime | 
 
 
 class _SmallTopic(_Sender):
-    """Its dead letters may have so many bytes, keys included, from the second try on more."""
+    """Its dead letters may have this many bytes, keys included, from the second try on more."""
 
     async def send(self, topic: str, key: bytes | None, value: bytes | None, *rest: Any) -> Awaitable[Any]:
         self.limit = self.limit if topic == "d" else 10**9

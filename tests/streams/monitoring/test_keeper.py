@@ -205,7 +205,7 @@ async def test_a_release_without_observations_has_left_results_to_learn_from() -
 
 async def test_results_that_wait_to_be_forwarded_are_not_learned_before_their_time() -> None:
     """Results of several partitions are forwarded in any order: what was judged earlier and comes later is
-    observed when it comes, whoever looks.
+    observed when it comes, no matter who looks.
     """
     every = results(seeded(6))
     order = [*every[40:80], *every[:40], *every[80:]]

@@ -91,7 +91,7 @@ def test_a_damaged_file_is_set_aside(path: Path, content: bytes) -> None:
 
 
 def test_a_file_of_another_version_is_rebuilt_and_another_program_s_is_left_alone(path: Path) -> None:
-    """A version is one of ours; a database of somebody else is never written to."""
+    """A version is one of ours; a database of another party is never written to."""
     Writer(path).close()
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 999")

@@ -58,7 +58,7 @@ def test_a_flood_of_a_minute_and_a_half_is_three_lines(log: _Log) -> None:
 
 
 def test_what_comes_once_a_while_is_written_each_time(log: _Log) -> None:
-    """Silent for more than a minute, it begins anew; nobody has to be told of an end."""
+    """Silent for more than a minute, it restarts; nobody has to be told of an end."""
     for minute in range(3):
         log.seconds = minute * 70.0
         log.say("broker %s is away", 1)

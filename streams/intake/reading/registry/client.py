@@ -100,7 +100,7 @@ class RegistryClient:
         return await self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}")
 
     async def kinds(self) -> list[str]:
-        """Ask which kinds of schemas it keeps; for whoever wants to know whether it answers."""
+        """Ask which kinds of schemas it keeps; for anyone who wants to know whether it answers."""
         found = await self._get("/schemas/types")
         return [str(one) for one in found] if isinstance(found, list) else []
 

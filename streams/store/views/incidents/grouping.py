@@ -29,7 +29,7 @@ class Incident:
     """Drops that belong together.
 
     Attributes:
-        incident_id: Follows from the first alert, so it is the same whoever groups.
+        incident_id: Follows from the first alert, so it is the same in every process.
         drops: Its alerts of a drop, in the order in which they were raised.
         last_at: When the latest alert, or the latest recovery, was raised.
         open_series: Series that have dropped and not recovered.

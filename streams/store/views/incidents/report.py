@@ -24,7 +24,7 @@ BEFORE: Final = 3_000
 AFTER: Final = 3_000
 EXAMPLES: Final = 10
 LOOKED_AT: Final = 300
-"""Of the answers since, so many are looked into for what they have in common."""
+"""Of the answers since, this many are looked into for what they have in common."""
 NO_END: Final = 1 << 60
 COMMON: Final = 8
 COMMON_CHARS: Final = 200

@@ -18,7 +18,7 @@ def test_it_starts_at_the_most_and_is_halved_once_a_round() -> None:
 
 
 def test_it_never_falls_below_one() -> None:
-    """Somebody has to find out when it is better."""
+    """A person has to find out when it is better."""
     limit = AdaptiveLimit(4)
     for now in range(1, 10):
         limit.overloaded(float(now), sent_at=float(now))
@@ -66,7 +66,7 @@ def test_after_an_outage_it_is_at_its_most_within_two_rounds() -> None:
 
 
 def setting_out(start: GentleStart, *, most: int, seconds: float, until: float) -> list[float]:
-    """When calls set out that are always wanted and are all answered after so many seconds."""
+    """When calls set out that are always wanted and are all answered after this many seconds."""
     now, sent, answered = 0.0, list[float](), 0
     while now < until:
         while answered < len(sent) and sent[answered] + seconds <= now:

@@ -105,7 +105,7 @@ def test_an_endpoint_that_refuses_by_chance_is_not_asked_less_and_less() -> None
 
 
 class FixedWindow:
-    """60 a minute, counted anew with each minute."""
+    """60 a minute, counted again with each minute."""
 
     def __init__(self) -> None:
         self.window, self.used = -1, 0

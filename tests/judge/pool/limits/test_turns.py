@@ -22,7 +22,7 @@ async def test_what_is_ready_runs_between_two_turns() -> None:
 
 
 async def test_turns_come_in_order_and_again_after_a_pause() -> None:
-    """Who comes later waits longer; with nobody waiting the next one starts anew."""
+    """Who comes later waits longer; with nobody waiting the next one restarts."""
     turns = Turns()
     log: list[int] = []
 

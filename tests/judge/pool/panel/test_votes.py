@@ -46,7 +46,7 @@ def label(value: str | bool, score: int) -> Scored:
     ],
 )
 def test_numbers_have_their_median(scores: list[int], score: int, agreement: float) -> None:
-    """Always a number that somebody gave, so that its evidence stands beside it."""
+    """Always a number that a person gave, so that its evidence stands beside it."""
     decided = decide([number(one) for one in scores], quorum=1, score_range=(1, 5))
     assert decided is not None
     assert decided.result == number(score)
@@ -57,7 +57,7 @@ def test_numbers_have_their_median(scores: list[int], score: int, agreement: flo
     ("votes", "value", "agreement"),
     [
         ([("good", 2), ("bad", 0), ("good", 2)], "good", 2 / 3),
-        # A tie has the lower number, whoever said it first.
+        # A tie has the lower number, no matter who said it first.
         ([("good", 2), ("bad", 0)], "bad", 1 / 2),
         ([("good", 2), ("good", 2), ("fair", 1), ("fair", 1), ("bad", 0)], "fair", 2 / 5),
         # Two labels of one number: the panel's order.

@@ -195,7 +195,7 @@ async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
 
 
 async def test_leaving(group: Group) -> None:
-    """The others share anew; the last one leaves an empty group behind."""
+    """The others share again; the last one leaves an empty group behind."""
     first, second = await _two_members(group)
     await group.sync(_who(first), {})
     assert group.leave(second.member_id) is ErrorCode.NONE

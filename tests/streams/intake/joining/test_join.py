@@ -70,7 +70,7 @@ def test_the_oldest_are_closed_for_want_of_room() -> None:
 
 
 def test_what_comes_after_the_close_is_late() -> None:
-    """It opens no trace anew: a poorer event under the same id would take the fuller one's place."""
+    """It opens no trace again: a poorer event under the same id would take the fuller one's place."""
     join = Join(BOUNDS, is_complete=has_root)
     join.add("t", [ROOT], size=10, now=0)
     assert closed(join, 5) == [("t", "root", 1)]

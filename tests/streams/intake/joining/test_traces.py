@@ -177,7 +177,7 @@ async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -
 
 
 async def test_open_traces_are_let_go_when_partitions_are() -> None:
-    """Their records are not finished, so that whoever reads next gets them again; here they begin anew."""
+    """Their records are not finished, so that anyone who reads next gets them again; here they restart."""
     stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
     await asyncio.wait({held}, timeout=0.02)

@@ -39,7 +39,7 @@ def kafka_of(**security: object) -> KafkaSettings:
 def test_a_worker_gives_up_when_every_connection_is_refused_for_long() -> None:
     """60 s without one that is let in.
 
-    One that is starts the count anew, and what may pass does not count.
+    One that is restarts the count, and what may pass does not count.
     """
     now = 0.0
     admission = Admission(kafka_of(**SCRAM, password_env="P"), now=lambda: now)
@@ -182,7 +182,7 @@ def _refusing(context: ssl.SSLContext) -> Iterator[int]:
 async def test_a_refused_login_leaves_no_open_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever hears of the refusal may end at once: nothing waits for a broker that takes its time to hang
+    """Anyone who hears of the refusal may end at once: nothing waits for a broker that takes its time to hang
     up.
     """
     authority = Authority(tmp_path)

@@ -24,7 +24,7 @@ TP = TopicPartition("t", 0)
         (100, Bounds(1638, 1800), 100, "beginning", 1638),
         (1184, Bounds(0, 1150), 1100, "committed", 1100),  # shorter, and what is committed is there
         (1184, Bounds(0, 1150), 1100, "beginning", 0),
-        (1184, Bounds(0, 20), 1100, "committed", 0),  # made anew
+        (1184, Bounds(0, 20), 1100, "committed", 0),  # made again
         (1184, Bounds(5, 20), None, "committed", 5),
     ],
 )

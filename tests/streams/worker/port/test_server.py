@@ -139,7 +139,7 @@ def test_passwords_of_any_script_and_with_colons() -> None:
 
 
 def test_where_the_password_comes_from(tmp_path: Path) -> None:
-    """A variable, or a file that is read anew when it changes; while it cannot be read the old one stays."""
+    """A variable, or a file that is read again when it changes; while it cannot be read the old one stays."""
     assert basic_auth(password_env="PAGE").admits(header(f"ops:{PASSWORD}"))
     with pytest.raises(
         SettingsError, match=r"telemetry\.basic_auth\.password_env: the environment variable X"

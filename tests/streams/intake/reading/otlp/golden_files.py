@@ -1,6 +1,6 @@
 """The events that each sample becomes.
 
-`python -m tests.streams.intake.reading.otlp.golden_files` writes them anew.
+`python -m tests.streams.intake.reading.otlp.golden_files` writes them again.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: Fak
 
 
 async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -> None:
-    """It says why, and goes on when the registry answers; whoever does not wait is told."""
+    """It says why, and goes on when the registry answers; anyone who does not wait is told."""
     registry.add("ids/3", "{}", "JSON")
     registry.down = True
     patient = Unpacking(RegistryClient(registry.url, auth="Bearer t"), unknown_seconds=0)

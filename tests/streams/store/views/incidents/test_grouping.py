@@ -18,7 +18,7 @@ _ESTIMATE = Estimate(mean=3, low=2, high=4, count=50, effective_count=50)
 def alert(
     name: str, raised: float, *, started: float = 0, kind: str = "drop", labels: Any = (), **further: Any
 ) -> Alert:
-    """Make an alert that was raised so many seconds after the start."""
+    """Make an alert that was raised this many seconds after the start."""
     return Alert.model_validate(
         {
             "alert_id": f"{name:0>32}", "kind": kind, "metric": "relevance", "labels": dict(labels),
