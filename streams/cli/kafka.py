@@ -93,7 +93,7 @@ class Connection:
             raise CommandError(
                 text + ("check --bootstrap-servers and that it runs" if known is None else str(known))
             ) from error
-        except BadUsageError:
+        except (BadUsageError, asyncio.CancelledError):  # cancelled: who asked has a shorter time-out
             await client.stop()
             raise
 

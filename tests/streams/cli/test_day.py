@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import socket
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from streams.cli import day as asking
 from streams.cli.day import Day, ask_day, estimate
 from streams.embedded.threaded import broker_in_thread
 from streams.intake.trial import RawRecord
@@ -90,3 +93,17 @@ def test_the_topic_is_asked(tmp_path: Path) -> None:
         assert day.records == 7
         assert day.calls == pytest.approx(7)
     assert str(ask_day(load_settings(file, {}), file)).startswith("not known, no Kafka broker answers at")
+
+
+def test_a_broker_that_does_not_answer_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the connection and is silent: the time is over, and no client is left open."""
+    monkeypatch.setattr(asking, "ASK_SECONDS", 0.2)
+    file = tmp_path / "settings.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        servers = f"127.0.0.1:{silent.getsockname()[1]}"
+        document = {"kafka": {"bootstrap_servers": servers}, "judge": JUDGE, "metrics": {"coverage": {}}}
+        file.write_text(json.dumps(document))
+        assert ask_day(load_settings(file, {}), file) == "not known, the broker did not answer within 0.2 s"
+    gc.collect()  # an open client warns here, and a warning is an error

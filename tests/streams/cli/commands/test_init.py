@@ -44,7 +44,7 @@ def test_what_it_writes_passes_config_check(
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
         monkeypatch.delenv(name)
     assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
-    assert call("config", "check", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
+    assert call("config", "check", "--no-ask", str(tmp_path / "settings.yaml")) == 0, capsys.readouterr().err
     settings = load_settings(tmp_path / "settings.yaml", {})
     event = QAEvent.model_validate_json((tmp_path / "events.jsonl").read_text())
     for metric in settings.metrics.values():
