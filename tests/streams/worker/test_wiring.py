@@ -1,0 +1,100 @@
+"""Which parts a worker is made of, without a broker: what each choice of agents reads, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from judge.endpoint.scripted import ScriptedChat
+from streams.errors import SettingsError
+from streams.kafka.topics.flow import AgentName
+from streams.settings import Settings
+from streams.worker.run import LONGEST_STOP_SECONDS, stop_seconds
+from streams.worker.wiring import KEEP_SECONDS, Wiring
+
+
+def settings(**sections: Any) -> Settings:
+    return Settings.model_validate(
+        {"metrics": {"coverage": {}, "relevance": {}}, "telemetry": {"labels": []}, **sections}
+    )
+
+
+def wired(agents: Collection[AgentName], **sections: Any) -> Wiring:
+    wiring = Wiring(
+        settings(**sections), agents=agents, registry=CollectorRegistry(), chat=ScriptedChat([]), env={}
+    )
+    wiring.wire()
+    return wiring
+
+
+@pytest.mark.parametrize(
+    ("agents", "topics"),
+    [
+        (["intake"], {"qa.events"}),
+        (["judge"], {"judge.tasks.coverage", "judge.tasks.relevance"}),
+        (["monitor"], {"qa.scores", "qa.observations"}),
+        (
+            ["monitor", "judge", "intake"],
+            {"qa.events", "judge.tasks.coverage", "judge.tasks.relevance", "qa.scores", "qa.observations"},
+        ),
+    ],
+    ids=["intake", "judge", "monitor", "all"],
+)
+async def test_each_agent_reads_its_topics(agents: list[AgentName], topics: set[str]) -> None:
+    """One pipeline a topic, in whatever order agents are named; task topics are the metrics'."""
+    wiring = wired(agents)
+    read = {name for agent in wiring.app.agents.values() for name in agent.channel.topics}
+    assert read == topics
+    assert len(wiring.pipelines) == len(topics)
+    assert (wiring.keeper is not None) == ("monitor" in agents)
+    await wiring.close()
+
+
+def test_a_sink_shares_its_worker_with_nobody() -> None:
+    """It would hold up judging; the error says how to start it."""
+    with pytest.raises(SettingsError, match="start another with --agents sink"):
+        wired(["judge", "sink"])
+
+
+def test_a_judge_without_an_endpoint_is_not_wired() -> None:
+    """Nothing is read then; without the agent the same settings hold."""
+    both: list[AgentName] = ["intake", "judge"]
+    wiring = Wiring(settings(), agents=both, registry=CollectorRegistry(), chat=None, env={})
+    with pytest.raises(SettingsError, match="names no judge"):
+        wiring.wire()
+    Wiring(settings(), agents=["intake"], registry=CollectorRegistry(), chat=None, env={}).wire()
+
+
+async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kept within its time where the broker answers; where it does not, the end goes on."""
+    wiring = wired(["monitor"])
+    assert wiring.keeper is not None
+    kept = []
+
+    async def save() -> None:
+        kept.append(True)
+
+    monkeypatch.setattr(wiring.keeper, "save", save)
+    await wiring.finish(1.0)
+    assert kept == [True]
+    monkeypatch.setattr(wiring.keeper, "save", asyncio.Event().wait)
+    assert KEEP_SECONDS > 0.05
+    await asyncio.wait_for(wiring.finish(0.05), 60)
+    await wiring.close()
+
+
+@pytest.mark.parametrize(
+    ("timeout", "expected"), [(5, 20.0), (60, 65.0), (600, LONGEST_STOP_SECONDS)], ids=str
+)
+def test_a_stop_waits_for_a_call(timeout: int, expected: float) -> None:
+    """The judge's time-out and 5 s, at least 20 s, at most 120 s."""
+    assert (
+        stop_seconds(settings(judge={"timeout_seconds": timeout}, kafka={"rebalance_timeout_seconds": 900}))
+        == expected
+    )
