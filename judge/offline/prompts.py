@@ -41,6 +41,12 @@ _RANGES = (
     re.compile(rf"[(<\[]\s*{_INTEGERS}"),
 )
 _DEFAULT_RANGE = (1, 5)
+_VALUE = r"(?:\"[^\"\n]{1,60}\"|\b(?:true|false)\b)"
+_CHOICES = re.compile(
+    rf"\"score\\?\"(?:[ \t]{{0,3}}:|[ \t]must be one of)[ \t]{{0,3}}"
+    rf"(?P<values>{_VALUE}(?:[ \t]{{0,3}}(?:\||/|,|\bor\b)[ \t]{{0,3}}(?:or[ \t])?{_VALUE}){{1,19}})"
+)
+_ONE = re.compile(_VALUE)
 _CONTEXT = re.compile(rf"\b(?:{_NAMES['context']})\W*\Z", re.IGNORECASE)
 MAX_OBJECTS = 20
 """Openings of JSON objects that are looked at for the pages."""
@@ -105,7 +111,27 @@ def read_range(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[
     return _DEFAULT_RANGE
 
 
-def fill(schema: Mapping[str, Any], *, score: int, reason: str) -> Any:
+def read_choices(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[str | bool, ...]:
+    """Find the labels, or true and false, that a prompt has its judge choose from; empty for a number.
+
+    Args:
+        texts: The texts of all turns; a turn that repairs names the choices in the product's own words.
+        schema: The response schema, whose type counts first.
+    """
+    score = (schema or {}).get("properties", {}).get("score", {})
+    if isinstance(score, Mapping):
+        choices = score.get("enum")
+        if isinstance(choices, list) and choices and all(isinstance(one, str | bool) for one in choices):
+            return tuple(choices)
+        if score.get("type") == "boolean":
+            return (True, False)
+    for text in reversed(texts):
+        if found := _CHOICES.search(text):
+            return tuple(json.loads(one) for one in _ONE.findall(found["values"]))
+    return ()
+
+
+def fill(schema: Mapping[str, Any], *, score: float | str | bool, reason: str) -> Any:
     """The simplest value that a JSON Schema takes, with the score and the reason where it has room for them.
 
     Args:

@@ -18,7 +18,7 @@ from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
 from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE, coverage_score, half_up
 from judge.offline.coverage_rules import coverage_evidence
 from judge.offline.library_rules import NO_MODEL, library_evidence
-from judge.offline.prompts import Shown, fill, read_range, read_shown
+from judge.offline.prompts import Shown, fill, read_choices, read_range, read_shown
 from judge.offline.relevance_rules import relevance_evidence
 from judge.text.citations.sources import citing_of_names
 from judge.text.index import is_blank
@@ -140,15 +140,19 @@ def _packs_verdict(
             relevance_evidence(question=shown.question, answer=shown.answer, pages=pages, missing=missing)
         )
     else:
-        verdict = _by_share(shown, *bounds)
+        verdict = _by_share(shown, *bounds, read_choices(texts, form))
     if form is None:
         return verdict
     filled = fill(form, score=verdict["score"], reason=str(verdict.get("justification", NO_MODEL)))
     return {**filled, **{name: value for name, value in verdict.items() if name in filled}}
 
 
-def _by_share(shown: Shown, low: int, high: int) -> dict[str, Any]:
-    """A score from the share of words that the answer has of the reference, else of the pages or question."""
+def _by_share(shown: Shown, low: int, high: int, choices: Sequence[str | bool]) -> dict[str, Any]:
+    """A score from the share of words that the answer has of the reference, else of the pages or question.
+
+    Of choices the first is taken for the best: a pack names its labels so, and what `true` stands for is not
+    known.
+    """
     said = Vocabulary(word_texts(without_tags(shown.answer)))
     claimed = [word.text for word in content_words(without_tags(shown.answer))]
     if shown.reference:
@@ -173,7 +177,9 @@ def _by_share(shown: Shown, low: int, high: int) -> dict[str, Any]:
         Fraction(sum(word in known for word in different), len(different)) if different else Fraction(1, 2)
     )
     return {
-        "score": low + half_up(share * (high - low)),
+        "score": choices[half_up((1 - share) * (len(choices) - 1))]
+        if choices
+        else low + half_up(share * (high - low)),
         "justification": f"{told.format(f'{float(share):.0%}')}. {NO_MODEL}".capitalize(),
     }
 

@@ -156,3 +156,47 @@ def test_packs_are_read(name: str, dialect: Any, text: str, score: int) -> None:
     assert len(chat.requests) == (2 if name == "mood" else 1)
     if name != "coverage":
         assert "rules, not by a language model" in json.dumps(result.verdict)
+
+
+LABELS = """---
+result: [polite, neutral, curt]
+---
+# System
+{told}
+# User
+## Question
+{{{{ item.input }}}}
+## Answer
+{{{{ item.output_text }}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "calls"),
+    [
+        # The answer has 2 of the 3 words of the question that say something: a third of the way down, 0.67.
+        (LABELS.format(told='Reply {"score": "polite" | "neutral" | "curt"}.'), "neutral", 1),
+        (LABELS.format(told="How polite is it?"), "neutral", 2),
+        # Of true and false, 2 of 3 is nearer to the first.
+        (
+            LABELS.format(told='Reply {"score": true or false}.').replace(
+                "[polite, neutral, curt]", "boolean"
+            ),
+            True,
+            1,
+        ),
+        (LABELS.format(told="Is it kind?").replace("[polite, neutral, curt]", "boolean"), True, 2),
+    ],
+    ids=["labels told", "labels of the repair turn", "boolean told", "boolean of the repair turn"],
+)
+def test_a_pack_s_choices_are_read(text: str, value: str | bool, calls: int) -> None:
+    """From the prompt, or from the turn that repairs a number which is none of them."""
+    pack = parse_pack(text.encode(), dialect="markdown", origin="p")
+    metric = build_metric("tone", pack=pack)
+    chat = ScriptedChat(
+        lambda request: judge_messages(request.messages, schema=request.response_schema).text or ""
+    )
+    result = asyncio.run(Judge(metric, chat).judge(task_for(metric, **TEXTS)))  # type: ignore[arg-type]  # texts as named
+    assert isinstance(result, Scored), result
+    assert result.value == value
+    assert len(chat.requests) == calls
