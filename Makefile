@@ -31,10 +31,10 @@ test: $(VENV)/.dev  ## the tests that need Python alone
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not kafka and not stock and not tools and not chaos and not llm and not receivers" $(ARGS)
 
 test-all: $(VENV)/.dev  ## also the slow ones, those with Apache Kafka (needs Java 17 and Maven), and what stock Faust loses
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tools and not chaos and not llm and not receivers" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not tools and not chaos and not llm and not receivers" $(ARGS)
 
 test-tools: $(VENV)/.dev  ## those with promtool, compose, Grafana's types, ... (tests/toolbox.py says where they are looked for)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m tools $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m tools $(ARGS)
 
 chaos: $(VENV)/.dev  ## workers, broker, network and judge fail; nothing may be lost (CHAOS=short: in minutes; needs Java 17 and Maven)
 	$(BIN)/python -m pytest tests/chaos -m chaos $(ARGS)
