@@ -37,7 +37,7 @@ def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _example(path: Path) -> str:
-    found = re.findall(r"```python\n(from judge import Judge\n.*?)```", path.read_text("utf-8"), re.DOTALL)
+    found = re.findall(r"```python\n(from judge import Judge, Scored\n.*?)```", path.read_text("utf-8"), re.DOTALL)
     assert len(found) == 1
     return str(found[0])
 
@@ -58,7 +58,7 @@ async def test_the_example_of_the_manual_runs(capsys: pytest.CaptureFixture[str]
     assert isinstance(scope["result"], Scored)
     assert scope["result"].judge is not None
     assert scope["result"].judge.model_answered == OFFLINE_MODEL
-    assert capsys.readouterr().out.startswith("scored 5 ['Fact: 2 of 2")
+    assert capsys.readouterr().out.startswith("(5, ['Fact: 2 of 2")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/library.md"])
@@ -76,7 +76,7 @@ def test_an_example_works_when_it_is_pasted(page: str) -> None:
     )
     said = done.stdout + done.stderr
     assert "Error" not in said
-    assert re.search(r"^(?:[>. ]*)(?:scored )?5 \['Fact: ", said, re.MULTILINE), said
+    assert re.search(r"^(?:[>. ]*)\(5, \['Fact: ", said, re.MULTILINE), said
 
 
 async def test_each_kind_of_metric_is_taken(tmp_path: Path) -> None:
