@@ -37,7 +37,9 @@ def _no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _example(path: Path) -> str:
-    found = re.findall(r"```python\n(from judge import Judge, Scored\n.*?)```", path.read_text("utf-8"), re.DOTALL)
+    found = re.findall(
+        r"```python\n(from judge import Judge, Scored\n.*?)```", path.read_text("utf-8"), re.DOTALL
+    )
     assert len(found) == 1
     return str(found[0])
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from streams.store import verdicts
-from streams.store.filters import Filter
-from streams.store.reader import Reader
+from tests.streams.cli.test_main import call
 from tests.streams.store.views.explorer.test_api import fill
 from tests.streams.store.views.review.test_review import review
 from tests.toolbox import python_with, run, tool
@@ -56,7 +55,9 @@ with sync_playwright() as playwright:
 """  # noqa: E501
 
 
-async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(tmp_path: Path) -> None:
+async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A score with a note, a skip, and "cannot say"; the judge's score is hidden until it is asked for."""
     fill(tmp_path / "s")
     script = tmp_path / "drive.py"
@@ -66,10 +67,11 @@ async def test_labels_are_given_by_keys_and_come_out_beside_their_verdicts(tmp_p
         answer = await asyncio.to_thread(run, python, script, url, chromium, tmp_path, str(Path.cwd()))
     assert json.loads(answer) == {"said": [], "axe": [], "hidden": 0, "shown": 1, "overflow": 0}
     assert [(label.score, label.note) for label in published] == [(2, "wrong page"), (None, "")]
-    with Reader(tmp_path / "s").asking() as asking:
-        joined = {
-            row["result_id"]: row["people"] for row in verdicts.every(asking, Filter()) if row["people"]
-        }
-    assert {key: people[0]["score"] for key, people in joined.items()} == {
+    for name in [name for name in os.environ if name.startswith("JUDGESTREAM_TOOLS_")]:
+        monkeypatch.delenv(name)  # the command would take them for settings
+    capsys.readouterr()
+    assert await asyncio.to_thread(call, "export", "--store", str(tmp_path / "s")) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["result_id"]: row["human_score"] for row in rows if row["human_labels"]} == {
         one.result_id: one.score for one in published
     }
