@@ -36,6 +36,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
     return Stage(bootstrap_servers, tmp_path, changes=changes)
 
 
+@pytest.mark.slow
 async def test_broken_functions_fail_alone(stage: Stage) -> None:
     """Of a broken function every result is a failure that says why; the worker and the other metrics go on.
 

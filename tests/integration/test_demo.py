@@ -63,6 +63,7 @@ async def test_notices_that_answers_got_worse() -> None:
     assert "ALERT drop" in ended.err
 
 
+@pytest.mark.slow
 async def test_few_events_are_enough_for_an_end() -> None:
     """One event: nothing to compare, everything accounted for; lines for people, no terminal control."""
     ended = await judgestream("demo", "--events", "1")
@@ -71,6 +72,7 @@ async def test_few_events_are_enough_for_an_end() -> None:
     assert "\x1b" not in ended.out
 
 
+@pytest.mark.slow
 async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
     """Bad lines end as dead letters, everything else is judged, and nothing is lost."""
 
@@ -108,6 +110,7 @@ async def test_an_events_file_is_served_as_it_is(tmp_path: Path) -> None:
     assert summary["results"]["failed"] == 0
 
 
+@pytest.mark.slow
 async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
     """The first so many lines; a file that holds fewer ends it with its last line, and the demo says so."""
     file = tmp_path / "events.jsonl"
@@ -160,6 +163,7 @@ async def test_a_real_endpoint_takes_the_place_of_the_offline_judge() -> None:
     assert "sk-secret" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_refused_ends_the_demo() -> None:
     """With an error and not with a summary of nothing."""
     async with judge_server(lambda _: "", status=401) as server:
@@ -182,6 +186,7 @@ async def test_goes_on_until_it_is_interrupted() -> None:
     assert "means of the first and of the latest verdicts" in ended.out
 
 
+@pytest.mark.slow
 async def test_an_interrupt_while_it_starts_ends_well() -> None:
     """Ctrl-C before the worker reads: no error, nothing left behind, and the exit code of an interruption."""
     async with running("demo", "--events", "300") as demo:

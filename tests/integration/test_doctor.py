@@ -328,6 +328,7 @@ async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
         assert await asyncio.to_thread(_generation, topics.bootstrap_servers, group) == before
 
 
+@pytest.mark.slow
 async def test_the_command_says_all_of_it(topics: Stage) -> None:
     """Plain lines outside of a terminal, JSON if wanted, and exit codes: 0, 1, and 2 for settings."""
     file = config(topics)
@@ -387,6 +388,7 @@ async def _told(service: Service, words: str) -> None:
         assert line, f"never told: {words}"
 
 
+@pytest.mark.slow
 async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> None:
     """At once where waiting mends nothing; after the time that was given otherwise."""
     stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)

@@ -109,6 +109,7 @@ async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
         started._transport.close()  # type: ignore[attr-defined] # there is no public way
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -> None:
     """SIGKILL while results are being written, twice; the next worker ends what the last one began."""
     stage.changes |= SOON_MISSED

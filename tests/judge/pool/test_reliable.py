@@ -308,6 +308,7 @@ def test_too_many_requests_without_a_word_more_cause_no_storm() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("working_seconds", [0, 30], ids=["from the start", "under load"])
 def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_seconds: int) -> None:
     """A minute in which every call is refused for a second: few calls, and within 10 s the speed of before,
@@ -333,6 +334,7 @@ def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_s
     run_virtually(scenario())
 
 
+@pytest.mark.slow
 def test_a_worker_that_starts_into_a_used_up_minute_learns_no_limit_from_it() -> None:
     """Others have used up 600 a minute, 40 s are left of it: from the next minute on at least 90% of what is
     granted is used.

@@ -75,6 +75,7 @@ async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
     assert await aside.read(LONG, 20, _hold, MIB) == MIB
 
 
+@pytest.mark.slow
 async def test_a_child_that_has_held_much_is_replaced() -> None:
     """What an interpreter does not give back to the machine goes with the process."""
     before = await aside.read(LONG, 20, _pid)
@@ -119,6 +120,7 @@ class Endless:
         return ScoredOutcome({"score": 3}, 3)
 
 
+@pytest.mark.slow
 async def test_an_event_whose_reply_takes_too_long_fails_as_such() -> None:
     """Whatever a judge writes, the event has its outcome, and the next is judged."""
     chat = ScriptedChat(["hostile " * LONG, "honest " * LONG])

@@ -68,6 +68,7 @@ async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(l
         assert all(line.isprintable() for line in shown)
 
 
+@pytest.mark.slow
 async def test_tail_follows_what_comes_after_it(lines: Path) -> None:
     """Without --from-beginning: nothing old, everything new."""
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
@@ -173,6 +174,7 @@ async def test_the_offline_judge_answers_like_an_openai_server() -> None:
         assert (await server.stop()).code == 0
 
 
+@pytest.mark.slow
 async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
     """From an event on its topic to a result that `tail` shows, with processes for worker, judge and tail."""
     config = tmp_path / "settings.yaml"

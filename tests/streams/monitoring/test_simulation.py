@@ -100,6 +100,7 @@ def bursts(count: int, random: Random) -> Iterator[tuple[str, int]]:
         yield app, random.choice(scores[app])
 
 
+@pytest.mark.slow
 def test_a_long_calm_run_stays_within_the_bound() -> None:
     """30,000 answers in bursts of one app, judged with unequal probabilities: at most one false alarm in
     20,000.

@@ -126,6 +126,7 @@ def test_parts_give_the_verdict_of_one_list(said: set[int]) -> None:
     assert together.evidence["facts"] == whole.evidence["facts"]
 
 
+@pytest.mark.slow
 def test_a_reference_of_5000_words_does_not_end_as_a_cut_reply() -> None:
     """A judge with replies of 16,000 characters (4,096 tokens) judges it.
 

@@ -85,6 +85,7 @@ async def test_the_usual_variables_name_the_endpoint(events: Path) -> None:
     assert "sk-secret" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 async def test_several_models_have_to_be_chosen_from(events: Path) -> None:
     """Bad configuration, with the choices."""
     async with judge_server(eiffel, models=("one", "two")) as server:
@@ -94,6 +95,7 @@ async def test_several_models_have_to_be_chosen_from(events: Path) -> None:
     assert "serves 2 models (one, two)" in ended.err
 
 
+@pytest.mark.slow
 async def test_without_an_endpoint_the_offline_judge_works(events: Path) -> None:
     """And says so: nobody takes its results for a language model's."""
     ended = await judgestream("judge", str(events), "--metric", "coverage")
@@ -138,6 +140,7 @@ async def test_reads_standard_input_and_counts_no_forced_zero() -> None:
     assert f"1 scored, mean {first.score:.2f}" in ended.err
 
 
+@pytest.mark.slow
 async def test_an_outage_ends_in_an_error_after_a_while(events: Path) -> None:
     """No verdict is made up: the endpoint is asked a few times, then it is an error.
 
@@ -193,6 +196,7 @@ def written(path: Path, settings: dict[str, Any]) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
     """The spare answers where the first does not; texts are redacted and bounded.
 
@@ -239,6 +243,7 @@ async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
     assert "[email]" in "".join(asked)
 
 
+@pytest.mark.slow
 async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path) -> None:
     """With its pack and range, under its name there; a verdict that was kept needs no second call."""
     (tmp_path / "tone.yaml").write_text('messages: [{role: user, content: "A: {answer}"}]')
@@ -264,6 +269,7 @@ async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path)
     assert [result.judge is not None and result.judge.cached for result in results] == [False, True]
 
 
+@pytest.mark.slow
 async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> None:
     """The endpoint is that of --base-url; a model without an address, or an unknown metric, is bad usage."""
     config = written(tmp_path / "settings.yaml", {"judge": {"endpoints": [{"name": "none", "model": "m"}]}})
@@ -280,6 +286,7 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
     assert "hallucinated_citation, got 'mood'; any other name needs --prompt-pack" in ended.err
 
 
+@pytest.mark.slow
 async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path) -> None:
     """Neither the file that is read nor results of an earlier run, by a judge that does not answer."""
     before = events.read_text()
@@ -309,6 +316,7 @@ async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["events.jsonl", "old.jsonl"]
 
 
+@pytest.mark.slow
 async def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path) -> None:
     """Each event is judged by each metric; a mean under the bound, or a fall, is exit code 1."""
     out = tmp_path / "now.jsonl"
@@ -340,6 +348,7 @@ async def test_a_file_whose_every_line_failed_is_a_failure(events: Path) -> None
     assert "judging failed for every event (invalid_verdict 1)" in ended.err
 
 
+@pytest.mark.slow
 async def test_a_mapping_of_the_settings_is_used(tmp_path: Path) -> None:
     """A file in the shape of the team's own topic needs no second mapping."""
     path = tmp_path / "own.jsonl"
@@ -374,6 +383,7 @@ async def test_options_that_do_not_fit(events: Path, options: tuple[str, ...], w
     assert words in ended.err
 
 
+@pytest.mark.slow
 async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> None:
     """A check and a function of the team's, from the worker's settings: no endpoint, no key, no cost."""
     function = "tests.judge.metrics.code.functions:words"
