@@ -35,9 +35,10 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
             "judge.breaker": {"longest_pause_seconds": 0.5},
         }
         async with stage.worker(None) as (running, registry), aiohttp.ClientSession() as session:
-            await stage.produce([event(number) for number in range(EVENTS)])
+            await stage.produce([event(number) for number in range(100)])
             await until(lambda: len(server.answered_at) >= 100, "verdicts before the outage")
             server.trouble = trouble
+            await stage.produce([event(number) for number in range(100, EVENTS)])
             breaker = {"endpoint": "scripted"}
             await until(
                 lambda: registry.get_sample_value("judgestream_judge_breaker_open", breaker) == 1,
