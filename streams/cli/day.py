@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from judge.chat import ChatRequest
@@ -137,9 +136,7 @@ async def _bounded(settings: Settings, file: Path) -> tuple[int, list[RawRecord]
 async def _topic(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
     """Count the records of the last 24 hours and read the newest, without a consumer group."""
     where, topic = connection(None, file), settings.topics.events
-    consumer = AIOKafkaConsumer(
-        **where.client_options(), group_id=None, enable_auto_commit=False, isolation_level="read_committed"
-    )
+    consumer = where.reader()
     await where.start(consumer, ())
     try:
         partitions = await partitions_of(consumer, topic)

@@ -13,12 +13,11 @@ import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import Connection, no_topic
+from streams.cli.kafka import MAX_RECORD_BYTES, Connection, no_topic
 
 if TYPE_CHECKING:
     from streams.kafka.returning import Found, Wanted
 
-MAX_RECORD_BYTES = 64 * 1024 * 1024
 MAX_PROBLEMS_SHOWN = 10
 
 
@@ -34,19 +33,13 @@ class DeadLetterCall:
 
 async def send_dead_letters(where: Connection, call: DeadLetterCall, stop: asyncio.Event) -> None:
     """Say what there is, ask, and send it."""
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka import AIOKafkaProducer
 
     from streams.kafka.returning import Found, ends_of, letters, send_again
     from streams.kafka.topics.grants import produce_grants, tail_grants
 
     source = where.settings.topics.dead_letters
-    consumer = AIOKafkaConsumer(
-        **where.client_options(),
-        group_id=None,
-        enable_auto_commit=False,
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=MAX_RECORD_BYTES,
-    )
+    consumer = where.reader(max_partition_fetch_bytes=MAX_RECORD_BYTES)
     await where.start(consumer, tail_grants(source))
     try:
         ends = await ends_of(consumer, source)

@@ -15,6 +15,8 @@ from streams.cli.errors import BadUsageError, CommandError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from aiokafka import AIOKafkaConsumer
+
     from streams.errors import Explanation
     from streams.kafka.topics.grants import Grant
     from streams.settings import KafkaSettings, Settings
@@ -23,6 +25,8 @@ START_TIMEOUT_SECONDS = 20.0
 """How long to try before saying that no broker answers."""
 
 MAX_TOPICS_SHOWN = 50
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+"""Records up to this size are read and sent."""
 
 BootstrapOption = Annotated[
     str | None,
@@ -60,6 +64,25 @@ class Connection:
             return client_options(self.kafka)
         except SettingsError as error:
             raise bad_settings(error, None) from error
+
+    def reader(self, **options: Any) -> AIOKafkaConsumer:
+        """Make a consumer of committed records without a group; `start` starts it.
+
+        Args:
+            options: Further arguments of the consumer.
+
+        Raises:
+            BadUsageError: A secret or certificate is not where the settings say.
+        """
+        from aiokafka import AIOKafkaConsumer
+
+        return AIOKafkaConsumer(
+            **self.client_options(),
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            **options,
+        )
 
     @property
     def kafka(self) -> KafkaSettings:

@@ -60,8 +60,28 @@ class Anywhere:
     version: ClassVar[str] = "1"
 
 
+class OneText(Anywhere):
+    """What looks at one text of an event: `of` names it."""
+
+    of: Read
+
+    @property
+    def uses(self) -> tuple[EventText, ...]:
+        """The text."""
+        return (self.of,)
+
+    def outcome(self, task: JudgeTask) -> Outcome:
+        """Look at the text; without it there is nothing to decide."""
+        text = read_text(task, self.of)
+        return UnscoredOutcome("missing_input") if text is None else self.look(text)
+
+    def look(self, text: str) -> Outcome:
+        """Decide by the text."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Contains(Anywhere):
+class Contains(OneText):
     """Whether a text contains words or phrases, character by character.
 
     Args:
@@ -83,16 +103,8 @@ class Contains(Anywhere):
         """True where it contains them."""
         return yes_or_no(good=self.good)
 
-    @property
-    def uses(self) -> tuple[EventText, ...]:
-        """The text that is searched."""
-        return (self.of,)
-
-    def outcome(self, task: JudgeTask) -> Outcome:
+    def look(self, text: str) -> Outcome:
         """Search."""
-        text = read_text(task, self.of)
-        if text is None:
-            return UnscoredOutcome("missing_input")
         searched = text.casefold() if self.ignore_case else text
         there = [one for one in self.texts if (one.casefold() if self.ignore_case else one) in searched]
         found = len(there) == len(self.texts) if self.need == "all" else bool(there)
@@ -101,7 +113,7 @@ class Contains(Anywhere):
 
 
 @dataclass(frozen=True)
-class Length(Anywhere):
+class Length(OneText):
     """How long a text is.
 
     Args:
@@ -119,16 +131,8 @@ class Length(Anywhere):
         """The count."""
         return Scale(self.score_range)
 
-    @property
-    def uses(self) -> tuple[EventText, ...]:
-        """The text."""
-        return (self.of,)
-
-    def outcome(self, task: JudgeTask) -> Outcome:
+    def look(self, text: str) -> Outcome:
         """Count."""
-        text = read_text(task, self.of)
-        if text is None:
-            return UnscoredOutcome("missing_input")
         count = {"characters": len, "words": _word_count, "sentences": _sentence_count}[self.unit](text)
         return _within(self.scale, float(count), f"{count} {self.unit}")
 

@@ -9,17 +9,16 @@ from typing import Any, Final
 import re2
 
 from judge.errors import JudgeConfigurationError
-from judge.metric import Outcome, UnscoredOutcome
-from judge.metrics.code.checks import Anywhere, EventText, Read, read_text
+from judge.metric import Outcome
+from judge.metrics.code.checks import OneText, Read
 from judge.metrics.code.scale import Scale, yes_or_no
-from schemas import JudgeTask
 
 MAX_PATTERN_CHARS: Final = 1_000
 _PATTERN_MEMORY_BYTES: Final = 1 << 23
 
 
 @dataclass(frozen=True)
-class Regex(Anywhere):
+class Regex(OneText):
     """Whether a pattern is found; matched by RE2, in time linear in the text.
 
     Args:
@@ -47,16 +46,8 @@ class Regex(Anywhere):
         """True where it is found."""
         return yes_or_no(good=self.good)
 
-    @property
-    def uses(self) -> tuple[EventText, ...]:
-        """The text that is searched."""
-        return (self.of,)
-
-    def outcome(self, task: JudgeTask) -> Outcome:
+    def look(self, text: str) -> Outcome:
         """Search."""
-        text = read_text(task, self.of)
-        if text is None:
-            return UnscoredOutcome("missing_input")
         found = _compiled(self.pattern).search(text)
         evidence = None if found is None else {"start": found.start(), "end": found.end()}
         reason = f"the {self.of} does not match" if found is None else f"the {self.of} matches"

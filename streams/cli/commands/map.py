@@ -15,7 +15,7 @@ import typer
 
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
-from streams.cli.kafka import BootstrapOption, Connection, connection
+from streams.cli.kafka import MAX_RECORD_BYTES, BootstrapOption, Connection, connection
 from streams.cli.lines import opened
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_RECORDS = 10
 MAX_FILE_BYTES = 256 * 1024 * 1024
-MAX_RECORD_BYTES = 64 * 1024 * 1024
 READ_SECONDS = 10.0
 """How long a topic with fewer records is waited for."""
 SHOWN_CHARS = 300
@@ -140,8 +139,6 @@ async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawR
 
     Those in a wire form are read by their schemas, where the settings name a registry.
     """
-    from aiokafka import AIOKafkaConsumer
-
     from streams.cli.settings import bad_settings
     from streams.errors import SettingsError
     from streams.intake.from_settings import open_registry
@@ -150,13 +147,7 @@ async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawR
     from streams.kafka.past import newest
     from streams.kafka.topics.grants import tail_grants
 
-    consumer = AIOKafkaConsumer(
-        **where.client_options(),
-        group_id=None,
-        enable_auto_commit=False,
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=MAX_RECORD_BYTES,
-    )
+    consumer = where.reader(max_partition_fetch_bytes=MAX_RECORD_BYTES)
     await where.start(consumer, tail_grants(topic))
     try:
         found = await newest(consumer, topic, number, seconds=READ_SECONDS)

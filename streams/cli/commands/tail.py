@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from streams.cli.errors import BadUsageError
-from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connection, no_topic
+from streams.cli.kafka import (
+    MAX_RECORD_BYTES,
+    BootstrapOption,
+    ConfigOption,
+    Connection,
+    connection,
+    no_topic,
+)
 
 if TYPE_CHECKING:
     from streams.cli.record_filter import RecordFilter
-
-MAX_RECORD_BYTES = 64 * 1024 * 1024
 
 
 def tail(
@@ -112,15 +117,10 @@ async def _follow(
     show: Callable[[Any], str],
     stop: asyncio.Event,
 ) -> None:
-    from aiokafka import AIOKafkaConsumer
 
     from streams.kafka.topics.grants import tail_grants
 
-    consumer = AIOKafkaConsumer(
-        **where.client_options(),
-        group_id=None,
-        enable_auto_commit=False,
-        isolation_level="read_committed",
+    consumer = where.reader(
         auto_offset_reset="earliest" if from_beginning else "latest",
         max_partition_fetch_bytes=MAX_RECORD_BYTES,
     )
