@@ -66,7 +66,7 @@ class JudgeUnavailableError(JudgeError):
 
 
 class EndpointDownError(JudgeUnavailableError):
-    """The endpoint was not asked at all, because it is taken for down."""
+    """The endpoint was not asked at all, because its breaker is open."""
 
 
 class DrainingError(JudgeUnavailableError):

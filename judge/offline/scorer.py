@@ -150,8 +150,8 @@ def _packs_verdict(
 def _by_share(shown: Shown, low: int, high: int, choices: Sequence[str | bool]) -> dict[str, Any]:
     """A score from the share of words that the answer has of the reference, else of the pages or question.
 
-    Of choices the first is taken for the best: a pack names its labels so, and what `true` stands for is not
-    known.
+    The first choice counts as the best: a pack names its labels in this order. What `true` stands for is
+    unknown.
     """
     said = Vocabulary(word_texts(without_tags(shown.answer)))
     claimed = [word.text for word in content_words(without_tags(shown.answer))]

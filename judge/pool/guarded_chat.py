@@ -23,7 +23,7 @@ from schemas import Failed
 MISCONFIGURED_SECONDS: Final = 300.0
 """An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
 CONFIRMATIONS: Final = 2
-"""Refused neutral events after which an endpoint that never answered is taken for misconfigured."""
+"""Refused neutral events after which an endpoint that never answered counts as misconfigured."""
 CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
 PROBE_WEIGHT: Final = 9

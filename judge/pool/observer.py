@@ -34,7 +34,7 @@ class PoolObserver(Protocol):
         """
 
     def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint is taken for down, for this reason; or not any more (None)."""
+        """An endpoint's breaker opened, for this reason, or closed (None)."""
 
     def cache_failed(self) -> None:
         """A verdict could not be read from the cache, or not be kept in it."""

@@ -57,7 +57,7 @@ class Patience:
         first_wait_seconds: The first pause after a failure is at most this long; each further one twice as
             long.
         longest_wait_seconds: Up to this.
-        breaker_failures: This many failures in a row, and an endpoint is taken for down.
+        breaker_failures: This many consecutive failures open the breaker.
         longest_breaker_seconds: Longest pause between two probes that try whether it is back.
         confirm_seconds: For so long an endpoint that never answered must refuse neutral events for a reason
             that lies in the configuration, before it is given up.

@@ -62,7 +62,7 @@ class JudgeWatch:
         self._counts.count_cache_failure()
 
     def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint is taken for down, for this reason; or not any more (None)."""
+        """An endpoint's breaker opened, for this reason, or closed (None)."""
         self._counts.set_breaker(endpoint, is_open=reason is not None)
         if reason is not None:
             self._down_since.setdefault(endpoint, self._now())

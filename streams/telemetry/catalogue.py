@@ -91,7 +91,7 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls under way.", ("endpoint",)),
     Spec(
-        "judgestream_judge_breaker_open", "gauge", "1", "1 while an endpoint is taken for down.",
+        "judgestream_judge_breaker_open", "gauge", "1", "1 while the breaker is open.",
         ("endpoint",),
     ),
     Spec(

@@ -178,7 +178,7 @@ class Metrics:
         self._child("judgestream_judge_in_flight", endpoint).set(calls)
 
     def set_breaker(self, endpoint: str, *, is_open: bool) -> None:
-        """An endpoint is taken for down, or not any more."""
+        """An endpoint's breaker opened or closed."""
         self._child("judgestream_judge_breaker_open", endpoint).set(1 if is_open else 0)
 
     def count_cache_failure(self) -> None:

@@ -22,7 +22,7 @@ _ASKED = re.compile(r"Say exactly (\{.*\})")
 
 
 class ScriptedJudge:
-    """Gives every answer the score that it is told."""
+    """Gives every answer one score, which can be set."""
 
     def __init__(self) -> None:
         self.mode = "answer"

@@ -18,7 +18,7 @@ STATS: Final = Line(
     (
         Panel(
             title="Breaker",
-            description="Whether an endpoint is taken for down by any worker. While it is, events wait in "
+            description="Whether any worker's breaker for an endpoint is open. While it is, events wait in "
             "Kafka: nothing is lost, and nothing is judged.",
             type="stat",
             unit="short",

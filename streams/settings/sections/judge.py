@@ -112,7 +112,7 @@ class RetrySettings(Section):
 
 
 class BreakerSettings(Section):
-    """When an endpoint is taken for down, and how often it is tried then."""
+    """When the breaker opens, and how often the endpoint is tried then."""
 
     failures: int = Field(
         default=10, ge=1, le=1000, description="Failures in a row; three suffice where nothing else answers."

@@ -79,7 +79,7 @@ class KafkaSettings(Section):
         "the whole backlog), or at a time such as 2026-11-01T00:00:00Z.",
     )
     session_timeout_seconds: float = Field(
-        default=30, ge=1, le=1800, description="A silent worker is taken for dead after this long."
+        default=30, ge=1, le=1800, description="After this long a silent worker loses its partitions."
     )
     heartbeat_interval_seconds: float = Field(
         default=3, ge=0.1, le=600, description="Pause between heartbeats to the group coordinator."

@@ -155,7 +155,7 @@ async def test_what_stays_costs_few_calls_and_no_event() -> None:
             ]
             await asyncio.sleep(FAULT_SECONDS)
             assert not any(one.done() for one in tasks), name
-            # Ten failures, or six pauses, and it is taken for down; then two probes a second, each with a
+            # Ten failures, or six pauses, and the breaker opens; then two probes a second, each with a
             # check.
             assert len(server.requests) <= EVENTS_AT_ONCE + 10 + 4 * FAULT_SECONDS, name
             server.answers = [GOOD]
@@ -202,7 +202,7 @@ FINAL = {
 async def test_what_is_wrong_with_one_event_is_its_result(
     answer: Answer, error_type: str, calls: int
 ) -> None:
-    """A Failed with its reason after exactly this many calls, and the endpoint is not taken for down."""
+    """A Failed with its reason after exactly this many calls, and the breaker stays closed."""
     async with fake_openai(answer) as server, judging(server) as (judge, pool):
         (result,) = await judged(judge, "a")
         assert isinstance(result, Failed)

@@ -323,7 +323,7 @@ def test_an_outage_in_the_dress_of_a_rate_limit_leaves_no_limit_behind(working_s
         judge, _, _ = pooled(server)
         judging = asyncio.create_task(judge_all(judge, [str(number) for number in range(6_000)]))
         await asyncio.sleep(working_seconds + 60)
-        # Twice 64 that set out together, then one a second, and probes once it is taken for down.
+        # Twice 64 that set out together, then one a second, and probes once the breaker is open.
         assert len([moment for moment, _ in server.calls if moment >= down]) <= 2 * 64 + 60
         await asyncio.sleep(10)
         asked = len(server.calls)

@@ -25,7 +25,7 @@ PRICE = ModelPrice(input_usd=1.0, output_usd=0.0, cached_usd=None)
 
 
 class Voter:
-    """An endpoint that says what it is told, after a second."""
+    """An endpoint that gives a fixed reply after a second."""
 
     def __init__(self, endpoint: str, *says: int | Exception | Callable[[], int | Exception]) -> None:
         self.endpoint = endpoint

@@ -1,4 +1,4 @@
-"""An incident as it is told: cause, examples, what its answers have in common.
+"""The report of an incident: cause, examples, what its answers have in common.
 
 Also where texts are hostile.
 """
