@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from tests.chaos.checker import Policy, Report, Written, check
 from tests.chaos.feed import POISON_EVERY, POLICY, Feed, settings_changes
 from tests.chaos.processes import Judge, Worker
 from tests.chaos.proxy import Proxy
+from tests.chaos.size import Size
 from tests.chaos.team import Team
 from tests.chaos.topic_reader import TopicReader
 from tests.integration.cluster import COPIES, KafkaCluster
@@ -57,27 +59,6 @@ _LOOK_AGAIN_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much one fault is given to disturb.
-
-    Args:
-        events: Events produced.
-        seconds: Over how long; the faults fall into this time.
-        blows: How often what happens again and again happens.
-        settle_seconds: How long everything may take to be done after that.
-    """
-
-    events: int
-    seconds: float
-    blows: int
-    settle_seconds: float
-
-
-SHORT: Final = Size(events=2_000, seconds=4, blows=4, settle_seconds=300)
-LONG: Final = Size(events=20_000, seconds=60, blows=15, settle_seconds=600)
-
-
 @dataclass(eq=False)
 class Arena:
     """Everything of one fault.
@@ -88,7 +69,7 @@ class Arena:
         judge: The judge, running.
         size: How much of it.
         crew: How many workers.
-        proxy: What the workers reach the broker through, if not directly.
+        proxies: What the workers reach the brokers through, if not directly.
         cluster: Three brokers in its stead.
         team: A team's own metrics, in place of the two.
     """
@@ -98,13 +79,15 @@ class Arena:
     judge: Judge
     size: Size
     crew: int
-    proxy: Proxy | None = None
+    proxies: Sequence[Proxy] = ()
     cluster: KafkaCluster | None = None
     team: Team | None = None
     workers: list[Worker] = field(default_factory=list)
     gone: list[Worker] = field(default_factory=list)
     """Those that have ended by themselves, as the fault wants it."""
     report: Report | None = None
+    log_lines: int = 0
+    """The most that a worker wrote from one start to the next."""
     watches_observations: bool = False
     """Whether the end is reached only when the monitor has taken all observations, too."""
 
@@ -175,6 +158,7 @@ class Arena:
         static: bool = False,
         agents: Sequence[AgentName] = AGENTS,
         program: Sequence[str] = (str(PROGRAM),),
+        settings: Path | None = None,
         own: Mapping[str, str] | None = None,
     ) -> None:
         """Start this many workers more, and wait until each of them reads.
@@ -184,10 +168,11 @@ class Arena:
             static: Whether each keeps its place in the group over a restart.
             agents: What each of them runs.
             program: What runs them.
+            settings: Their file, where it is not that of the others.
             own: Settings of these workers alone, as environment variables without their prefix.
         """
-        settings = self.write_settings()
-        command = [*program, "worker", "--config", str(settings), "--agents", ",".join(agents)]
+        config = str(settings or self.write_settings())
+        command = [*program, "worker", "--config", config, "--agents", ",".join(agents)]
         self._groups.add(tuple(agents))
         started = []
         for number in range(len(self.workers), len(self.workers) + count):
@@ -198,8 +183,9 @@ class Arena:
             }
             if static:
                 environment["JUDGESTREAM_KAFKA__GROUP_INSTANCE_ID"] = name
-            if self.proxy is not None:
-                environment["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = f"127.0.0.1:{self.kafka.proxy_port}"
+            if self.proxies:
+                servers = ",".join(f"127.0.0.1:{proxy.port}" for proxy in self.proxies)
+                environment["JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS"] = servers
             started.append(Worker(name, command, environment, self.directory / f"{name}.log"))
         self.workers += started
         for worker in started:
@@ -207,10 +193,13 @@ class Arena:
         for worker in started:
             await worker.reads()
 
-    def write_settings(self) -> Path:
-        """Write the settings that workers read when they start, or start again."""
-        settings = self.directory / "settings.yaml"
-        settings.write_text(yaml.safe_dump(self.stage.document()), encoding="utf-8")
+    def write_settings(self, name: str = "settings.yaml", left_out: Sequence[tuple[str, str]] = ()) -> Path:
+        """Write the settings that workers read when they start, or start again; all but some of a section."""
+        document = self.stage.document()
+        for section, setting in left_out:
+            del document[section][setting]
+        settings = self.directory / name
+        settings.write_text(yaml.safe_dump(document), encoding="utf-8")
         return settings
 
     def start_feed(self, *, stretch: float = 1.0, poison_every: int = POISON_EVERY, **more: Any) -> None:
@@ -256,7 +245,8 @@ class Arena:
             deadline = time.monotonic() + self.size.settle_seconds
             while time.monotonic() < deadline:
                 ends = await reader.catch_up()
-                if check(self._written(reader), self.policy).lost == 0 and await self._committed(ends):
+                # The checker reads everything again at each look, so it looks when nothing is in flight.
+                if await self._committed(ends) and check(self._written(reader), self.policy).lost == 0:
                     break
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             open_at_end = not await self._committed(await reader.catch_up())
@@ -268,8 +258,9 @@ class Arena:
         ended = zip(self.workers, codes, strict=True)
         bad = [f"{one.name}: {code}" for one, code in ended if code and one not in self.gone]
         report.note("worker with an exit code other than 0", bad)
-        lines = [(one, len(one.lines("")), LOG_LINES * (1 + one.restarts)) for one in self.workers]
-        talkative = [f"{one.name}: {count}" for one, count, most in lines if count > most]
+        lines = {one.name: math.ceil(len(one.lines("")) / (1 + one.restarts)) for one in self.workers}
+        self.log_lines = max(lines.values())
+        talkative = [f"{name}: {count}" for name, count in lines.items() if count > LOG_LINES]
         report.note(f"worker with more than {LOG_LINES} log lines a start", talkative)
         logs = "\n".join(f"{worker.name}:\n{worker.tail()}" for worker in self.workers)
         assert not report.problems, f"{report}\n{logs}"

@@ -65,8 +65,8 @@ async def disk_full(arena: Arena) -> Report:
 
 
 def _proxy(arena: Arena) -> Proxy:
-    assert arena.proxy is not None, 'the fault needs access="proxied"'
-    return arena.proxy
+    assert arena.proxies, 'the fault needs access="proxied"'
+    return arena.proxies[0]
 
 
 @fault("connections cut", access="proxied")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from tests.chaos.arena import Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
+from tests.chaos.proxy import BOTH_WAYS, Way
 from tests.integration.cluster import KafkaCluster
 
 AWAY_SECONDS = 4.0
 """Longer than the cluster waits for a broker before another one leads in its place."""
+HALF_OPEN_ROUNDS: Final[tuple[tuple[Way, ...], ...]] = (
+    *(BOTH_WAYS, ("answers",), ("requests",)),
+    *(("answers",), ("requests",), BOTH_WAYS),
+    *(("requests",), BOTH_WAYS, ("answers",)),
+)
+"""What is lost at one broker after the other: in three rounds everything at each."""
 
 
 def _cluster(arena: Arena) -> KafkaCluster:
@@ -56,5 +64,21 @@ async def brokers_paused(arena: Arena) -> Report:
         node.pause()
         await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
         node.resume()
+        await arena.judged(20)
+    return await _verdict(arena)
+
+
+@fault("brokers half-open in turn", access="proxied cluster")
+async def brokers_half_open(arena: Arena) -> Report:
+    """Each of three takes connections, and what comes over them, or its answers, or both are lost.
+
+    The other brokers hear it, so it goes on leading: nobody takes over, and what was written may be there.
+    """
+    await arena.begin(stretch=5)
+    for number, lost in enumerate(HALF_OPEN_ROUNDS[: max(arena.size.blows, len(arena.proxies))]):
+        proxy = arena.proxies[number % len(arena.proxies)]
+        proxy.go_half_open(lost)
+        await asyncio.sleep(AWAY_SECONDS)  # the fault's own length
+        proxy.mode = "pass"
         await arena.judged(20)
     return await _verdict(arena)

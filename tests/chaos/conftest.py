@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from tests.chaos.arena import LONG, SHORT, Size
-from tests.chaos.programme import Programme, Row
+from tests.chaos.programme import Programme
+from tests.chaos.size import LONG, SHORT, Size
+from tests.chaos.table import Row, aligned
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 
 ROWS: pytest.StashKey[list[Row]] = pytest.StashKey()
@@ -48,7 +49,8 @@ async def programme(
     """All faults that this run asks for, under way."""
     programme = Programme(kafka, size, tmp_path_factory.mktemp("faults"))
     request.config.stash[ROWS] = programme.rows
-    calls = (getattr(item, "callspec", None) for item in request.session.items)
+    asked = (item for item in request.session.items if not item.get_closest_marker("skip"))
+    calls = (getattr(item, "callspec", None) for item in asked)
     programme.start([call.params["fault"] for call in calls if call is not None and "fault" in call.params])
     try:
         yield programme
@@ -62,27 +64,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not rows:
         return
     terminalreporter.section("faults")
-    head = ("fault", "events", "results", "dead letters", "duplicates", "lost", "other problems", "seconds")
-    table = [head, *(_line(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
-    for line in table:
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        terminalreporter.write_line("  ".join(cells))
-
-
-def _line(row: Row) -> tuple[str, ...]:
-    report = row.report
-    if report is None:
-        return row.fault, "broke off", *[""] * 5, str(round(row.seconds))
-    aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
-    numbers = (
-        report.read,
-        report.results,
-        aside,
-        report.duplicates,
-        report.lost,
-        len(report.problems),
-        round(row.seconds),
-    )
-    return row.fault, *map(str, numbers)
+    for line in aligned(rows):
+        terminalreporter.write_line(line)

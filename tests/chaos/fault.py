@@ -10,9 +10,9 @@ from tests.chaos.arena import Arena
 from tests.chaos.checker import Report
 from tests.chaos.team import Team
 
-Access = Literal["shared", "proxied", "cluster", "alone"]
+Access = Literal["shared", "proxied", "cluster", "proxied cluster", "alone"]
 """How a fault uses the broker: beside others, beside others and through the proxy, three brokers of their own
-instead, or with nobody else at it."""
+instead, those through a proxy each, or with nobody else at it."""
 
 
 @dataclass(frozen=True, slots=True)

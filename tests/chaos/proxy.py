@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from streams.embedded.protocol.wire import Reader, Writer
 
 Mode = Literal["pass", "slow", "half-open"]
+Way = Literal["requests", "answers"]
+BOTH_WAYS: Final[tuple[Way, ...]] = ("requests", "answers")
 _PRODUCE = 0
 
 
@@ -25,8 +27,8 @@ class _Link:
     """Answers that the broker owes."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while it owes none."""
-    dead: bool = False
-    """Open at both ends, and nothing passes, ever again."""
+    lost: Collection[Way] = ()
+    """Open at both ends, and nothing passes these ways, ever again."""
 
     def close(self) -> None:
         self.client.close()
@@ -43,21 +45,22 @@ class Proxy:
 
     def __init__(self, port: int, target_port: int) -> None:
         self.mode: Mode = "pass"
-        """slow: every frame takes its time; half-open: nothing passes, and connections of that time stay
-        dead."""
+        """slow: every frame takes its time; half-open: what is lost then stays lost on connections of that
+        time."""
         self.delay_seconds = 0.15
         self.produce_error: int | None = None
         """When set, produce requests are answered with this Kafka error and never reach the broker."""
         self.produce_errors = 0
         """Requests answered like that."""
-        self._port = port
+        self.port = port
         self._target_port = target_port
         self._server: asyncio.Server | None = None
         self._links: set[_Link] = set()
+        self._lost: Collection[Way] = BOTH_WAYS
 
     async def open(self) -> None:
         """Take connections."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
     async def close(self) -> None:
         """Refuse connections, and cut those there are."""
@@ -73,13 +76,13 @@ class Proxy:
         for link in tuple(self._links):
             link.close()
 
-    def go_half_open(self) -> None:
-        """Let nothing pass on the connections there are, nor on those that are made
-        until the mode changes.
+    def go_half_open(self, lost: Collection[Way] = BOTH_WAYS) -> None:
+        """Let nothing pass these ways on the connections there are, nor on those that are made until the mode
+        changes.
         """
-        self.mode = "half-open"
+        self.mode, self._lost = "half-open", lost
         for link in self._links:
-            link.dead = True
+            link.lost = lost
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -87,13 +90,13 @@ class Proxy:
         except OSError:
             writer.close()
             return
-        link = _Link(writer, broker, dead=self.mode == "half-open")
+        link = _Link(writer, broker, lost=self._lost if self.mode == "half-open" else ())
         link.settled.set()
         self._links.add(link)
         try:
             ways = [
-                asyncio.create_task(self._forward(link, reader, self._request)),
-                asyncio.create_task(self._forward(link, from_broker, self._answer)),
+                asyncio.create_task(self._forward(link, "requests", reader, self._request)),
+                asyncio.create_task(self._forward(link, "answers", from_broker, self._answer)),
             ]
             _, other = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in other:
@@ -106,6 +109,7 @@ class Proxy:
     async def _forward(
         self,
         link: _Link,
+        way: Way,
         reader: asyncio.StreamReader,
         deliver: Callable[[_Link, bytes], Awaitable[None]],
     ) -> None:
@@ -115,7 +119,7 @@ class Proxy:
                 frame = await reader.readexactly(struct.unpack(">i", size)[0])
                 if self.mode == "slow":
                     await asyncio.sleep(self.delay_seconds)
-                if not link.dead:
+                if way not in link.lost:
                     await deliver(link, frame)
 
     async def _request(self, link: _Link, frame: bytes) -> None:

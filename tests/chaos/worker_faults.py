@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from tests.chaos import earlier
 from tests.chaos.arena import JUDGE_TIMEOUT_SECONDS, PROGRAM, Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import fault
@@ -23,8 +24,6 @@ from tests.integration.deadlines import until
 KILL_EVERY_SECONDS = 2.0
 SESSION_SECONDS = 3
 NO_POISON = 10**9
-OTHER_VERSION = "CHAOS_OTHER_VERSION"
-"""The variable that names the `judgestream` of another version; without it that fault is left out."""
 
 
 @fault("none")
@@ -253,14 +252,15 @@ async def mixed_settings(arena: Arena) -> Report:
 
 @fault("mixed versions", workers=3)
 async def mixed_versions(arena: Arena) -> Report:
-    """Workers of another version give way to this one, one after the other, and one goes back."""
-    await arena.start_workers(arena.crew, program=(os.environ[OTHER_VERSION],))
+    """Workers of an earlier version give way to this one, one after the other, and one goes back."""
+    before = await asyncio.to_thread(earlier.program, arena.directory)
+    old, new = arena.write_settings("earlier.yaml", left_out=earlier.UNKNOWN), arena.write_settings()
+    await arena.start_workers(arena.crew, program=before, settings=old)
     arena.start_feed(stretch=4)
-    others = [worker.command for worker in arena.workers]
     await arena.judged(20)
     for worker in arena.workers:
-        await _change_program(arena, worker, [str(PROGRAM), *worker.command[1:]])
-    await _change_program(arena, arena.workers[0], others[0])
+        await _change_program(arena, worker, [str(PROGRAM), "worker", "--config", str(new)])
+    await _change_program(arena, arena.workers[0], [*before, "worker", "--config", str(old)])
     report = await arena.verdict()
     assert report.dead_letters == 0
     return report

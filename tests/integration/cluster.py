@@ -89,8 +89,6 @@ class KafkaCluster:
             folder = directory / f"node-{number + 1}"
             folder.mkdir()
             self.nodes.append(ClusterNode(folder, number + 1, own, voters, cluster_id))
-        self.proxy_port = 0
-        """No proxy leads here."""
 
     @property
     def bootstrap_servers(self) -> str:
