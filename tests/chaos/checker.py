@@ -107,6 +107,8 @@ class Report:
     duplicate_dead_letters: int = 0
     lost: int = 0
     """Events, or events and metrics, without an outcome."""
+    invented: int = 0
+    """Tasks, results, ids and dead letters that nobody asked for."""
     problems: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, kind: str, what: Iterable[object]) -> int:
@@ -131,7 +133,7 @@ class Report:
         counts = (
             f"read {self.read}, {dict(self.outcomes)}, due {self.due}, results {self.results}, dead "
             f"letters {self.dead_letters}, "
-            f"lost {self.lost}"
+            f"lost {self.lost}, invented {self.invented}"
         )
         return "\n".join([counts, *lines])
 
@@ -241,7 +243,8 @@ class _Check:
                     self._report.note("task on another metric's topic", [record.place])
         distinct = set(pairs.values())
         self._report.duplicate_tasks = len(pairs) - len(distinct)
-        self._report.note("task that nobody asked for", distinct - self._pairs.keys())
+        invented = self._report.note("task that nobody asked for", distinct - self._pairs.keys())
+        self._report.invented += invented
         return pairs
 
     def _check_dead_letters(self, task_pairs: Mapping[Place, Pair]) -> set[Pair]:
@@ -256,7 +259,9 @@ class _Check:
                 aside.add(task_pairs[place])
                 continue
             if place not in self._events:
-                self._report.note("dead letter of a record that does not exist", [place])
+                self._report.invented += self._report.note(
+                    "dead letter of a record that does not exist", [place]
+                )
                 continue
             self._set_aside.add(place)
             outcome, _ = self._expected[place]
@@ -288,11 +293,11 @@ class _Check:
         for pair, counted in ids.items():
             self._report.duplicates += sum(count - 1 for count in counted.values())
             if pair not in self._pairs:
-                self._report.note("result that nobody asked for", [pair])
+                self._report.invented += self._report.note("result that nobody asked for", [pair])
                 continue
             self._judged.add(pair)
             if len(counted) > 1:
-                self._report.note("judged under more than one result_id", [pair])
+                self._report.invented += self._report.note("judged under more than one result_id", [pair])
             elif result_id(self._topic, *pair) not in counted:
                 self._report.note("result_id is not that of event and metric", [pair])
 

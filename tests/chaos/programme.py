@@ -7,29 +7,23 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.arena import Arena, Size
+from tests.chaos.arena import Arena
 from tests.chaos.checker import Report
 from tests.chaos.fault import Fault
 from tests.chaos.processes import Judge
 from tests.chaos.proxy import Proxy
+from tests.chaos.size import Size
+from tests.chaos.table import Row, keep
 from tests.integration.cluster import KafkaCluster
 from tests.integration.kafka import ApacheKafka
 
+KEPT: Final = "CHAOS_REPORT"
+"""Names a Markdown file for the report: a fault that is over is added, or replaces its row."""
 SEATS: Final = 4 * (os.cpu_count() or 1)
 """Worker processes at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the suite's report; without a checker's report where it did not come to that."""
-
-    fault: str
-    report: Report | None
-    seconds: float
 
 
 class Seats:
@@ -85,7 +79,8 @@ class Programme:
         """
         # The proxied ones wait for one another, and would be the end of it all if they did not begin at once.
         for fault in sorted(
-            faults, key=lambda one: ("cluster", "proxied", "shared", "alone").index(one.access)
+            faults,
+            key=lambda one: ("cluster", "proxied cluster", "proxied", "shared", "alone").index(one.access),
         ):
             self._tasks[fault.name] = asyncio.create_task(self._run(fault))
 
@@ -118,7 +113,7 @@ class Programme:
         async with contextlib.AsyncExitStack() as stack:
             if fault.access == "proxied":
                 await stack.enter_async_context(self._at_the_proxy)
-            if fault.access == "cluster":
+            if "cluster" in fault.access:
                 await stack.enter_async_context(self._at_the_cluster)
             await stack.enter_async_context(
                 self._seats.taken(None if fault.access == "alone" else fault.workers)
@@ -132,19 +127,21 @@ class Programme:
         judge = Judge(directory / "judge.log")
         stack.push_async_callback(judge.kill)
         await judge.start()
-        proxy: Proxy | None = None
-        if fault.access == "proxied":
-            proxy = Proxy(self._kafka.proxy_port, self._kafka.detour_port)
+        cluster = await self._three_brokers() if "cluster" in fault.access else None
+        proxies = []
+        if "proxied" in fault.access:
+            nodes = [self._kafka] if cluster is None else cluster.nodes
+            proxies = [Proxy(node.proxy_port, node.detour_port) for node in nodes]
+        for proxy in proxies:
             await proxy.open()
             stack.push_async_callback(proxy.close)
-        cluster = await self._three_brokers() if fault.access == "cluster" else None
         arena = Arena(
             self._kafka,
             directory,
             judge,
             self._size,
             crew=fault.workers,
-            proxy=proxy,
+            proxies=proxies,
             cluster=cluster,
             team=fault.team,
         )
@@ -153,4 +150,7 @@ class Programme:
         try:
             return await fault.play(arena)
         finally:
-            self.rows.append(Row(fault.name, arena.report, time.monotonic() - started))
+            row = Row.of(fault.name, arena.report, arena.log_lines, time.monotonic() - started)
+            self.rows.append(row)
+            if kept := os.environ.get(KEPT):
+                keep(Path(kept), row)

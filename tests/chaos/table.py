@@ -1,0 +1,66 @@
+"""The suite's report: a row for each fault, on the terminal and in a file that several runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from tests.chaos.checker import Report
+
+HEAD: Final = (
+    *("fault", "events", "results", "set aside", "duplicates"),
+    *("lost", "invented", "problems", "log lines", "seconds"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fault.
+
+    Args:
+        cells: In the order of `HEAD`.
+    """
+
+    cells: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fault: str, report: Report | None, log_lines: int, seconds: float) -> Self:
+        """Put a fault's outcome into words; without a checker's report it broke off."""
+        if report is None:
+            return cls((fault, "broke off", *[""] * (len(HEAD) - 3), str(round(seconds))))
+        aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
+        numbers = (
+            *(report.read, report.results, aside, report.duplicates, report.lost, report.invented),
+            *(len(report.problems), log_lines, round(seconds)),
+        )
+        return cls((fault, *(f"{number:,}" for number in numbers)))
+
+
+def aligned(rows: Sequence[Row]) -> list[str]:
+    """Lay the rows out in columns, under their head."""
+    table = [HEAD, *(row.cells for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            [
+                first.ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(more, widths[1:], strict=True)),
+            ]
+        )
+        for first, *more in table
+    ]
+
+
+def keep(file: Path, row: Row) -> None:
+    """Add a row to a Markdown table, or replace the one that is there of the same fault."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    kept = {line.split(" | ")[0].removeprefix("| "): line for line in lines[2:]}
+    kept[row.cells[0]] = _line(row.cells)
+    head = [_line(HEAD), "|" + "---|" * len(HEAD)]
+    file.write_text("\n".join([*head, *kept.values()]) + "\n", encoding="utf-8")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
