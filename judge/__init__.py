@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from judge.library import Judge
     from judge.metrics.code.metric import python_metric
     from judge.metrics.code.scale import Score
+    from judge.metrics.embeddings import EmbeddingSimilarity
     from judge.pool.pool import Patience
     from judge.pool.stack import JudgingOptions
     from judge.verdict.cache import MemoryCache
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BlockingJudge": "judge.blocking",
     "Correction": "schemas",
+    "EmbeddingSimilarity": "judge.metrics.embeddings",
     "Evaluator": "schemas",
     "Failed": "schemas",
     "FileCache": "judge.verdict.cache_file",
@@ -72,6 +74,7 @@ _HOMES = {
 __all__ = [
     "BlockingJudge",
     "Correction",
+    "EmbeddingSimilarity",
     "Evaluator",
     "Failed",
     "FileCache",

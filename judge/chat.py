@@ -65,6 +65,9 @@ class ChatRequest:
     """Sent where the endpoint takes it; one among the parameters goes before."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
+    embeds: bool = False
+    """Compare the two messages by the vectors that the endpoint gives for them, in place of a completion: the
+    reply's text is `{"cosine": 0.83, "dimensions": 1536}`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -75,6 +75,7 @@ class _Body(msgspec.Struct):
 
 
 _BODY = msgspec.json.Decoder(_Body)
+_T = TypeVar("_T")
 
 
 def read_completion(raw: bytes) -> Completion:
@@ -83,25 +84,34 @@ def read_completion(raw: bytes) -> Completion:
     Raises:
         NoCompletionError: It is none, or it has no choice.
     """
-    try:
-        body = _BODY.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        body = None
-    if body is None or not body.choices:
-        body = _read_otherwise(raw)
+    body = read_body(raw, _BODY, _Body)
     if not body.choices:
-        raise NoCompletionError(_start(raw), usage=_usage(body.usage))
+        body = _read_otherwise(raw, _Body)
+    if not body.choices:
+        raise NoCompletionError(_start(raw), usage=read_usage(body.usage))
     choice = body.choices[0]
     return Completion(
         text=_said(choice.message),
         refusal=_text(choice.message.refusal),
         finish_reason=choice.finish_reason,
         model=None if body.model is None else without_lone_surrogates(body.model)[:MAX_MODEL_CHARS],
-        usage=_usage(body.usage),
+        usage=read_usage(body.usage),
     )
 
 
-def _read_otherwise(raw: bytes) -> _Body:
+def read_body(raw: bytes, decoder: msgspec.json.Decoder[_T], kind: type[_T]) -> _T:
+    """Read a body of a kind.
+
+    Raises:
+        NoCompletionError: It is none.
+    """
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _read_otherwise(raw, kind)
+
+
+def _read_otherwise(raw: bytes, kind: type[_T]) -> _T:
     """What the fast reader does not take: lone surrogates, and errors in the place of a completion."""
     try:
         loaded = json.loads(raw, parse_int=_whole_number)
@@ -112,9 +122,11 @@ def _read_otherwise(raw: bytes) -> _Body:
         error = loaded["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        raise NoCompletionError(_start(raw), body=loaded, status=status, usage=_usage(loaded.get("usage")))
+        raise NoCompletionError(
+            _start(raw), body=loaded, status=status, usage=read_usage(loaded.get("usage"))
+        )
     try:
-        return msgspec.convert(loaded, _Body)
+        return msgspec.convert(loaded, kind)
     except msgspec.ValidationError:
         raise NoCompletionError(_start(raw)) from None
 
@@ -151,7 +163,7 @@ def _text(content: Any) -> str:
     return ""
 
 
-def _usage(usage: Any) -> Usage:
+def read_usage(usage: Any) -> Usage:
     """Token counts; what a server leaves out or garbles counts 0, for no verdict is worth losing over it."""
     if not isinstance(usage, dict):
         return Usage()

@@ -1,4 +1,4 @@
-"""Posts chat completions to an OpenAI-compatible API, at little more than what the connection itself costs.
+"""Posts to an OpenAI-compatible API, at little more than what the connection itself costs.
 
 The `openai` SDK says which address and headers belong to an API, and its HTTP client connects, keeps
 connections and goes through proxies. Its `post` is passed by: it works out address, headers and options again
@@ -16,6 +16,7 @@ from openai import AsyncOpenAI, DefaultAioHttpClient
 MAX_ENCODED_REPLY_BYTES = 64 * 1024
 """The bound on a reply that comes compressed although none was asked for, before it is unpacked."""
 
+COMPLETIONS = "chat/completions"
 _CONNECT_SECONDS = 10.0
 # Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request
 # sent into a connection that is just being closed is lost.
@@ -91,22 +92,28 @@ class Connection:
             http_client=self._http,
             default_headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
         )
-        self._url = _completions_url(self._client.base_url)
+        self._base_url = self._client.base_url
+        self._url = _url(self._base_url, COMPLETIONS)
         given = {**self._client.auth_headers, **self._client.default_headers}
         # Absent ones stand there as the SDK's mark for it.
         self._headers = httpx2.Headers(
             {name: value for name, value in given.items() if isinstance(value, str)}
         )
 
-    async def post(self, content: bytes) -> HttpReply:
+    async def post(self, content: bytes, path: str = COMPLETIONS) -> HttpReply:
         """Send a JSON body and read the reply.
+
+        Args:
+            content: The body.
+            path: Where to, below the API's address.
 
         Raises:
             TooLargeReplyError: The reply is larger than its bound.
             httpx2.HTTPError: Connection or reply broke off.
             OSError: Likewise, or the body cannot be unpacked.
         """
-        request = httpx2.Request("POST", self._url, headers=self._headers, stream=httpx2.ByteStream(content))
+        url = self._url if path == COMPLETIONS else _url(self._base_url, path)
+        request = httpx2.Request("POST", url, headers=self._headers, stream=httpx2.ByteStream(content))
         # Given as a stream and read at once, a body leaves its headers to the transport, which writes them
         # anyway.
         request.read()
@@ -169,7 +176,7 @@ def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> 
     return text
 
 
-def _completions_url(base_url: httpx2.URL) -> httpx2.URL:
-    """Where chat completions are; what an address asks for behind a question mark stays its end."""
-    path, mark, query = base_url.raw_path.partition(b"?")
-    return base_url.copy_with(raw_path=path + b"chat/completions" + mark + query)
+def _url(base_url: httpx2.URL, path: str) -> httpx2.URL:
+    """Where a part of the API is; what an address asks for behind a question mark stays its end."""
+    folder, mark, query = base_url.raw_path.partition(b"?")
+    return base_url.copy_with(raw_path=folder + path.encode() + mark + query)

@@ -22,7 +22,8 @@ import httpx2
 
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoint.completion import NoCompletionError, read_completion
-from judge.endpoint.connection import Connection, HttpReply, TooLargeReplyError
+from judge.endpoint.connection import COMPLETIONS, Connection, HttpReply, TooLargeReplyError
+from judge.endpoint.embeddings import PATH, read_cosine
 from judge.endpoint.hosts import is_loopback
 from judge.endpoint.rate_headers import rate_limits
 from judge.endpoint.refusals import error_for_status
@@ -142,7 +143,7 @@ class OpenAIChat:
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         response_format = self._response_format
-        if not self._takes_temperature or "temperature" in request.parameters:
+        if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
             request = replace(request, temperature=None)
         while True:
             try:
@@ -166,7 +167,7 @@ class OpenAIChat:
         started = time.perf_counter()
         try:
             async with asyncio.timeout_at(deadline):
-                reply = await self._connection.post(content)
+                reply = await self._connection.post(content, PATH if request.embeds else COMPLETIONS)
         except TimeoutError as error:
             raise JudgeUnavailableError(
                 f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
@@ -221,7 +222,7 @@ class OpenAIChat:
                 reply.status, _error_body(reply.content), reply.headers, schema_sent=schema_sent
             )
         try:
-            completion = read_completion(reply.content)
+            completion = (read_cosine if request.embeds else read_completion)(reply.content)
         except NoCompletionError as error:
             paid = _paid(ChatReply("", self._model, error.usage, seconds))
             if error.body is not None:
@@ -233,7 +234,7 @@ class OpenAIChat:
             raise JudgeUnavailableError(
                 (
                     f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no "
-                    f"chat completion ({kind})"
+                    f"{'pair of vectors' if request.embeds else 'chat completion'} ({kind})"
                 ),
                 reply=paid,
             ) from error

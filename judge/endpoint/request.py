@@ -1,4 +1,4 @@
-"""Writes a request to a chat completions API as bytes."""
+"""Writes a request to a chat completions or embeddings API as bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judge.errors import JudgeConfigurationError
 from judge.text.characters import without_lone_surrogates
 
 _RESERVED = frozenset(
-    {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice"}
+    {"model", "messages", "response_format", "stream", "stream_options", "n", "tools", "tool_choice", "input"}
 )
 _CACHED_SCHEMAS = 64
 
@@ -44,6 +44,9 @@ class RequestWriter:
                 f"parameters of judge endpoint {self._endpoint} must not hold {', '.join(sorted(clash))}: "
                 "the judge sets these itself"
             )
+        if request.embeds:
+            texts = [without_lone_surrogates(message.content) for message in request.messages]
+            return self._bytes({"model": self._model, "input": texts, **request.parameters})
         body: dict[str, Any] = {"model": self._model, "messages": request.messages}
         if request.response_schema is not None:
             form = self._form(request.response_schema, response_format)
@@ -63,6 +66,9 @@ class RequestWriter:
                 ChatMessage(message.role, without_lone_surrogates(message.content))
                 for message in body["messages"]
             )
+        return self._bytes(body)
+
+    def _bytes(self, body: dict[str, Any]) -> bytes:
         try:
             return orjson.dumps(body)
         except TypeError as error:

@@ -6,7 +6,9 @@ import asyncio
 import time
 
 from judge.chat import OFFLINE_MODEL, ChatReply, ChatRequest
+from judge.endpoint.embeddings import compared
 from judge.errors import EventError
+from judge.offline.embeddings import vectors
 from judge.offline.scorer import judge_messages
 from schemas import Usage
 
@@ -31,6 +33,9 @@ class OfflineChat:
             EventError: The prompt shows no answer.
         """
         began = time.monotonic()
+        if request.embeds:
+            text = compared(vectors([message.content for message in request.messages])) or ""
+            return ChatReply(text, OFFLINE_MODEL, Usage(), time.monotonic() - began)
         said = await asyncio.to_thread(judge_messages, request.messages, schema=request.response_schema)
         if said.text is None:
             raise EventError("content_refused", said.refusal or "no answer")

@@ -1,4 +1,4 @@
-"""What a chat completion request asks of the offline judge, checked as a real endpoint would."""
+"""What a request asks of the offline judge, checked as a real endpoint would."""
 
 from __future__ import annotations
 
@@ -66,6 +66,19 @@ def read_request(body: Any) -> Asked:
         schema=_schema(body.get("response_format")),
         input_chars=sum(len(turn.content) for turn in turns),
     )
+
+
+def read_texts(body: Any) -> list[str]:
+    """Check the body of a request for vectors; give its texts.
+
+    Raises:
+        BadRequestError: They are no texts.
+    """
+    given = body.get("input") if isinstance(body, Mapping) else None
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not texts or not all(isinstance(one, str) and one for one in texts):
+        raise BadRequestError("input must be a text or a list of texts, none empty", "input")
+    return texts
 
 
 def _turn(number: int, message: Any) -> ChatMessage:

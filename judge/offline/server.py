@@ -13,7 +13,8 @@ from aiohttp import web
 
 from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
-from judge.offline.request import Asked, BadRequestError, read_request
+from judge.offline.embeddings import vectors
+from judge.offline.request import Asked, BadRequestError, read_request, read_texts
 from judge.offline.scorer import Said, judge_messages
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
@@ -26,7 +27,7 @@ _SHUTDOWN_SECONDS = 1.0
 
 
 class OfflineJudge:
-    """Serves `POST /v1/chat/completions` and `GET /v1/models` on loopback.
+    """Serves `POST /v1/chat/completions`, `POST /v1/embeddings` and `GET /v1/models` on loopback.
 
     Whatever model is asked for, the reply names the one that answers: `offline-rules-1`.
 
@@ -73,6 +74,7 @@ class OfflineJudge:
         """
         app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_errors_in_form])
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/v1/embeddings", self._embed)
         app.router.add_get("/v1/models", self._models)
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS
@@ -100,11 +102,7 @@ class OfflineJudge:
 
     async def _complete(self, request: web.Request) -> web.Response:
         raw = await request.read()
-        try:
-            body = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            raise BadRequestError(f"the body is not JSON: {error}") from error
-        asked = read_request(body)
+        asked = read_request(_document(raw))
         if self._latency_seconds:
             await asyncio.sleep(self._latency_seconds)
         if asked.input_chars >= _THREAD_FROM_CHARS:
@@ -114,10 +112,27 @@ class OfflineJudge:
             said = judge_messages(asked.messages, schema=asked.schema)
         return _json(_completion(asked, said, raw))
 
+    async def _embed(self, request: web.Request) -> web.Response:
+        texts = read_texts(_document(await request.read()))
+        if self._latency_seconds:
+            await asyncio.sleep(self._latency_seconds)
+        found = await asyncio.to_thread(vectors, texts)
+        data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(found)]
+        tokens = _tokens(sum(map(len, texts)))
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return _json({"object": "list", "model": OFFLINE_MODEL, "data": data, "usage": usage})
+
     async def _models(self, request: web.Request) -> web.Response:
         del request
         model = {"id": OFFLINE_MODEL, "object": "model", "created": 0, "owned_by": "judgestream"}
         return _json({"object": "list", "data": [model]})
+
+
+def _document(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise BadRequestError(f"the body is not JSON: {error}") from error
 
 
 def _completion(asked: Asked, said: Said, raw: bytes) -> dict[str, Any]:
@@ -163,7 +178,7 @@ async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamRespo
     except web.HTTPRequestEntityTooLarge:
         return _error(413, f"the body must be at most {MAX_REQUEST_BYTES} bytes")
     except web.HTTPException as error:
-        known = "POST /v1/chat/completions and GET /v1/models are served"
+        known = "POST /v1/chat/completions, POST /v1/embeddings and GET /v1/models are served"
         return _error(error.status, f"{request.method} {request.path}: {error.reason}; {known}")
     return response
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -103,10 +103,11 @@ class JudgingStack:
         """
         if metric.mode == "code":
             return self.evaluator(metric)
-        known = {one.chat.endpoint: one for one in self.endpoints}
+        asked = self._asked(endpoints)
+        window = smallest_window(one.context_tokens for one in asked)
         judges = {
-            chat.endpoint: self.evaluator(metric, known[chat.endpoint], parameters=parameters)
-            for chat in self.pool.ask_among(endpoints)
+            one.chat.endpoint: self.evaluator(metric, one, parameters=parameters, context_tokens=window)
+            for one in asked
         }
         return ReliableJudge(judges, self.pool, hedge_after_seconds=self._options.hedge_after_seconds)
 
@@ -117,20 +118,27 @@ class JudgingStack:
         *,
         parameters: Mapping[str, Any] | None = None,
         cached: bool = True,
+        context_tokens: int | None = None,
     ) -> Judge:
-        """Give a metric's judge at one endpoint (default: the first), outside the pool's limits: one try."""
+        """Give a metric's judge at one endpoint (default: the first), outside the pool's limits: one try.
+
+        Args:
+            metric: How it judges.
+            endpoint: Where; None: at the first.
+            parameters: Sampling parameters of this metric; they go before the endpoint's own.
+            cached: Whether verdicts that were given before may be used.
+            context_tokens: The window to which texts are fitted, where less than the endpoint's own.
+        """
         if metric.mode == "code":
             return self._code_judge(metric)
         asked = endpoint or self.endpoints[0]
-        # The smallest window of all: what is cut must not depend on which endpoint answers.
-        windows = [one.context_tokens for one in self.endpoints if one.context_tokens is not None]
         return Judge(
             metric,
             asked.chat,
             prices=self._prices,
             parameters={**asked.parameters, **(parameters or {})},
             max_output_tokens=self._options.max_output_tokens,
-            context_tokens=min(windows, default=None),
+            context_tokens=context_tokens or asked.context_tokens,
             repair_attempts=self._options.repair_attempts,
             cache=self._cache if cached else None,
             verification_seconds=self._options.verification_seconds,
@@ -170,15 +178,17 @@ class JudgingStack:
         Raises:
             JudgeConfigurationError: No endpoint has one of these names.
         """
-        known = {one.chat.endpoint: one for one in self.endpoints}
         members = []
-        for chat in self.pool.ask_among(tuple(endpoints) or (self.endpoints[0].chat.endpoint,)):
-            asked = known[chat.endpoint]
-            own = dict(parameters or {})
-            if samples > 1 and "temperature" not in asked.parameters:
+        asked = self._asked(tuple(endpoints) or (self.endpoints[0].chat.endpoint,))
+        window = smallest_window(one.context_tokens for one in asked)
+        for one in asked:
+            chat, own = one.chat, dict(parameters or {})
+            if samples > 1 and "temperature" not in one.parameters:
                 own.setdefault("temperature", SAMPLES_TEMPERATURE)
             for _ in range(samples):
-                judge = self.evaluator(metric, asked, parameters=own, cached=samples == 1)
+                judge = self.evaluator(
+                    metric, one, parameters=own, cached=samples == 1, context_tokens=window
+                )
                 asking = ReliableJudge(
                     {chat.endpoint: judge}, self.pool, hedge_after_seconds=self._options.hedge_after_seconds
                 )
@@ -188,6 +198,10 @@ class JudgingStack:
             quorum=len(members) // 2 + 1 if quorum is None else quorum,
             score_range=metric.score_range,
         )
+
+    def _asked(self, names: Sequence[str]) -> tuple[Endpoint, ...]:
+        known = {one.chat.endpoint: one for one in self.endpoints}
+        return tuple(known[chat.endpoint] for chat in self.pool.ask_among(names))
 
     async def close(self) -> None:
         """Stop waiting calls, and release connections and cache."""
@@ -205,3 +219,8 @@ class JudgingStack:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def smallest_window(windows: Iterable[int | None]) -> int | None:
+    """Give the smallest window of those that a metric may ask: what is cut must not depend on who answers."""
+    return min((window for window in windows if window is not None), default=None)

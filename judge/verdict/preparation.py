@@ -69,9 +69,12 @@ class Preparation:
         request = self.metric.prepare(task)
         if not isinstance(request, ChatRequest):
             return request
+        parameters = {**request.parameters, **self.parameters}
+        if request.embeds:
+            return replace(request, parameters=parameters)  # nothing is written there
         return replace(
             request,
-            parameters={**request.parameters, **self.parameters},
+            parameters=parameters,
             max_output_tokens=self.max_output_tokens or request.max_output_tokens,
             temperature=TEMPERATURE,
         )

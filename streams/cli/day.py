@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from streams.cli.kafka import connection
 from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
 from streams.intake.trial import RawRecord, Trial
+from streams.judging.asked import asked_by
 from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import price_of
@@ -30,7 +32,7 @@ from streams.judging.stack import judge_endpoints
 from streams.kafka.past import newest, partitions_of
 
 if TYPE_CHECKING:
-    from streams.settings import Settings
+    from streams.settings import EndpointSettings, MetricSettings, Settings
 
 DAY_SECONDS: Final = 86_400
 ASK_SECONDS: Final = 5.0
@@ -91,9 +93,12 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
         latest: Some of them, which stand for all.
     """
     routes, metrics = metric_routes(settings), build_metrics(settings)
+    endpoints = {one.name: one for one in judge_endpoints(settings.judge, os.environ, settings.metrics)}
+    used: dict[str, float] = defaultdict(float)
+    written: dict[str, float] = defaultdict(float)
     outcomes = list(Trial(settings).outcomes(latest))
     share = records / len(latest)
-    calls = tokens = 0.0
+    calls = 0.0
     for outcome in outcomes:
         if outcome.event is None or outcome.probability is None:
             continue
@@ -101,14 +106,26 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
             if not route.when.fits(outcome.event):
                 continue
             needed = _tokens(metrics[route.metric], outcome.event)
-            if needed is not None:
-                expected = share * outcome.probability * route.rate
+            if needed is None:
+                continue
+            metric = settings.metrics[route.metric]
+            expected = share * outcome.probability * route.rate
+            for name in _voters(metric, endpoints.values()):
                 calls += expected
-                tokens += expected * needed
-    price = price_of(judge_endpoints(settings.judge, os.environ)[0])
-    usage = Usage(input_tokens=round(tokens), output_tokens=round(calls * REPLY_TOKENS))
-    cost = None if price is None else price.cost_usd(usage)
-    return Day(records, calls, tokens, cost, budget_limits(settings.judge).usd_per_day)
+                used[name] += expected * needed
+                written[name] += 0 if metric.embeds else expected * REPLY_TOKENS
+    cost: float | None = 0.0
+    for name, needed_there in used.items():
+        price = price_of(endpoints[name])
+        usage = Usage(input_tokens=round(needed_there), output_tokens=round(written[name]))
+        cost = None if price is None or cost is None else cost + price.cost_usd(usage)
+    return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd_per_day)
+
+
+def _voters(metric: MetricSettings, endpoints: Iterable[EndpointSettings]) -> tuple[str, ...]:
+    """Name the endpoints that are called for one answer, once a call: the first one, or all of a panel."""
+    asked = asked_by(metric, [(one.name, one.model) for one in endpoints])
+    return asked[:1] if metric.panel is None else asked * metric.panel.samples
 
 
 def _tokens(metric: Any, event: QAEvent) -> int | None:

@@ -112,10 +112,11 @@ class FileRun:
         return {} if self._settings is None or self._call.base_url is not None else self._settings.metrics
 
     def _named(self) -> Mapping[str, MetricSettings]:
-        """The settings of the metrics that are asked for; nothing where one has none."""
+        """The settings of the metrics that are asked for; defaults where one has none."""
+        from streams.settings import MetricSettings
+
         known = {} if self._settings is None else self._settings.metrics
-        asked = self._call.metrics
-        return {name: known[name] for name in asked} if known.keys() >= set(asked) else {}
+        return {name: known.get(name) or MetricSettings() for name in self._call.metrics}
 
     async def _write(self, judge: FileJudge, lines: Iterable[Line], stop: asyncio.Event) -> None:
         """Write results until the lines are over, the judge is gone, or the user asks to stop."""

@@ -74,7 +74,7 @@ def _obstacles(settings: Settings) -> list[str]:
     except SettingsError as error:
         problems += error.problems
     try:
-        endpoints = judge_endpoints(settings.judge, os.environ)
+        endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
         for endpoint in endpoints:
             try:
                 resolve_api_key(endpoint)

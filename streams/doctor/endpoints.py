@@ -19,12 +19,14 @@ from judge.chat import ChatClient, ChatRequest
 from judge.endpoint.models import ModelList, list_models
 from judge.endpoint.openai_chat import OpenAIChat
 from judge.errors import JudgeConfigurationError, JudgeError, JudgeUnavailableError
+from judge.pool.stack import smallest_window
 from judge.text.printable import printable
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import neutral_task
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
+from streams.judging.asked import asked_by
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import build_prices
 from streams.judging.stack import judge_endpoints, open_stack
@@ -91,10 +93,8 @@ class EndpointExaminer:
         listed = await asyncio.gather(*(self._list(endpoint) for endpoint in endpoints))
         found = [one.finding for one in listed] if "judge" in checks else []
         if "verdict" in checks:
-            windows = (one.context_tokens for one in endpoints if one.context_tokens is not None)
-            window = min(windows, default=None)
             for endpoint, one in zip(endpoints, listed, strict=True):
-                found += await self._verdicts(endpoint, one, window)
+                found += await self._verdicts(endpoint, one, endpoints)
         if "clock" in checks:
             found.append(_clock(endpoints, listed))
         return found
@@ -123,32 +123,37 @@ class EndpointExaminer:
     # Verdicts
 
     async def _verdicts(
-        self, endpoint: EndpointSettings, listed: Listed, window: int | None
+        self, endpoint: EndpointSettings, listed: Listed, endpoints: Sequence[EndpointSettings]
     ) -> list[Finding]:
         subject = f"{endpoint.name}, "
         # Each metric where it is judged.
+        known = {one.name: one for one in endpoints}
         wanted = {
-            name: metric
+            name: asked_by(metric, [(one.name, one.model) for one in endpoints])
             for name, metric in self.settings.metrics.items()
-            if not metric.is_code and (not metric.asked or endpoint.name in metric.asked)
+            if not metric.is_code
         }
-        # As a worker has it: what is cut does not depend on which endpoint answers.
-        asked = endpoint.model_copy(update={"context_tokens": window})
+        wanted = {name: asked for name, asked in wanted.items() if endpoint.name in asked}
         if not listed.go_on:
             return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in wanted]
         try:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
             # A verdict that is known would try nothing.
-            stack = open_stack(self.settings.judge, (asked,), prices=prices, cached=False)
+            stack = open_stack(self.settings.judge, (endpoint,), prices=prices, cached=False)
         except (SettingsError, JudgeConfigurationError) as error:
             return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
         async with stack:
             found = []
-            for name, settings in wanted.items():
-                known = self._judged.get((endpoint.name, name))
-                judge = stack.evaluator(metrics[name], parameters=settings.parameters)
-                found.append(known or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
+            for name, asked in wanted.items():
+                judged = self._judged.get((endpoint.name, name))
+                judge = stack.evaluator(
+                    metrics[name],
+                    parameters=self.settings.metrics[name].parameters,
+                    # As a worker has it.
+                    context_tokens=smallest_window(known[one].context_tokens for one in asked),
+                )
+                found.append(judged or await self._verdict(endpoint, judge, stack.endpoints[0].chat))
             return found
 
     async def _verdict(self, endpoint: EndpointSettings, judge: Judge, chat: ChatClient) -> Finding:

@@ -9,6 +9,7 @@ import structlog
 from judge.errors import JudgeConfigurationError, PromptPackError
 from judge.metric import Metric
 from judge.metrics import registry
+from judge.metrics.embeddings import EmbeddingSimilarity
 from judge.metrics.packs.pack import PromptPack, load_pack
 from judge.text.redaction import Redactor
 from judge.verdict import names
@@ -31,6 +32,8 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
     Raises:
         SettingsError: Its prompt pack or its pattern cannot be used, or nothing says its range.
     """
+    if settings.embeds:
+        return _by_embeddings(name, settings)
     if settings.is_code:
         return build_code_metric(name, settings)
     pack = _pack(name, settings)
@@ -38,6 +41,12 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
     for warning in pack_warnings(metric, pack):
         _log.warning("prompt pack", metric=name, file=str(settings.prompt_pack), warning=warning)
     return metric
+
+
+def _by_embeddings(name: str, settings: MetricSettings) -> Metric:
+    if settings.score_range is not None:
+        raise SettingsError([f"metrics.{name}.score_range: is fixed for this check; remove it"])
+    return EmbeddingSimilarity(name)
 
 
 def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:

@@ -85,11 +85,17 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
         return
     unknown = [one.name for one in endpoints if one.model != OFFLINE_MODEL and price_of(one) is None]
     if unknown:
-        raise SettingsError(
-            [
-                f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, "
-                "for no price of this "
-                "model at this address is known; set it, or limit calls instead"
-                for name in unknown
-            ]
+        raise SettingsError([_unpriced(name) for name in unknown])
+
+
+def _unpriced(name: str) -> str:
+    why = "for no price of this model at this address is known"
+    if "/" in name:  # a metric's own model
+        return (
+            f"metrics.*.model ({name}): has no known price, which a budget in dollars needs; add an endpoint "
+            "with this model and usd_per_million_tokens, or limit calls instead"
         )
+    return (
+        f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, {why}; set "
+        "it, or limit calls instead"
+    )

@@ -19,6 +19,7 @@ from judge.verdict.cache_file import FileCache
 from judge.verdict.pricing import PriceTable
 from streams.errors import SettingsError
 from streams.judging.agent import PatientJudge
+from streams.judging.asked import asked_by, with_own_models
 from streams.settings import (
     CacheSettings,
     EndpointSettings,
@@ -42,7 +43,8 @@ def judge_endpoints(
     Args:
         judge: The section `judge`.
         env: Environment variables, for the usual OPENAI_* ones.
-        metrics: What they judge; where code decides all of it, none is needed.
+        metrics: What they judge; where code decides all of it, none is needed. A metric's own model is an
+            endpoint more.
 
     Raises:
         SettingsError: There is none.
@@ -59,7 +61,7 @@ def judge_endpoints(
                 )
             ]
         )
-    return endpoints
+    return with_own_models(endpoints, (metrics or {}).values())
 
 
 def open_stack(
@@ -116,11 +118,12 @@ def metric_judges(
 def _metric_judge(stack: JudgingStack, metric: Metric, wanted: MetricSettings | None) -> PatientJudge:
     if wanted is None:
         return stack.judge(metric)
+    asked = asked_by(wanted, [(one.chat.endpoint, one.chat.model) for one in stack.endpoints])
     if wanted.panel is None:
-        return stack.judge(metric, endpoints=wanted.endpoints, parameters=wanted.parameters)
+        return stack.judge(metric, endpoints=asked, parameters=wanted.parameters)
     return stack.panel(
         metric,
-        endpoints=wanted.asked,
+        endpoints=asked,
         parameters=wanted.parameters,
         samples=wanted.panel.samples,
         quorum=wanted.panel.quorum,

@@ -77,10 +77,11 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
             for field, known in _OF_BUILT_IN.items()
             if getattr(metric, field) != MetricSettings.model_fields[field].default and name not in known
         ]
-        if metric.is_code and name in NAMED:
+        is_own = metric.is_code or metric.embeds
+        if is_own and name in NAMED:
             what = "is a built-in metric, which code cannot replace; rename it"
             problems.append((f"metrics.{name}", what))
-        if metric.prompt_pack is not None or metric.is_code:
+        if metric.prompt_pack is not None or is_own:
             continue
         if name not in NAMED:
             known = ", ".join(NAMED)

@@ -43,6 +43,13 @@ def completion(
     ).encode()
 
 
+def embeddings(*vectors: list[float], tokens: int = 0) -> bytes:
+    """The body of a list of embeddings, in the other order than it was asked for."""
+    data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(vectors)]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return json.dumps({"object": "list", "model": "fake-1", "data": data[::-1], "usage": usage}).encode()
+
+
 @dataclass(slots=True)
 class Answer:
     """One scripted reply."""
@@ -113,6 +120,7 @@ async def fake_openai(*answers: Answer) -> AsyncIterator[FakeOpenAI]:
         fake.answers = list(answers)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", fake.handle)
+    app.router.add_post("/v1/embeddings", fake.handle)
     async with on_loopback(app, handler_cancellation=True) as address:
         fake.url = f"{address}/v1"
         yield fake

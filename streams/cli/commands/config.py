@@ -173,6 +173,7 @@ def _summary(settings: Settings) -> dict[str, Any]:
             + (f", with {_conditions(metric.when.labels)}" if metric.when.labels else "")
             + (f", prompts of {metric.prompt_pack}" if metric.prompt_pack else "")
             + (f", {metric.python.function}" if metric.python else "")
+            + (f", model {metric.model}" if metric.model else "")
             + (f", a panel of {metric.panel.votes} votes" if metric.panel else "")
             for name, metric in settings.metrics.items()
         ],
@@ -191,16 +192,17 @@ def _conditions(labels: Mapping[str, Sequence[str]]) -> str:
 
 def _endpoints(settings: Settings) -> list[str]:
     from streams.errors import SettingsError
-    from streams.settings import default_endpoints
+    from streams.judging.stack import judge_endpoints
 
     try:
-        endpoints = settings.judge.endpoints or default_endpoints(os.environ)
+        endpoints = judge_endpoints(settings.judge, os.environ, settings.metrics)
     except SettingsError as error:
         return [f"no endpoint: {error}"]
     if not endpoints:
-        return ["no endpoint: name one under judge.endpoints, or set OPENAI_API_KEY or OPENAI_BASE_URL"]
+        return ["none is asked, code decides all metrics"]
     return [
-        f"{'else ' if number else ''}{one.name}: {one.model} at {one.base_url}" + _limits(one)
+        f"{'else ' if number and '/' not in one.name else ''}{one.name}: {one.model} at {one.base_url}"
+        + _limits(one)
         for number, one in enumerate(endpoints)
     ]
 

@@ -60,7 +60,18 @@ class LengthSettings(Section):
 
 
 class SimilaritySettings(Section):
-    """How far the answer has the reference's words in their order, 0 to 1."""
+    """How far the answer is like the reference, 0 to 1. `similarity: embeddings` is short for `by`."""
+
+    by: Literal["words", "embeddings"] = Field(
+        default="words",
+        description="words: its words in their order. embeddings: the cosine of the vectors that an "
+        "endpoint gives at /embeddings, of the metric's model; such a call is sampled and paid as a judge's.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"by": given} if isinstance(given, str) else given
 
 
 class LatencySettings(Section):
@@ -86,7 +97,7 @@ class CodeSettings(Section):
     json_valid: JsonValidSettings | None = Field(default=None, description="Whether the answer is JSON.")
     length: LengthSettings | None = Field(default=None, description="How long a text is.")
     similarity: SimilaritySettings | None = Field(
-        default=None, description="How far the answer has the reference's words."
+        default=None, description="How far the answer is like the reference."
     )
     latency: LatencySettings | None = Field(
         default=None, description="How long the answer took, from a label."

@@ -239,6 +239,15 @@ class MetricSettings(Section):
             "in their order."
         ),
     )
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description=(
+            "The model that is asked there in place of an endpoint's own, at its published price; it has "
+            "limits and a breaker of its own."
+        ),
+    )
     parameters: dict[str, JsonValue] = Field(
         default_factory=dict,
         description=(
@@ -274,7 +283,13 @@ class MetricSettings(Section):
     @property
     def is_code(self) -> bool:
         """Whether code decides and no judge is asked."""
-        return self.code is not None or self.python is not None
+        return (self.code is not None and not self.embeds) or self.python is not None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether texts are compared by the vectors that an endpoint gives."""
+        similarity = None if self.code is None else self.code.similarity
+        return similarity is not None and similarity.by == "embeddings"
 
     @property
     def rises(self) -> bool:
@@ -297,13 +312,16 @@ class MetricSettings(Section):
     def _code(self) -> Self:
         named = [name for name in ("code", "python", "prompt_pack") if getattr(self, name) is not None]
         problems = [] if len(named) < 2 else [(named[1], f"excludes {named[0]}; keep one of them")]
-        if self.is_code:
+        judged = ("mode", "panel") if self.embeds else ("mode", "endpoints", "model", "parameters", "panel")
+        if self.is_code or self.embeds:
             fields = type(self).model_fields
             problems += [
                 (name, "is for metrics that a judge decides; remove it")
-                for name in ("mode", "endpoints", "parameters", "panel")
+                for name in judged
                 if getattr(self, name) != fields[name].get_default(call_default_factory=True)
             ]
+        if self.embeds and self.model is None and not self.endpoints:
+            problems.append(("model", "is required, for judges give no vectors; name one that embeds texts"))
         refuse(problems)
         return self
 

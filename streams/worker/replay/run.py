@@ -16,6 +16,7 @@ from judge.verdict.evaluator import evaluator_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import SettingsError
 from streams.intake.from_settings import open_registry
+from streams.judging.asked import asked_by
 from streams.judging.files.comparison import Comparison, compare_scores
 from streams.judging.files.judging import Checks
 from streams.judging.files.reading import Line
@@ -196,11 +197,12 @@ class Replay:
     def _fingerprint(self, name: str, metric: Metric) -> str:
         """Name the evaluator that is asked first; none where code or a panel decides."""
         wanted = self._settings.metrics[name]
-        asked = [one for one in self._endpoints if not wanted.endpoints or one.name in wanted.endpoints]
+        asked = asked_by(wanted, [(one.name, one.model) for one in self._endpoints])
         if wanted.is_code or wanted.panel is not None or not asked:
             return ""
-        parameters = {**asked[0].parameters, **wanted.parameters}
-        return evaluator_of(metric, model=asked[0].model, parameters=parameters).fingerprint
+        first = next(one for one in self._endpoints if one.name == asked[0])
+        parameters = {**first.parameters, **wanted.parameters}
+        return evaluator_of(metric, model=first.model, parameters=parameters).fingerprint
 
     async def _scan(self, history: History) -> Scan:
         scan = Scan()

@@ -54,6 +54,34 @@ def test_rates_and_conditions_count() -> None:
     assert day.input_tokens / day.calls > 500, "a prompt has its instructions"
 
 
+def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
+    """Ten records, all sampled: three votes each are 30 calls, and ten for vectors.
+
+    A vote has its prompt and 400 tokens of reply; answer and reference, "a" and "r", take 9 tokens each.
+    """
+    panel = {"coverage": {"panel": {"samples": 3}}}
+    day = estimate(settings(metrics=panel), 10, [record()])
+    once = estimate(settings(metrics={"coverage": {}}), 10, [record()])
+    assert (day.calls, once.calls) == (30, 10)
+    assert day.usd == pytest.approx(3 * (once.usd or 0))
+    near = {"near": {"code": {"similarity": "embeddings"}, "endpoints": ["a"]}}
+    vectors = estimate(settings(metrics=near), 10, [record()])
+    assert (vectors.calls, vectors.input_tokens) == (10, 180)
+    assert vectors.usd == pytest.approx(180 * 10 / 1e6)
+
+
+def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
+    """The published one, at OpenAI's address; that of the endpoint is another model's."""
+    judge = {
+        "endpoints": [{"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1e3, "output": 1e3}}],
+        "budget": "none",
+    }
+    metrics = {"coverage": {"model": "gpt-4.1-mini"}}
+    day = estimate(settings(judge=judge, metrics=metrics), 10, [record()])
+    # 0.4 and 1.6 USD a million tokens.
+    assert day.usd == pytest.approx((round(day.input_tokens) * 0.4 + 10 * 400 * 1.6) / 1e6)
+
+
 def test_without_a_price_no_cost_is_said() -> None:
     """Which is not the same as 0."""
     judge = {"endpoints": [{"name": "a", "base_url": "http://127.0.0.1:1/v1", "model": "m"}]}

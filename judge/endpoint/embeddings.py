@@ -1,0 +1,61 @@
+"""Reading the vectors of two texts, and how far they point the same way. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from judge.endpoint.completion import Completion, NoCompletionError, read_body, read_usage
+
+PATH = "embeddings"
+
+
+class _Vector(msgspec.Struct):
+    embedding: list[float]
+    index: int | None = None
+
+
+class _Body(msgspec.Struct):
+    data: list[_Vector]
+    model: str | None = None
+    usage: Any = None
+
+
+_BODY = msgspec.json.Decoder(_Body)
+
+
+def read_cosine(raw: bytes) -> Completion:
+    """Read a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`.
+
+    Raises:
+        NoCompletionError: It holds no two vectors of the same length that have a direction.
+    """
+    body = read_body(raw, _BODY, _Body)
+    usage = read_usage(body.usage)
+    text = compared([one.embedding for one in _in_order(body.data)])
+    if text is None:
+        sizes = ", ".join(str(len(one.embedding)) for one in body.data[:4])
+        raise NoCompletionError(f"{len(body.data)} vectors of {sizes or 'no'} numbers", usage=usage)
+    return Completion(text=text, refusal="", finish_reason="stop", model=body.model, usage=usage)
+
+
+def compared(vectors: Sequence[Sequence[float]]) -> str | None:
+    """Give the cosine of two vectors, as JSON; None where they are not two of one length with a direction."""
+    lengths = [math.hypot(*vector) for vector in vectors]
+    if len(vectors) != 2 or not all(0 < length < math.inf for length in lengths):
+        return None
+    one, other = ([x / length for x in vector] for vector, length in zip(vectors, lengths, strict=True))
+    if len(one) != len(other):
+        return None
+    cosine = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    return orjson.dumps({"cosine": cosine, "dimensions": len(one)}).decode()
+
+
+def _in_order(vectors: list[_Vector]) -> list[_Vector]:
+    """As the texts were sent; where an endpoint does not number them, as they came."""
+    numbered = {one.index: one for one in vectors if one.index is not None}
+    return [numbered[place] for place in sorted(numbered)] if len(numbered) == len(vectors) else vectors

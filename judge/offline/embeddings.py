@@ -1,0 +1,23 @@
+"""Vectors without a model: texts with the same words point the same way. Pure and deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from zlib import crc32
+
+from judge.text.words import word_texts
+
+DIMENSIONS: Final = 256
+
+
+def vectors(texts: Sequence[str]) -> list[list[float]]:
+    """Count the words of each text, each word at the place that its checksum gives."""
+    return [_vector(word_texts(text) or [text]) for text in texts]
+
+
+def _vector(words: Sequence[str]) -> list[float]:
+    counts = [0.0] * DIMENSIONS
+    for word in words:
+        counts[crc32(word.encode("utf-8", "surrogatepass")) % DIMENSIONS] += 1
+    return counts

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from judge import EmbeddingSimilarity, Judge
+from schemas import Scored, Unscored
+from streams.doctor.endpoints import EndpointExaminer
+from streams.errors import SettingsError
+from streams.judging.asked import asked_by
+from streams.judging.metrics import build_metrics
+from streams.judging.prices import build_prices, check_prices
+from streams.judging.stack import judge_endpoints, metric_judges, open_stack
+from streams.settings import Settings
+from tests.judge.built_tasks import task_for
+from tests.judge.fake_openai import Answer, completion, embeddings, fake_openai
+
+NEAR: Mapping[str, Any] = {"code": {"similarity": "embeddings"}}
+VERDICT = Answer(body=completion('{"score": 3, "justification": "x"}'))
+
+
+def settings(url: str, metrics: Mapping[str, Any], **judge: Any) -> Settings:
+    endpoints = [
+        {"name": name, "base_url": url, "model": f"m-{name}", "parameters": {"seed": 1}}
+        | {"usd_per_million_tokens": {"input": 2, "output": 10}}
+        for name in ("a", "b")
+    ]
+    quick = {"endpoints": endpoints, "retry": {"first_wait_seconds": 0.01}, "budget": "none"}
+    return Settings.model_validate({"metrics": metrics, "judge": {**quick, **judge}})
+
+
+async def judged(wanted: Settings, name: str, **texts: Any) -> Any:
+    metrics = build_metrics(wanted)
+    endpoints = judge_endpoints(wanted.judge, {}, wanted.metrics)
+    async with open_stack(wanted.judge, endpoints, prices=build_prices(endpoints)) as stack:
+        task = task_for(metrics[name], **texts)
+        return await metric_judges(stack, metrics, wanted.metrics)[name].judge(task)
+
+
+async def test_answer_and_reference_are_compared_by_the_vectors_of_an_endpoint() -> None:
+    """One call for both texts, redacted; (3, 4) and (4, 3) have a cosine of 24/25.
+
+    1000 tokens at 2 USD a million. Sampling parameters of the endpoint go with it, a bound on replies does
+    not.
+    """
+    body = embeddings([3, 4], [4, 3], tokens=1000)
+    async with fake_openai(Answer(body=body)) as server:
+        wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["b"]}}, redact=["emails"])
+        result = await judged(wanted, "near", answer="Ask ann@example.com.", reference="Ask Ann.")
+    assert isinstance(result, Scored)
+    assert (result.value, result.kind, result.score_exact) == (0.96, "number", "0.96")
+    assert result.verdict == {"score": 0.96, "justification": "cosine 0.9600 of two vectors of 2 numbers"}
+    assert result.cost_usd == pytest.approx(0.002)
+    assert result.evaluator.model == "m-b"
+    (asked,) = server.requests
+    assert asked == {"model": "m-b", "input": ["Ask [email].", "Ask Ann."], "seed": 1}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Answer(status=503, body=b"{}"),
+        Answer(status=429, body=b"{}"),
+        Answer(drop=True),
+        Answer(body=embeddings([1, 0])),
+        Answer(body=embeddings([1, 0], [1, 0, 0])),
+        Answer(body=embeddings([1, 0], [0, 0])),
+        Answer(body=completion("no vectors")),
+    ],
+    ids=["down", "busy", "cut", "one vector", "two lengths", "no direction", "a completion"],
+)
+async def test_an_endpoint_without_vectors_is_an_outage_and_no_result(trouble: Answer) -> None:
+    """It is asked again, and the result says how often."""
+    async with fake_openai(trouble, Answer(body=embeddings([1, 0], [-1, 0]))) as server:
+        result = await judged(
+            settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}}), "near", reference="It is."
+        )
+    assert isinstance(result, Scored)
+    assert result.value == 0.0, "a cosine of -1"
+    assert result.judge is not None
+    assert result.judge.tries == 2
+
+
+async def test_without_a_reference_nothing_is_asked() -> None:
+    """There is nothing to compare."""
+    async with fake_openai() as server:
+        wanted = settings(server.url, {"near": {**NEAR, "endpoints": ["a"]}})
+        result = await judged(wanted, "near", reference=" ")
+    assert isinstance(result, Unscored)
+    assert server.requests == []
+
+
+async def test_without_a_model_words_stand_for_vectors() -> None:
+    """The offline judge counts words: the same text has 1; of five words three are shared, 3/5."""
+    event = {"question": "q", "answer": "the tower is in Paris", "reference": "the tower is not red"}
+    async with Judge() as judge:
+        one = await judge.score(event, EmbeddingSimilarity("near"))
+        same = await judge.score({**event, "reference": event["answer"]}, EmbeddingSimilarity("near"))
+    assert isinstance(one, Scored)
+    assert isinstance(same, Scored)
+    assert (one.value, same.value) == (0.6, 1.0)
+    assert one.evaluator.model == "offline-rules-1"
+
+
+async def test_a_metric_has_a_model_of_its_own_at_the_endpoints_it_names() -> None:
+    """With its parameters; another model is another fingerprint, without the endpoint's price."""
+    async with fake_openai(VERDICT) as server:
+        metrics: dict[str, Any] = {
+            "relevance": {"mode": "verbatim", "model": "large", "parameters": {"seed": 7}, "endpoints": ["b"]}
+        }
+        texts = {"answer": "It is. [Page 1]", "context": {"Page-1": "It is."}}
+        own = await judged(settings(server.url, metrics), "relevance", **texts)
+        del metrics["relevance"]["model"]
+        usual = await judged(settings(server.url, metrics), "relevance", **texts)
+    assert [(one["model"], one["seed"]) for one in server.requests] == [("large", 7), ("m-b", 7)]
+    assert (own.judge.endpoint, own.judge.model_asked) == ("b/large", "large")
+    assert own.evaluator.fingerprint != usual.evaluator.fingerprint
+    assert own.cost_usd is None
+    assert usual.cost_usd is not None
+
+
+async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None:
+    """Two samples of the first endpoint; the endpoint's own model is the endpoint."""
+    async with fake_openai(VERDICT) as server:
+        wanted = settings(
+            server.url,
+            {
+                "relevance": {"mode": "verbatim", "model": "large", "panel": {"samples": 2}},
+                "coverage": {"model": "m-a"},
+                "refusal": {},
+            },
+        )
+        result = await judged(wanted, "relevance", answer="It is. [Page 1]", context={"Page-1": "It is."})
+        found = [(one.name, one.model) for one in judge_endpoints(wanted.judge, {}, wanted.metrics)]
+    assert [(vote.endpoint, vote.model) for vote in result.votes] == [("a/large", "large")] * 2
+    # Coverage asks a, and b with the model of a.
+    assert [name for name, _ in found] == ["a", "b", "a/large", "b/m-a"]
+    assert asked_by(wanted.metrics["coverage"], found) == ("a", "b/m-a")
+    assert asked_by(wanted.metrics["refusal"], found) == ("a", "b")
+
+
+async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
+    """Vectors of the one that embeds; nothing of the endpoint that no metric asks."""
+    async with fake_openai() as server:
+        server.by_word = {'"input"': Answer(body=embeddings([1, 0], [1, 0]))}
+        wanted = settings(server.url, {"near": {**NEAR, "model": "e", "endpoints": ["a"]}})
+        found = await EndpointExaminer(wanted, {}, 5.0).examine({"verdict"})
+    assert [(one.subject, one.outcome) for one in found] == [("a/e, near", "ok")]
+    assert [(one["model"], sorted(one)) for one in server.requests] == [("e", ["input", "model"])]
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        (NEAR, "model: is required, for judges give no vectors"),
+        ({**NEAR, "model": "e", "panel": {"samples": 3}}, "panel: is for metrics that a judge decides"),
+        ({"code": "latency", "model": "e"}, "model: is for metrics that a judge decides"),
+        ({"code": {"similarity": "sounds"}, "model": "e"}, r"similarity\.by"),
+    ],
+)
+def test_what_cannot_be_asked_is_named(metric: Mapping[str, Any], problem: str) -> None:
+    """Field and remedy."""
+    with pytest.raises(ValidationError, match=problem):
+        settings("http://127.0.0.1:9/v1", {"near": metric})
+
+
+def test_a_budget_in_dollars_needs_the_price_of_a_metrics_own_model() -> None:
+    """The remedy is an endpoint with that model."""
+    metrics = {"near": {**NEAR, "model": "e", "endpoints": ["a"]}}
+    wanted = settings("http://127.0.0.1:9/v1", metrics, budget={"usd_per_day": 1})
+    with pytest.raises(SettingsError, match=r"metrics\.\*\.model \(a/e\): has no known price"):
+        check_prices(wanted.judge, judge_endpoints(wanted.judge, {}, wanted.metrics))
