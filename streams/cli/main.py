@@ -123,6 +123,12 @@ def _refuse_call(error: Any) -> int:
         typer.echo(error.format_message(), err=True)
         return 2
     text = error.format_message().rstrip(".")
+    if hasattr(error.__cause__, "errors"):  # of Pydantic, which Typer asks: its text leaves the value out
+        from streams.settings.problems import describe  # noqa: PLC0415 - heavy, and of use here alone
+
+        text = text.replace("Input should be", "must be").replace("Value error, ", "")
+        if "'" not in text.rpartition(": ")[2]:
+            text += f", got {describe(error.__cause__.errors()[0]['input'])}"
     see = " See" if text.endswith("?") else "; see"
     hint = f"{see} {context.command_path} --help" if context is not None else ""
     return report(f"{text}{hint}", getattr(error, "exit_code", 2))

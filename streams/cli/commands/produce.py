@@ -75,13 +75,14 @@ def produce(
             )
         )
     else:
+        records = "1 record" if sender.confirmed == 1 else f"{sender.confirmed} records"
         typer.echo(
-            f"{sender.confirmed} records on {printable(target)} in {seconds:.1f} s"
+            f"{records} on {printable(target)} in {seconds:.1f} s"
             + (f", {sender.without_key} of them without a key" if sender.without_key else "")
         )
     if sender.refused:
         raise CommandError(
-            f"the broker refused {sender.refused} records:\n"
+            f"the broker refused {sender.refused} of the records:\n"
             + "\n".join(f"  {text}" for text in sender.problems)
         )
     if sender.interrupted:

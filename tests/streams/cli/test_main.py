@@ -101,8 +101,9 @@ def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture
     [
         (("nonsense",), "No such command 'nonsense'"),
         (("produce",), "Missing argument"),
-        (("demo", "--events", "0"), "--events"),
-        (("demo", "--events", "many"), "--events"),
+        (("demo", "--events", "0"), "'--events' / '-n': must be greater than or equal to 1, got '0'"),
+        (("demo", "--events", "many"), "unable to parse string as an integer, got 'many'"),
+        (("tail", "--status", "x"), "'--status': 'x' is not one of 'scored', 'unscored', 'failed'; see"),
         (("demo", "--events-file", "/no/such/file"), "--events-file: cannot read /no/such/file"),
         (("judge", "/no/such/file", "--metric", "coverage"), "cannot read /no/such/file"),
         (("judge", "f", "--metric", "mood"), "hallucinated_citation, got 'mood'"),

@@ -104,7 +104,7 @@ async def test_a_refused_record_is_named_by_its_line(tmp_path: Path) -> None:
         ended = await judgestream("produce", str(path), "-b", broker.bootstrap_servers)
     assert ended.code == 1
     assert ended.out.startswith("1 records")
-    assert "the broker refused 1 records:\n  line 2: " in ended.err
+    assert "the broker refused 1 of the records:\n  line 2: " in ended.err
 
 
 async def test_a_topic_that_is_not_there_is_named_with_those_that_are() -> None:
