@@ -103,7 +103,7 @@ async def test_a_refused_record_is_named_by_its_line(tmp_path: Path) -> None:
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
         ended = await judgestream("produce", str(path), "-b", broker.bootstrap_servers)
     assert ended.code == 1
-    assert ended.out.startswith("1 records")
+    assert ended.out.startswith("1 record on")
     assert "the broker refused 1 of the records:\n  line 2: " in ended.err
 
 
@@ -254,4 +254,4 @@ async def test_an_interrupted_produce_says_so(lines: Path) -> None:
             assert " one " in await tail.line()
             ended = await sender.stop(signal.SIGINT)
     assert ended.code == 130
-    assert ended.out.startswith("1 records")
+    assert ended.out.startswith("1 record on")
