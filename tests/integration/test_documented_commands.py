@@ -73,7 +73,7 @@ def folder(secure_kafka: SecureKafka, settings: Settings, tmp_path_factory: pyte
 async def test_topics_and_permissions_are_what_a_worker_needs(
     secure_kafka: SecureKafka, settings: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands of docs/security.md for a worker with all parts: after them, and not
+    """The commands of docs/permissions.md for a worker with all parts: after them, and not
     before, it may start.
     """
     for name, value in ENVIRONMENT.items():
@@ -81,7 +81,7 @@ async def test_topics_and_permissions_are_what_a_worker_needs(
     grants = worker_grants(settings.topics, settings.metrics, settings.kafka.group_id, AGENTS)
     with pytest.raises(KafkaAccessError):
         await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
-    (commands,) = blocks("docs/security.md", "<!-- acls: worker -->")
+    (commands,) = blocks("docs/permissions.md", "<!-- acls: worker -->")
     typed(commands.replace(BROKER, secure_kafka.at("SCRAM")), folder)
     await ensure_topics(settings.kafka, plan_topics(settings, AGENTS), create=False, grants=grants)
 

@@ -259,7 +259,7 @@ def _topic(error: TopicAuthorizationFailedError, kafka: KafkaSettings) -> Explan
     return Explanation(
         "permission",
         f"{principal_of(kafka)} may not do what is needed with the topic {_quote(names)}".rstrip(),
-        "grant what docs/security.md lists for it (kafka-acls --add)",
+        "grant what docs/permissions.md lists for it (kafka-acls --add)",
     )
 
 

@@ -145,7 +145,7 @@ async def find_problems(
             "the broker does not show all its settings; whether they let nothing be lost is not checked",
             hidden=hidden,
             remedy=(
-                "grant DescribeConfigs on these topics and on the cluster (docs/security.md), or leave it so"
+                "grant DescribeConfigs on these topics and on the cluster (docs/permissions.md), or leave it so"
             ),
         )
     shown = shown_settings(answers)

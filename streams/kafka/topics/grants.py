@@ -1,6 +1,6 @@
 """What a principal must be allowed to do on the broker: the least, by part and by command.
 
-`docs/security.md` shows it as commands, the worker checks it at its start, and the tests against Apache Kafka
+`docs/permissions.md` shows it as commands, the worker checks it at its start, and the tests against Apache Kafka
 grant exactly this.
 """
 

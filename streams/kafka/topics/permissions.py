@@ -97,5 +97,5 @@ def explain_denied(denied: Sequence[Grant], kafka: KafkaSettings) -> Explanation
     principal = principal_of(kafka)
     to = principal if principal.startswith("User:") else "User:..."
     granting = commands(denied, to, broker=kafka.bootstrap_servers)
-    more = "" if len(denied) == 1 else f" (and {len(denied) - 1} more, see docs/security.md)"
+    more = "" if len(denied) == 1 else f" (and {len(denied) - 1} more, see docs/permissions.md)"
     return Explanation("permission", f"{principal} lacks {named}", f"grant it: {granting[0]}{more}")

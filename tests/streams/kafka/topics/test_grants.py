@@ -19,7 +19,7 @@ from streams.kafka.topics.grants import (
 from streams.settings import Settings
 from tests.places import ROOT
 
-DOCUMENT = ROOT / "docs" / "security.md"
+DOCUMENT = ROOT / "docs" / "permissions.md"
 SETTINGS = Settings.model_validate({"metrics": {"coverage": {}, "relevance": {}}})
 
 
