@@ -14,55 +14,38 @@ _INTRODUCTION: Final = f"""\
 
 <!-- Made by `python -m generate --write`; changes here are lost. -->
 
-Three dashboards for Grafana 11 and newer, in `helm/files/dashboards/`. Start with *Quality*; it links to the
-other two, with the same time range and choices.
+Three dashboards for Grafana 11 and newer, in `helm/files/dashboards/`. `docker compose up` and the Helm chart include
+them; elsewhere [import them](grafana.md). Start with *Quality*; it links to the other two.
 
 | dashboard | its question |
 |---|---|
 {{rows}}
 
+## Reading them
+
+- **Panel help.** This page has one sentence a panel. The description in Grafana adds thresholds and says why the panel
+  may be empty.
+- **Weighted.** An answer sampled with probability 0.1 counts ten times in every mean. Counts of results are unweighted.
+- **Intervals.** Dashed lines are the ends of a 95% interval. Two means whose intervals overlap may be equal.
+- **Evaluators.** A fingerprint identifies prompt, schema, scoring rules, model and parameters; legends show its first
+  eight characters. A new evaluator starts a new line, marked in purple. Scores of two evaluators are never combined.
+- **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value.
+- **Labels.** `telemetry.labels` names the event labels in metrics. On results and scores `model` is the answering model;
+  on judge calls, tokens, cost and `judgestream_evaluator_info` it is the judge.
+- **Red marks** are firing alerts. Their runbook links start with the hidden variable `runbooks`; set it to the address
+  of your copy of `docs/alerts.md` (default: `{RUNBOOKS}`).
+
 ## Without Grafana
 
-Every worker shows the key panels on a page of its own, at `/` of its port: drops, means over time with their
-intervals, the worst labels, scores, rates, the judge, the last verdicts. It holds this worker's last hour and
-nothing of the others.
+Every worker shows the key panels at `/` of its port, for its own last hour.
 
 ![The worker's page during a drop: coverage and relevance fall, and their series are marked as dropped](images/page-light.png)
 
 | dark | on a phone |
 |---|---|
 | ![The same page on a dark ground](images/page-dark.png) | ![The same page 360 pixels wide](images/page-narrow.png) |
-
-`make test-tools` takes these pictures again where `JUDGESTREAM_PICTURES` names a folder.
-
-## Getting them
-
-- `docker compose up` and the Helm chart bring them along.
-- Elsewhere ([the first time](grafana.md)): import the JSON files, and load `helm/files/rules.yaml` and `helm/files/alerts.yaml` into the
-  Prometheus that scrapes the workers. Without the recording rules *Quality* stays empty: they keep the scores
-  of each evaluator apart.
-- All workers of one installation share a scrape `job`; two installations do not.
-- Set `timeInterval` of the data source to your scrape interval: the shortest window of a rate follows from
-  it.
-- Links to runbooks begin with the hidden variable `runbooks`. Its default, `{RUNBOOKS}`, is a stand-in: give
-  it the address where you read `docs/alerts.md`, in the dashboard's settings or in the JSON.
-
-## Reading them
-
-- **Weighted.** An answer sampled with probability 0.1 counts ten times in every mean. Counts of results are
-  as they are.
-- **Intervals.** Dashed lines are the ends of a 95% interval. Two means whose intervals overlap may be the
-  same.
-- **Evaluators.** A fingerprint names prompt, schema, scoring rules, model and parameters together; legends
-  show its first eight characters. A new evaluator begins a new line, and a purple mark says when. Numbers of
-  two are never added up or compared.
-- **A gap is quiet.** Where nothing was scored there is no line: neither 0 nor the last value. An empty panel
-  says why.
-- **Labels.** `app`, `model`, `prompt_version` and others are there if `telemetry.labels` names them. On
-  results and scores `model` is that event label: what wrote the answer. On judge calls, tokens, cost and
-  `judgestream_evaluator_info` it is the judge's.
-- **Red marks** on the graphs are firing alerts.
 """  # noqa: E501
+_SENTENCE_END: Final = re.compile(r"(?<=[a-z`)*\]])\.(?= [A-Z*`])")
 
 
 def page(dashboards: Iterable[Dashboard]) -> str:
@@ -71,31 +54,24 @@ def page(dashboards: Iterable[Dashboard]) -> str:
     rows = "\n".join(f"| [{_name(one)}](#{_name(one).lower()}) | {one.description} |" for one in listed)
     parts = [_INTRODUCTION.format(rows=rows)]
     for one in listed:
-        parts.append(f"## {_name(one)}\n\n{one.description}\n")
-        choices = ", ".join(
-            f"*{variable['label']}* ({_sentence(variable['description'])})"
-            for variable in one.variables
-            if variable["hide"] == 0
-        )
-        parts.append(f"To choose: {choices}.\n")
+        parts.append(f"## {_name(one)}\n")
+        choices = ", ".join(f"*{variable['label']}*" for variable in one.variables if variable["hide"] == 0)
+        parts.append(f"{one.description} Filters: {choices}.\n")
         for section in one.sections:
-            parts.append(f"### {section.title}\n")
-            parts += [_entry(panel) for line in section.lines for panel in line.panels]
-    return "\n".join(parts)
+            parts.append(f"### {section.title}\n\n| panel | shows | alerts |\n|---|---|---|")
+            parts += [_row(panel) for line in section.lines for panel in line.panels]
+            parts.append("")
+    return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _name(dashboard: Dashboard) -> str:
     return dashboard.title.rpartition(" / ")[2]
 
 
-def _sentence(text: str) -> str:
-    return text[0].lower() + text[1:].rstrip(".")
-
-
-def _entry(panel: Panel) -> str:
+def _row(panel: Panel) -> str:
     title = re.sub(r"\$(\w+)", r"(\1)", panel.title)
-    alerts = ", ".join(f"[{name}](alerts.md#{name.lower()})" for name in panel.alerts)
-    return (
-        f"**{title}.** {panel.description}\n"
-        f"Empty: {_sentence(panel.no_data)}.{f' Alerts: {alerts}.' if alerts else ''}\n"
+    shows = _SENTENCE_END.split(panel.description, maxsplit=1)[0].rstrip(".")
+    alerts = ", ".join(
+        f"[{name.removeprefix('Judgestream')}](alerts.md#{name.lower()})" for name in panel.alerts
     )
+    return f"| {title} | {shows} | {alerts} |"
