@@ -19,12 +19,12 @@ _INTRODUCTION: Final = """\
 
 <!-- Made by `python -m generate --write` from schemas/ and streams/kafka/topics/flow.py; changes here are lost. -->
 
-Every message is one JSON object with a `schema_version`. The JSON Schemas stand in `schemas/json/`, with
-valid and invalid examples in `schemas/examples/`. A field that a reader does not know is to be ignored: new
-optional fields come with any version.
+Every message is one JSON object with a `schema_version`. JSON Schemas are in `schemas/json/`, valid and invalid
+examples in `schemas/examples/`. Ignore fields that you do not know: any version may add optional fields.
 
 ## Topics
 """  # noqa: E501
+_HEAD: Final = ("field", "value", "meaning")
 
 
 def _message(name: str | None) -> str:
@@ -53,21 +53,17 @@ def page() -> str:
     for name in MESSAGES:
         schema = json_schema(name)
         parts.append(f"## {name}\n")
-        for title, model in _models(schema):
+        models = _models(schema)
+        shared = _shared([model for _, model in models])
+        if shared:
+            parts.append(table(_HEAD, _rows(schema, shared, models[0][1])))
+        for title, model in models:
             if title:
                 parts.append(f"### {name}: {title}\n")
             if model.get("description"):
                 parts.append(f"{model['description']}\n")
-            required = set(model.get("required", ()))
-            fields = [
-                (
-                    f"`{field}`" + ("" if field in required else " (optional)"),
-                    kind_of(schema, node),
-                    _described(schema, node),
-                )
-                for field, node in model.get("properties", {}).items()
-            ]
-            parts.append(table(("field", "value", "meaning"), fields))
+            own = {field: node for field, node in model["properties"].items() if field not in shared}
+            parts.append(table(_HEAD, _rows(schema, own, model)))
         example = min((EXAMPLES / name / "valid").glob("*.json"), key=lambda file: file.stat().st_size)
         text = json.dumps(json.loads(example.read_text(encoding="utf-8")), indent=2, ensure_ascii=False)
         parts.append(f"```json\n{text}\n```\n")
@@ -77,6 +73,31 @@ def page() -> str:
 def files() -> Mapping[Path, str]:
     """What is committed, by its path."""
     return {DOCS / "messages.md": page()}
+
+
+def _shared(models: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields that all kinds of a message have alike; none where there is one kind."""
+    first = models[0]["properties"]
+    alike = {
+        name: node
+        for name, node in first.items()
+        if all(one["properties"].get(name) == node for one in models)
+    }
+    return alike if len(models) > 1 else {}
+
+
+def _rows(
+    schema: dict[str, Any], fields: Mapping[str, Any], model: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    required = set(model.get("required", ()))
+    return [
+        (
+            f"`{field}`" + ("" if field in required else " (optional)"),
+            kind_of(schema, node),
+            _described(schema, node),
+        )
+        for field, node in fields.items()
+    ]
 
 
 def _models(schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

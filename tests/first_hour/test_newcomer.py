@@ -25,9 +25,8 @@ NOT_TYPED = (
     "OPENAI_API_KEY=... OPENAI_MODEL=gpt-4.1-mini judgestream demo",
     "OPENAI_BASE_URL=http://127.0.0.1:11434/v1 OPENAI_MODEL=qwen3 judgestream demo   # Ollama, vLLM",
     "docker compose up --detach",
-    "make test",
 )
-"""What needs a key, a model, an engine for containers, or a clone; each has tests of its own."""
+"""What needs a key, a model or a container engine; each has tests of its own."""
 GOES_ON = ("judgestream broker ", "judgestream offline-judge ", "judgestream worker ")
 
 

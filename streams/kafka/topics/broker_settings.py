@@ -144,9 +144,7 @@ async def find_problems(
         _log.warning(
             "the broker does not show all its settings; whether they let nothing be lost is not checked",
             hidden=hidden,
-            remedy=(
-                "grant DescribeConfigs on these topics and on the cluster (docs/permissions.md), or leave it so"
-            ),
+            remedy=("grant DescribeConfigs on these topics and on the cluster (docs/permissions.md)"),
         )
     shown = shown_settings(answers)
     broker = next(

@@ -1,7 +1,7 @@
-"""What a principal must be allowed to do on the broker: the least, by part and by command.
+"""The least permissions of a principal on the broker, by part and by command.
 
-`docs/permissions.md` shows it as commands, the worker checks it at its start, and the tests against Apache Kafka
-grant exactly this.
+`docs/permissions.md` shows them as commands, the worker checks them at start, and the tests against Apache
+Kafka grant exactly these.
 """
 
 from __future__ import annotations
