@@ -27,8 +27,7 @@ from judge.endpoint.embeddings import PATH, read_cosine
 from judge.endpoint.hosts import is_loopback
 from judge.endpoint.rate_headers import rate_limits
 from judge.endpoint.refusals import error_for_status
-from judge.endpoint.request import RequestWriter
-from judge.endpoint.response_formats import ResponseFormat
+from judge.endpoint.request import RequestWriter, ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,
@@ -146,8 +145,15 @@ class OpenAIChat:
         if request.embeds or not self._takes_temperature or "temperature" in request.parameters:
             request = replace(request, temperature=None)
         while True:
+            content = self._writer.write(request, response_format)
+            started = time.perf_counter()
             try:
-                return await self._try(request, response_format, deadline)
+                async with asyncio.timeout_at(deadline):
+                    reply = await self._connection.post(content, PATH if request.embeds else COMPLETIONS)
+            except (TooLargeReplyError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
+                raise self._broken_off(error) from error
+            try:
+                return self._reply(reply, request, response_format, time.perf_counter() - started)
             except _TemperatureRefusedError:
                 self._takes_temperature = False
                 _log.warning(
@@ -162,32 +168,20 @@ class OpenAIChat:
                     raise
                 response_format = weaker
 
-    async def _try(self, request: ChatRequest, response_format: ResponseFormat, deadline: float) -> ChatReply:
-        content = self._writer.write(request, response_format)
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout_at(deadline):
-                reply = await self._connection.post(content, PATH if request.embeds else COMPLETIONS)
-        except TimeoutError as error:
-            raise JudgeUnavailableError(
-                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
-                kind="timeout",
-            ) from error
-        except TooLargeReplyError as error:
-            if error.is_success:
-                # A success of such a size is this request's own: waiting for a smaller one would take for
-                # ever.
-                raise InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}") from error
-            raise self._unreachable(error) from error
-        except (httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
-            raise self._unreachable(error) from error
-        return self._reply(reply, request, response_format, time.perf_counter() - started)
-
     async def close(self) -> None:
         """Release the connections."""
         await self._connection.close()
 
-    def _unreachable(self, error: Exception) -> JudgeUnavailableError:
+    def _broken_off(self, error: Exception) -> JudgeError:
+        """What it means that no reply came, or no whole one."""
+        if isinstance(error, TimeoutError):
+            return JudgeUnavailableError(
+                f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
+                kind="timeout",
+            )
+        if isinstance(error, TooLargeReplyError) and error.is_success:
+            # A success of such a size is this request's own: waiting for a smaller one would take for ever.
+            return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
         return JudgeUnavailableError(
             f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from judge.chat import ChatClient, ChatReply, ChatRequest
@@ -11,13 +12,11 @@ from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableEr
 from judge.pool.attempt import Attempt
 from judge.pool.breaker import Breaker
 from judge.pool.limits.admission import Admission
-from judge.pool.limits.turns import Turns
-from judge.pool.limits.waiting import Marks
+from judge.pool.limits.waiting import Turns
 from judge.pool.neutral_probe import NeutralProbe
 from judge.pool.observer import PoolObserver
 from judge.pool.recovery import Recovery
-from judge.pool.streak import Streak
-from judge.pool.suspicion import Tally
+from judge.pool.suspicion import Streak, Tally
 from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0
@@ -126,11 +125,29 @@ class GuardedChat:
         if on_sent is not None:
             on_sent()
         started = self._clock()
+        bound = min(self._call_seconds, max(0.001, self._budget_seconds - attempt.spent_seconds))
+        ended, mark = self.admission.ended(), (self.tally.answered, self.tally.failed)
         try:
-            reply = await self._send(request, attempt, marks, started)
+            async with self._bounded(bound):
+                reply = await self._chat.complete(request)
+            self._used(reply, attempt)
             self.admission.replied(reply, marks, tokens, sent_at=started)
             self._ever_answered = True
             self._answered(started)
+        except JudgeUnavailableError as error:
+            self._used(error.reply, attempt)
+            attempt.unanswered, attempt.failed_mark = True, mark
+            attempt.cut_short = error.kind == "timeout" and bound < CUT_SHORT_SHARE * self._call_seconds
+            down_seconds = self.admission.failed(
+                error, marks, sent_at=started, ended=ended, late=late, cut_short=attempt.cut_short
+            )
+            self._failed(error, attempt, down_seconds)
+            raise
+        except (JudgeConfigurationError, EventError) as error:
+            self._used(error.reply, attempt)
+            if isinstance(error, EventError):
+                self._answered(started)
+            raise
         finally:
             seconds = self._clock() - started
             attempt.call_seconds += seconds
@@ -140,39 +157,11 @@ class GuardedChat:
         await self._turns.mine()
         return reply
 
-    async def _send(self, request: ChatRequest, attempt: Attempt, marks: Marks, started: float) -> ChatReply:
-        bound = min(self._call_seconds, max(0.001, self._budget_seconds - attempt.spent_seconds))
-        ended, mark = self.admission.ended(), (self.tally.answered, self.tally.failed)
-        try:
-            reply = await self._bounded(request, bound)
-        except JudgeUnavailableError as error:
-            self._used(error.reply, attempt)
-            attempt.unanswered, attempt.failed_mark = True, mark
-            attempt.cut_short = error.kind == "timeout" and bound < CUT_SHORT_SHARE * self._call_seconds
-            down_seconds = self.admission.failed(
-                error,
-                marks,
-                sent_at=started,
-                ended=ended,
-                late=attempt.timed_out,
-                cut_short=attempt.cut_short,
-            )
-            self._failed(error, attempt, down_seconds)
-            raise
-        except JudgeConfigurationError as error:
-            self._used(error.reply, attempt)
-            raise
-        except EventError as error:
-            self._used(error.reply, attempt)
-            self._answered(started)
-            raise
-        self._used(reply, attempt)
-        return reply
-
-    async def _bounded(self, request: ChatRequest, seconds: float) -> ChatReply:
+    @asynccontextmanager
+    async def _bounded(self, seconds: float) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(seconds):
-                return await self._chat.complete(request)
+                yield
         except TimeoutError as error:
             raise JudgeUnavailableError(
                 f"judge endpoint {self.endpoint} did not answer within {seconds:.3g} s", kind="timeout"
@@ -187,7 +176,8 @@ class GuardedChat:
         self.admission.enter_out_of_turn()
         started = self._clock()
         try:
-            reply = await self._bounded(request, self._call_seconds)
+            async with self._bounded(self._call_seconds):
+                reply = await self._chat.complete(request)
         except JudgeUnavailableError as error:
             self._used(error.reply, None)
             if not self.breaker.is_open and error.kind != "rate_limited":

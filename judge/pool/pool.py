@@ -14,7 +14,7 @@ from judge.errors import DrainingError, JudgeConfigurationError
 from judge.pool.breaker import Breaker
 from judge.pool.guarded_chat import GuardedChat
 from judge.pool.limits.admission import Admission
-from judge.pool.limits.slots import Slots
+from judge.pool.limits.waiting import Slots
 from judge.pool.observer import PoolObserver, Unobserved
 
 CONFIRM_SECONDS: Final = 10.0

@@ -4,10 +4,11 @@ The way of a verdict, from the task to the POST and back:
 
     JudgeAgent.handle            streams/judging/agent        a record, and what the budget admits
     `- ReliableJudge.judge       judge/pool/reliable          which endpoint, and what a failure means
-       `- Judge.judge            judge/verdict/evaluator      prompt, check of the reply, repair turns, price, cache
-          `- GuardedChat.ask     judge/pool/guarded_chat      a turn within limits, a bound in time, the accounts
-             `- OpenAIChat.complete   judge/endpoint/openai_chat   one call: request, reply, refusal
-                `- Connection.post    judge/endpoint/connection    HTTP
+       `- Judge.judge            judge/verdict/evaluator      prompt, price, cache, the result
+          `- Dialogue.outcome    judge/verdict/dialogue       the request, check of the reply, repair turns
+             `- GuardedChat.ask       judge/pool/guarded_chat      a turn within limits, a bound in time, accounts
+                `- OpenAIChat.complete   judge/endpoint/openai_chat   one call: request, reply, refusal
+                   `- Connection.post    judge/endpoint/connection    HTTP
 
 `Attempt` (judge/pool/attempt) holds the accounts of one task. It is made here and passed with every call.
 What calls teach about an endpoint's limits lives in its `Admission`; whether it is down, in its `Breaker`.
@@ -93,42 +94,32 @@ class ReliableJudge:
         """
         attempt = Attempt()
         while True:
+            # With all of them down the first is "asked" too: what needs no call is decided all the same.
+            chat = self._pool.choose(attempt.avoided, self._chats) or self._first
+            judge = self._judges[chat.endpoint]
+            attempt.calls_before, attempt.call_seconds = attempt.calls, 0.0
+            result: Result | None
             try:
-                result = await self._round(task, attempt)
-            except EndpointDownError:
-                if not patient:
+                result = await judge.judge(task, self._asking(chat, attempt))
+            except (EndpointDownError, DrainingError) as error:
+                if not patient or isinstance(error, DrainingError):
                     raise
                 await self._pool.someone(self._chats)
                 continue
+            except JudgeConfigurationError as error:
+                self._observe(chat, "configuration", attempt)
+                result = await self._after_refusal(error, chat, judge, task, attempt)
+            except JudgeUnavailableError as error:
+                result = await self._after_failure(error, chat, judge, task, attempt)
+            else:
+                if attempt.calls == attempt.calls_before:
+                    return result  # it needed no call
+                outcome = result.error_type if isinstance(result, Failed) else result.status
+                self._observe(chat, outcome, attempt)
+                if not await self._holds(result, chat):
+                    continue
             if result is not None:
-                return result
-
-    async def _round(self, task: JudgeTask, attempt: Attempt) -> Result | None:
-        """Ask one endpoint; give the result, or None where nothing is decided yet."""
-        # With all of them down the first is "asked" too: what needs no call is decided all the same.
-        chat = self._pool.choose(attempt.avoided, self._chats) or self._first
-        judge = self._judges[chat.endpoint]
-        attempt.calls_before, attempt.call_seconds = attempt.calls, 0.0
-        result: Result | None
-        try:
-            result = await judge.judge(task, self._asking(chat, attempt))
-        except (EndpointDownError, DrainingError):
-            raise
-        except JudgeConfigurationError as error:
-            self._observe(chat, "configuration", attempt)
-            result = await self._after_refusal(error, chat, judge, task, attempt)
-        except JudgeUnavailableError as error:
-            detail = await self._after_failure(error, chat, attempt)
-            if detail is None:
-                return None
-            result = judge.failed(task, "no_answer", detail, tries=attempt.calls)
-        else:
-            if attempt.calls == attempt.calls_before:
-                return result  # it needed no call
-            self._observe(chat, result.error_type if isinstance(result, Failed) else result.status, attempt)
-            if not await self._holds(result, chat):
-                return None
-        return None if result is None else self._with_accounts(result, chat, attempt)
+                return self._with_accounts(result, chat, attempt)
 
     async def _holds(self, result: Result, chat: GuardedChat) -> bool:
         """Say whether a result is this event's own; not so where its endpoint fails all of them."""
@@ -176,9 +167,14 @@ class ReliableJudge:
         return partial(ask_twice, chat, attempt=attempt, after_seconds=self._hedge_after_seconds)
 
     async def _after_failure(
-        self, error: JudgeUnavailableError, chat: GuardedChat, attempt: Attempt
-    ) -> str | None:
-        """Draw the lesson of a failure, and wait; say why where the task is to be given up."""
+        self,
+        error: JudgeUnavailableError,
+        chat: GuardedChat,
+        judge: Judge,
+        task: JudgeTask,
+        attempt: Attempt,
+    ) -> Failed | None:
+        """Draw the lesson of a failure, and wait; give the result where the task is to be given up."""
         if attempt.calls == attempt.calls_before:
             # No call failed: an endpoint asks for patience.
             await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt), self._chats)
@@ -193,7 +189,8 @@ class ReliableJudge:
         if not attempt.cut_short:
             await self._suspect(chat, attempt)
         if attempt.suspicion.proven:
-            return f"{attempt.failures} calls failed while others were answered; the last: {error}"
+            detail = f"{attempt.failures} calls failed while others were answered; the last: {error}"
+            return judge.failed(task, "no_answer", detail, tries=attempt.calls)
         here = attempt.failed_at[chat.endpoint] = attempt.failed_at.get(chat.endpoint, 0) + 1
         if here >= TRIES_BEFORE_NEXT or error.kind == "timeout":
             attempt.avoided.add(chat.endpoint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Final
@@ -20,10 +20,9 @@ from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.telemetry.instruments import Metrics
 
-Decode = Callable[[Incoming], QAEvent]
+Read = Callable[[Incoming], Awaitable[QAEvent]]
 """Reads an event from a record, or raises DecodeError."""
 
-_WHOLE: Final = Fraction(1)
 SMALL_TASK_CHARS: Final = 200_000
 """Below this no broker refuses a task for its size."""
 
@@ -32,7 +31,7 @@ class Intake:
     """Decides what becomes of an event.
 
     Args:
-        decode: Reads an event, for `handle`.
+        read: Reads an event, for `handle`.
         policy: Which events are judged. The same policy may have turned records down before they came here.
         routes: Which metrics judge an event.
         metrics: The metrics themselves, by name.
@@ -40,24 +39,24 @@ class Intake:
         counts: Where outcomes are counted.
         verification_seconds: Bound on the time that reading an event's texts may take; above 0.
         rate_factor: By which factor the policy's rates are lowered at the moment; see `Decision.lowered` for
-            what it may depend on.
+            what it may depend on. None: by none.
         now: Tells the time, with its offset from UTC.
     """
 
     def __init__(
         self,
         *,
-        decode: Decode,
+        read: Read,
         policy: SamplingPolicy,
         routes: Sequence[Route],
         metrics: Mapping[str, Metric],
         output: Output,
         counts: Metrics,
         verification_seconds: float = aside.DEFAULT_SECONDS,
-        rate_factor: Callable[[], Fraction] = lambda: _WHOLE,
+        rate_factor: Callable[[], Fraction] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._decode = decode
+        self._read = read
         self._policy = policy
         self._routes = tuple(routes)
         self._of_all = tuple(one for one in self._routes if one.of_all)
@@ -71,7 +70,7 @@ class Intake:
     async def handle(self, record: Incoming) -> None:
         """Turn one record into tasks, a dead letter or nothing."""
         try:
-            event = self._decode(record)
+            event = await self._read(record)
         except DecodeError as error:
             await self.refuse(record, error)
         else:
@@ -91,7 +90,9 @@ class Intake:
             in_conversation: Whether it is judged as part of a whole, so that no metric need judge it alone.
         """
         decision = self._policy.decide_event(event, record.key)
-        lowered = decision.lowered(self._rate_factor()) if decision.keep else decision
+        lowered = decision
+        if decision.keep and self._rate_factor is not None:
+            lowered = decision.lowered(self._rate_factor())
         routes = self._routes if lowered.keep else self._of_all
         routing = route(event, decision, routes, lowered=lowered)
         if lowered.skip_reason is not None and not routing.assignments:

@@ -9,12 +9,11 @@ from importlib.util import find_spec
 
 from schemas.base import Upstream
 from streams.errors import SettingsError
-from streams.intake.conditions import EventCondition, LabelsCondition
 from streams.intake.joining.join import Bounds
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.routing import Route
-from streams.intake.sampling import Rule, SamplingPolicy
+from streams.intake.routing import EventCondition, Route
+from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
 from streams.settings import (
     ConversationSettings,
     OtlpSettings,

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas import QAEvent
-from streams.intake.conditions import EventCondition
+from schemas.base import EventField
 from streams.intake.decision import Decision
+from streams.intake.sampling import LabelsCondition
+
+
+@dataclass(frozen=True, slots=True)
+class EventCondition:
+    """Fields that must not be blank, and labels."""
+
+    has: tuple[EventField, ...] = ()
+    labels: LabelsCondition = field(default_factory=LabelsCondition)
+
+    def fits(self, event: QAEvent) -> bool:
+        """Say whether an event fits.
+
+        A text is blank when it is missing or holds white space alone; a context when none of its pages has
+        text.
+        """
+        return self.labels.fits(event.labels) and all(_has(event, name) for name in self.has)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +97,12 @@ def route(
         fitting=tuple(one.metric for one in fitting),
         assignments=tuple(Assignment(metric, own) for metric, own in decided if own.keep),
     )
+
+
+def _has(event: QAEvent, name: EventField) -> bool:
+    if name == "context":
+        return any(page and not page.isspace() for page in (event.context or {}).values())
+    if name in {"messages", "tool_calls"}:
+        return bool(getattr(event, name))
+    text: str | None = getattr(event, name)
+    return text is not None and bool(text) and not text.isspace()

@@ -13,10 +13,35 @@ from fractions import Fraction
 
 from schemas import QAEvent
 from schemas.base import CLUSTERED_POLICY, DEFAULT_STRATUM, SamplingKey, Upstream
-from streams.intake.conditions import LabelsCondition
 from streams.intake.decision import Before, Decision, SkipReason
 from streams.intake.randomness import RANGE, event_randomness, hashed_randomness, threshold
 from streams.intake.tracestate import upstream_threshold
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsCondition:
+    """Every named label has one of its values; without names, every event fits."""
+
+    values: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    @classmethod
+    def of(cls, labels: Mapping[str, Iterable[str]]) -> LabelsCondition:
+        """Build a condition from label names and the values that each may have."""
+        return cls(tuple((name, frozenset(values)) for name, values in labels.items()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels that the condition looks at."""
+        return tuple(name for name, _ in self.values)
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Say whether an event with these labels fits. A missing label never does."""
+        # A plain loop: this runs on every record that push-down looks into, and a generator costs twice as
+        # much.
+        for name, values in self.values:  # noqa: SIM110 - see above
+            if labels.get(name) not in values:  # a missing label gives None, which no set of strings contains
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Spending:
         self, limits: BudgetLimits, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self.limits = limits
+        self._is_limited = limits.any
         self._budget = Budget(limits)
         self._now = now
         self._waiting = 0
@@ -66,7 +67,7 @@ class Spending:
 
         A verdict that ends without being booked (by an error, or cancelled) counts as nothing spent.
         """
-        if not self.limits.any:
+        if not self._is_limited:
             yield _book_nothing
             return
         await self._admission()
@@ -86,7 +87,7 @@ class Spending:
 
     def book(self, usd: float | None) -> None:
         """Book a call that is for no verdict; None where nobody knows what it cost."""
-        if self.limits.any:
+        if self._is_limited:
             self._budget.book(self._now(), usd=usd)
 
     async def _admission(self) -> None:

@@ -6,10 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Final
 
 from judge.metric import Metric
-from schemas import QAEvent
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
 from streams.intake.from_settings import (
@@ -28,17 +26,13 @@ from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
-from streams.intake.unpacked import UnpackedIntake, read_event
 from streams.judging.spending import Spending
-from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.kafka.past import TopicPast
 from streams.kafka.topics.flow import AgentName
 from streams.kafka.transport import Room
 from streams.settings import Settings
 from streams.telemetry.instruments import Metrics
-
-_WHOLE: Final = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +47,7 @@ class MadeIntake:
         registry: Reads records by their schemas; None without a registry.
     """
 
-    part: Intake | TraceIntake | ConversationIntake | UnpackedIntake
+    part: Intake | TraceIntake | ConversationIntake
     predicate: PushDown | TracePushDown | None
     room: Room | None = None
     release: Callable[[], None] = lambda: None
@@ -88,9 +82,11 @@ def make_intake(
     ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
     otlp = settings.ingest.format == "otlp"
     policy = event_policy(settings, otlp=otlp)
+    registry = None if otlp else open_registry(settings.ingest.registry, env)
+    read = partial(ingest.read, unpack=None if registry is None else registry.json)
     taking = partial(
         Intake,
-        decode=partial(_decode, ingest),
+        read=read,
         policy=policy,
         metrics=metrics,
         output=output,
@@ -101,15 +97,13 @@ def make_intake(
     intake = taking(routes=metric_routes(settings))
     if otlp:
         return _with_traces(settings, intake, reading_policy(settings, otlp=True), counts)
-    registry = open_registry(settings.ingest.registry, env)
     predicate = push_down(reading_policy(settings, otlp=False), ingest)
     whole = metric_routes(settings, "conversation")
     if not whole:
-        part = intake if registry is None else UnpackedIntake(registry, ingest, intake)
-        return MadeIntake(part=part, predicate=predicate, registry=registry)
+        return MadeIntake(part=intake, predicate=predicate, registry=registry)
     bounds = conversation_bounds(settings.ingest.conversations)
     joining = ConversationIntake(
-        read=partial(read_event, unpacking=registry, ingest=ingest),
+        read=read,
         policy=policy,
         events=intake,
         whole=taking(routes=whole),
@@ -149,18 +143,13 @@ def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, cou
 
 def _rate_factor(
     settings: Settings, spending: Spending, agents: Collection[AgentName]
-) -> Callable[[], Fraction]:
+) -> Callable[[], Fraction] | None:
     """By what the intake lowers its rates: what was spent here is known only beside the judge."""
     if settings.judge.budget.when_spent == "defer" or not spending.limits.any:
-        return lambda: _WHOLE
+        return None
     if "judge" not in agents:
         why = "for each worker counts what it spends by itself; run them together, or use defer"
         raise SettingsError(
             [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
         )
     return spending.rate_factor
-
-
-def _decode(ingest: Ingest, record: Incoming) -> QAEvent:
-    milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
-    return ingest.decode(record.value, record.headers, milliseconds)

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.intake.conditions import EventCondition, LabelsCondition
 from streams.intake.reading import Ingest
-from streams.intake.routing import Route, route
-from streams.intake.sampling import SamplingPolicy
+from streams.intake.routing import EventCondition, Route, route
+from streams.intake.sampling import LabelsCondition, SamplingPolicy
 from tests.chaos.checker import MetricRule, Policy, Record, Report, Written, check, expected, result_id
 from tests.chaos.feed import event
 

@@ -11,8 +11,7 @@ from judge.pool.guarded_chat import MISCONFIGURED_SECONDS
 from judge.pool.limits.admission import FIRST_PAUSE_SECONDS, LATE_SHARE, MANY_REFUSALS
 from judge.pool.pool import CONFIRM_SECONDS
 from judge.pool.reliable import TRIES_BEFORE_NEXT
-from judge.pool.streak import FIRST_DOUBT, MOST_DOUBT
-from judge.pool.suspicion import ODDS
+from judge.pool.suspicion import FIRST_DOUBT, MOST_DOUBT, ODDS
 from judge.verdict.fitting import CUT_KIND
 from streams.settings import JudgeSettings, Settings
 from tests.places import ROOT

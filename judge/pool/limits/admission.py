@@ -11,10 +11,8 @@ from judge.chat import ChatReply, ChatRequest, RateLimits
 from judge.errors import DrainingError, EndpointDownError, JudgeUnavailableError
 from judge.pool.breaker import Breaker
 from judge.pool.limits.concurrency import AdaptiveLimit, GentleStart
-from judge.pool.limits.learned_quota import LearnedQuota
-from judge.pool.limits.quota import Quota, reset_seconds
-from judge.pool.limits.slots import Slots
-from judge.pool.limits.waiting import Marks, Turn, Waiting
+from judge.pool.limits.quota import LearnedQuota, Quota, reset_seconds
+from judge.pool.limits.waiting import Marks, Slots, Turn, Waiting
 from judge.pool.observer import PoolObserver
 
 FIRST_PAUSE_SECONDS: Final = 0.5

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from schemas import QAEvent
+from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
 from streams.intake.reading.envelope import Headers, Opened, bounded, open_record
-from streams.intake.reading.labels import normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.trace import (
     normal_span_id,
@@ -20,7 +20,7 @@ from streams.intake.reading.trace import (
     normal_tracestate,
     trace_from_headers,
 )
-from streams.settings.problems import explain
+from streams.settings.problems import describe, explain
 
 MAX_DETAIL_CHARS = 1_000
 MAX_DETAIL_PROBLEMS = 5
@@ -44,6 +44,26 @@ class SamplingFields:
     trace_id: str | None
     tracestate: str | None
     labels: dict[str, str]
+
+
+Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
+"""Gives the JSON of a value that a schema of the registry tells how to read."""
+
+
+class Readable(Protocol):
+    """The part of a record that is read."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The raw value."""
+
+    @property
+    def headers(self) -> Headers:
+        """Name and raw value, in order."""
+
+    @property
+    def timestamp(self) -> float | None:
+        """Seconds since the epoch."""
 
 
 class Ingest:
@@ -78,6 +98,18 @@ class Ingest:
     def maps(self) -> bool:
         """Whether records have a shape of their own, so that only the mapping knows where things are."""
         return self._mapper is not None
+
+    async def read(self, record: Readable, unpack: Unpack | None = None) -> QAEvent:
+        """Make an event of a record, by its schema where there is a registry.
+
+        Raises:
+            DecodeError: The record is not an event.
+        """
+        value = record.value
+        if unpack is not None and (value is None or len(value) <= self.max_event_bytes):
+            value = await unpack(value, record.headers)
+        milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
+        return self.decode(value, record.headers, milliseconds)
 
     def decode(
         self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
@@ -150,6 +182,49 @@ class Ingest:
         if self._mapper is not None:
             return self._mapper.apply(document, names, labels)
         return {name: document[name] for name in names if name in document}
+
+
+def normal_label(value: str) -> str:
+    """Cut a label's value to its bound: a label too long is still better than an event lost."""
+    return value if len(value) <= MAX_LABEL_VALUE_CHARS else value[:MAX_LABEL_VALUE_CHARS]
+
+
+def normal_labels(raw: object, only: Collection[str] | None = None) -> dict[str, str]:
+    """Make labels of what an event has under `labels`.
+
+    Numbers become their usual text, truth values "true" and "false"; a null is a label that is absent.
+
+    Args:
+        raw: What the event has; None for none.
+        only: Names to look at; None for all.
+
+    Raises:
+        DecodeError: It is not a mapping, or a value is a list or mapping.
+    """
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise DecodeError(
+            "undecodable",
+            f"labels: must be a mapping of short texts (got {describe(raw)}); mend the producer",
+        )
+    labels: dict[str, str] = {}
+    for name, value in raw.items():
+        if value is None or (only is not None and name not in only):
+            continue
+        if isinstance(value, str):
+            labels[name] = normal_label(value)
+        elif isinstance(value, bool):
+            labels[name] = "true" if value else "false"
+        elif isinstance(value, int | float):
+            labels[name] = normal_label(str(value))
+        else:
+            raise DecodeError(
+                "undecodable",
+                f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
+                "mend the producer or map one value of it by ingest.mapping",
+            )
+    return labels
 
 
 def _header(headers: Headers, wanted: str) -> float | None:

@@ -2,7 +2,7 @@
 
 What differs from the stock driver, and why:
 
-- Offsets are committed up to the first unfinished record only (`streams.kafka.transport.offsets`). The stock
+- Offsets are committed up to the first unfinished record only (`streams.kafka.transport.delivery`). The stock
   bookkeeping starts from the first acknowledged record, so that a group without committed offsets commits
   past work in flight.
 - A predicate sees the raw records of the events topic before they become Faust messages; a record that it

@@ -15,8 +15,7 @@ from mode.utils.futures import notify
 
 from streams.kafka.access.errors import DENIED
 from streams.kafka.transport.consumer_thread import ConsumerThread
-from streams.kafka.transport.delivery import Taken, deliver
-from streams.kafka.transport.offsets import OffsetBook
+from streams.kafka.transport.delivery import OffsetBook, Taken, deliver
 from streams.kafka.transport.ranges import Move
 from streams.kafka.transport.room import Loads
 from streams.kafka.transport.unreadable import Unreadable

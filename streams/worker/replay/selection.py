@@ -29,7 +29,6 @@ from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import route
 from streams.intake.tasks import tasks_of
 from streams.intake.trace_sampling import TraceSampler
-from streams.intake.unpacked import read_event
 from streams.kafka.stretch import PastRecord
 from streams.settings import SamplingSettings, Settings
 
@@ -85,7 +84,7 @@ class Selection:
         self._metrics = metrics
         self._replay_id = replay_id
         self._parts = tuple(parts)
-        self._unpacking = unpacking
+        self._unpack = None if unpacking is None else unpacking.json
         self._policy = (
             sampling_policy(SamplingSettings(default_rate=1)) if whole else event_policy(settings, otlp=otlp)
         )
@@ -153,7 +152,7 @@ class Selection:
                 tally.passed["not_sampled"] += 1
                 continue
             try:
-                event = await read_event(record, self._unpacking, self._ingest)
+                event = await self._ingest.read(record, self._unpack)
             except DecodeError as error:
                 tally.passed[error.reason] += 1
             else:

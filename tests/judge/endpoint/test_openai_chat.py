@@ -12,8 +12,7 @@ import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoint.openai_chat import OpenAIChat
-from judge.endpoint.request import RequestWriter
-from judge.endpoint.response_formats import ResponseFormat
+from judge.endpoint.request import RequestWriter, ResponseFormat
 from judge.errors import (
     EventError,
     InvalidVerdictError,

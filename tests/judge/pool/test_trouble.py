@@ -18,7 +18,7 @@ from judge.errors import (
 )
 from judge.pool.pool import EndpointPool
 from judge.pool.reliable import ReliableJudge, Result
-from judge.pool.streak import FIRST_DOUBT
+from judge.pool.suspicion import FIRST_DOUBT
 from schemas import Failed, FailedType
 from tests.judge.pool.test_reliable import HANG, NEUTRAL, Server, judge_all, now, pooled, task
 from tests.judge.virtual_time import run_virtually

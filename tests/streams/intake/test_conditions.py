@@ -8,7 +8,8 @@ import pytest
 
 from schemas import QAEvent
 from schemas.base import EventField
-from streams.intake.conditions import EventCondition, LabelsCondition
+from streams.intake.routing import EventCondition
+from streams.intake.sampling import LabelsCondition
 
 
 def event(**fields: Any) -> QAEvent:

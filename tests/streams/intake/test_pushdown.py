@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from schemas.base import SamplingKey
 from streams.errors import DecodeError
-from streams.intake.conditions import LabelsCondition
 from streams.intake.decision import SkipReason
 from streams.intake.pushdown import PushDown, push_down
 from streams.intake.reading import Ingest
-from streams.intake.sampling import Rule, SamplingPolicy
+from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
 
 INGEST = Ingest(max_event_bytes=1_000)
 MAPPED = Ingest(

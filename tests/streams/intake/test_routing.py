@@ -6,11 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from schemas import QAEvent
-from streams.intake.conditions import EventCondition
 from streams.intake.decision import Decision
 from streams.intake.from_settings import event_policy, reading_policy
 from streams.intake.randomness import RANGE, threshold
-from streams.intake.routing import Route, route
+from streams.intake.routing import EventCondition, Route, route
 from streams.settings import Settings
 
 ROUTES = (

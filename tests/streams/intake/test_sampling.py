@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from schemas import QAEvent
 from schemas.base import DEFAULT_STRATUM
-from streams.intake.conditions import LabelsCondition
 from streams.intake.decision import Decision
 from streams.intake.randomness import (
     RANGE,
@@ -22,7 +21,7 @@ from streams.intake.randomness import (
     threshold,
     trace_randomness,
 )
-from streams.intake.sampling import Rule, SamplingPolicy
+from streams.intake.sampling import LabelsCondition, Rule, SamplingPolicy
 from streams.intake.tracestate import random_value, upstream_threshold
 from streams.monitoring.statistics.estimators import WeightedSums
 

@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry
 from judge.metrics.coverage.metric import Coverage
 from schemas import JudgeTask, QAEvent
 from streams.intake.agent import Intake
-from streams.intake.conditions import EventCondition
-from streams.intake.routing import Route
+from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.judging.budget import Budget, BudgetLimits
 from streams.telemetry.instruments import Metrics
@@ -102,8 +101,12 @@ async def test_the_intake_records_the_probability_that_was_in_force() -> None:
     # R / 2^56 is 0.796: kept at a factor of 1/2, not at 1/1024.
     event = QAEvent(event_id="e-4", question="q", answer="a", reference="r")
     randomness = SamplingPolicy().decide(event_id=event.event_id, labels={}).randomness
+
+    async def read(_: object) -> QAEvent:
+        return event
+
     intake = Intake(
-        decode=lambda _: event,
+        read=read,
         policy=SamplingPolicy(),
         routes=(Route(metric="coverage", when=EventCondition()),),
         metrics={"coverage": Coverage()},

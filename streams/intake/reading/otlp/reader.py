@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.reading.decode import problem_detail
+from streams.intake.reading.decode import normal_labels, problem_detail
 from streams.intake.reading.envelope import bounded
-from streams.intake.reading.labels import normal_labels
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp.qa import event_fields
 from streams.intake.reading.otlp.requests import wire

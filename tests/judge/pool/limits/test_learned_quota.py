@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from judge.chat import QuotaReport
-from judge.pool.limits.learned_quota import LearnedQuota
+from judge.pool.limits.quota import LearnedQuota
 
 
 def test_a_refusal_teaches_what_was_granted_before_it() -> None:

@@ -15,10 +15,9 @@ from judge.metrics.registry import build_metric
 from schemas import ChatMessage, QAEvent
 from streams.errors import DecodeError, SettingsError
 from streams.intake.agent import Intake
-from streams.intake.conditions import EventCondition
 from streams.intake.joining.conversations import ConversationIntake, joined
 from streams.intake.joining.join import Bounds
-from streams.intake.routing import Route
+from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.telemetry.instruments import Metrics
 from tests.streams.intake.joining.test_traces import FakePast, Outbox
@@ -61,15 +60,11 @@ def record(number: int, *, key: bytes | None = b"c-1", **fields: Any) -> Record:
     return Record(event(number, **fields).model_dump_json().encode(), key=key, offset=number)
 
 
-def _decode(one: Any) -> QAEvent:
+async def _read(one: Any) -> QAEvent:
     try:
         return QAEvent.model_validate_json(one.value)
     except ValueError:
         raise DecodeError("undecodable", "no event") from None
-
-
-async def _read(one: Any) -> QAEvent:
-    return _decode(one)
 
 
 class Stage:
@@ -91,7 +86,7 @@ class Stage:
         def intake(names: tuple[str, ...]) -> Intake:
             outbox: Any = self.outbox
             return Intake(
-                decode=_decode,
+                read=_read,
                 policy=policy,
                 routes=tuple(Route(metric=name, when=EventCondition()) for name in names),
                 metrics=METRICS,

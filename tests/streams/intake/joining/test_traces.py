@@ -16,11 +16,10 @@ from judge.metrics.coverage.metric import Coverage
 from schemas import JudgeTask
 from streams.errors import SettingsError
 from streams.intake.agent import Intake
-from streams.intake.conditions import EventCondition
 from streams.intake.joining.join import Bounds
 from streams.intake.joining.traces import TraceIntake
 from streams.intake.reading.otlp.reader import OtlpReader
-from streams.intake.routing import Route
+from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
 from streams.telemetry.instruments import Metrics
@@ -92,7 +91,7 @@ class Stage:
             reader=self.reader,
             sampler=TraceSampler(policy),
             intake=Intake(
-                decode=lambda _: pytest.fail("events are given"),
+                read=lambda _: pytest.fail("events are given"),
                 policy=policy,
                 routes=(Route(metric="coverage", when=EventCondition()),),
                 metrics={"coverage": Coverage()},

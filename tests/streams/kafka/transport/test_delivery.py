@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.transport.offsets import OffsetBook
+from streams.kafka.transport.delivery import OffsetBook
 
 
 def test_nothing_is_committable_before_anything_is_known() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from judge.pool.limits.turns import Turns
+from judge.pool.limits.waiting import Turns
 
 
 async def test_what_is_ready_runs_between_two_turns() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from judge.chat import ChatMessage, ChatRequest, ResponseSchema
-from judge.endpoint.response_formats import ResponseFormat, asked_form
+from judge.endpoint.request import ResponseFormat, asked_form
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.relevance.metric import Relevance
 from judge.metrics.response_schemas import RELEVANCE_SCHEMA
