@@ -106,7 +106,7 @@ def _sampled(records: list[Record], rate: float) -> int:
     for record in records:
         if rate < 1 and not keep(record):
             continue
-        kept = sampler.split(reader.heads(record.value), record.key).kept
+        kept = sampler.split(reader.heads(record.value, record.key), record.key).kept
         for trace_id, spans in reader.spans(record.value, kept.__contains__).items():
             join.add(trace_id, spans, size=len(record.value), now=0)
         for trace in join.due(1):

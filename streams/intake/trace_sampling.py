@@ -85,7 +85,7 @@ class TracePushDown:
     def __call__(self, record: Record) -> bool:
         """Decide, and count the record's traces if it is skipped."""
         try:
-            split = self._sampler.split(self._reader.heads(record.value), record.key)
+            split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
         except (DecodeError, ValueError):
             return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
         if split.kept:

@@ -64,7 +64,7 @@ class TraceIntake:
             SettingsError: The topic's records are not keyed by trace id, so that a trace cannot be joined.
         """
         try:
-            split = self._sampler.split(self._reader.heads(record.value), record.key)
+            split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
             traces = self._reader.spans(record.value, split.kept.__contains__)
         except ValueError:
             await self._intake.refuse(
@@ -91,7 +91,7 @@ class TraceIntake:
         self._gathering.release()
 
     async def _kept(self, record: Any) -> dict[str, list[Span]]:
-        split = self._sampler.split(self._reader.heads(record.value), record.key)
+        split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
         return self._reader.spans(record.value, split.kept.__contains__) if split.kept else {}
 
     async def _become(self, record: Incoming, spans: list[Span]) -> None:

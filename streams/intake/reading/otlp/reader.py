@@ -15,6 +15,7 @@ from streams.intake.reading.envelope import bounded
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp.qa import event_fields
 from streams.intake.reading.otlp.requests import wire
+from streams.intake.reading.otlp.requests.outline import outline
 from streams.intake.reading.otlp.span import Head, Span
 from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import NoAnswer, Trace, normalised
@@ -57,13 +58,19 @@ class OtlpReader:
         self._max_event_bytes = max_event_bytes
         self._mapper = Mapper(mapping) if mapping else None
 
-    def heads(self, value: bytes | None) -> list[Head]:
+    def heads(self, value: bytes | None, key: bytes | None = None) -> list[Head]:
         """Read what sampling looks at.
+
+        Args:
+            value: The record's value.
+            key: Its key; where it is the trace id, not all of the record is parsed.
 
         Raises:
             DecodeError: The record is no OTLP request.
         """
-        return wire.heads(self._checked(value))
+        checked = self._checked(value)
+        found = outline(checked, key)
+        return wire.heads(checked) if found is None else [found]
 
     def spans(self, value: bytes | None, keep: wire.Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans by trace id; those without a trace id are left out.

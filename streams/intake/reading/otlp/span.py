@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Attributes = Mapping[str, Any]
 """Name to text, number, truth value, list or mapping; None for what is no such thing."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanEvent:
+class SpanEvent(NamedTuple):
     """An event within a span."""
 
     name: str
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """One span.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from streams.intake.reading.otlp.families.family import Kind
@@ -153,7 +153,7 @@ def _merged(known: Span, other: Span) -> Span:
         known.is_log and (known.name, known.attributes) == (other.name, other.attributes)
     ):
         return known
-    return replace(known, events=(*known.events, event), end=max(known.end, other.end))
+    return known._replace(events=(*known.events, event), end=max(known.end, other.end))
 
 
 def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+_OPENING: Final = frozenset('{["')
 
 
 def loaded(value: Any) -> Any:
     """Open JSON that travels as text; anything else comes back as it is."""
     if not isinstance(value, str):
         return value
-    start = value.lstrip()[:1]
-    if start not in {"{", "[", '"'}:
-        return value
+    start = value[:1]
+    if start not in _OPENING and (not start.isspace() or value.lstrip()[:1] not in _OPENING):
+        return value  # most texts are none, so this is decided before anything else
     try:
         return orjson.loads(value)
     except (orjson.JSONDecodeError, ValueError):

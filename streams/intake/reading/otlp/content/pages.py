@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streams.intake.reading.otlp.content.json_text import loaded
 
@@ -27,6 +26,7 @@ _LISTS: Final = (
 _TEXTS: Final = ("page_content", "pageContent", "content", "text", "document", "body", "chunk", "passage")
 _WRAPPERS: Final = ("document", "node", "kwargs")
 _IDS: Final = ("id", "document_id", "doc_id", "_id", "name", "page")
+_SOURCES: Final = ("page", "source", "id")
 _PAGE_NAME: Final = re.compile(r"page[-_ #]?(\d{1,6})", re.IGNORECASE | re.ASCII)
 _MARKER: Final = re.compile(
     r"^[ \t]{0,8}(?:"
@@ -37,8 +37,7 @@ _MARKER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A retrieved document.
 
     Args:
@@ -70,15 +69,17 @@ def _documents(value: Any, depth: int) -> Iterator[Document]:
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
     """Read what is wrapped: one document within, a list of them, or else the mapping as a document."""
-    inner = next((value[name] for name in _WRAPPERS if isinstance(value.get(name), dict)), None)
-    if inner is not None:
+    wrapper = next((name for name in _WRAPPERS if name in value and isinstance(value[name], dict)), None)
+    if wrapper is not None:
+        inner = value[wrapper]
         named = inner if _is_path(value.get("id")) else {"id": value.get("id"), **inner}
         yield from _documents(named, depth + 1)
         return
-    listed = next((value[name] for name in _LISTS if isinstance(loaded(value.get(name)), list)), None)
-    if listed is not None:
-        yield from _documents(loaded(listed), depth + 1)
-        return
+    for name in _LISTS:
+        listed = loaded(value[name]) if name in value else None
+        if isinstance(listed, list):
+            yield from _documents(listed, depth + 1)
+            return
     one = _document(value)
     if one is not None:
         yield one
@@ -90,12 +91,13 @@ def _is_path(value: Any) -> bool:
 
 
 def _document(value: Mapping[str, Any]) -> Document | None:
-    text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), "")
+    text = next((value[name] for name in _TEXTS if name in value and isinstance(value[name], str)), "")
     metadata = loaded(value.get("metadata") or value.get("payload"))
     metadata = metadata if isinstance(metadata, dict) else {}
     if not text:
         text = next((metadata[name] for name in _TEXTS if isinstance(metadata.get(name), str)), "")
-    names = [value.get(name) for name in _IDS] + [metadata.get(name) for name in ("page", "source", "id")]
+    names = [value[name] for name in _IDS if name in value]
+    names += [metadata[name] for name in _SOURCES if name in metadata]
     named = [
         str(name)
         for name in names
@@ -110,13 +112,11 @@ def as_pages(documents: Iterable[Document]) -> dict[str, str]:
 
     Documents without text are left out, and those that were found twice count once.
     """
-    distinct = list(dict.fromkeys(one for one in documents if one.text.strip()))
-    seen: set[str] = set()
-    distinct = [
-        one
-        for one in distinct
-        if not (one.text in seen or seen.add(one.text))  # type: ignore[func-returns-value]
-    ]
+    by_text: dict[str, Document] = {}
+    for one in documents:
+        if one.text and not one.text.isspace():
+            by_text.setdefault(one.text, one)
+    distinct = list(by_text.values())
     named = [_PAGE_NAME.fullmatch(one.name) for one in distinct]
     numbers = [match[1] for match in named if match is not None]
     if len(numbers) == len(distinct) and len(set(numbers)) == len(numbers):

@@ -1,0 +1,65 @@
+"""What is found in a keyed record without a parser is what the parser finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.intake.reading.otlp.requests import wire
+from streams.intake.reading.otlp.requests.messages import Traces
+from streams.intake.reading.otlp.requests.outline import outline
+
+SAMPLES = Path(__file__).parent / "samples"
+KEYED = sorted((SAMPLES / "kafka").glob("otlp_spans_keyed-*.pb"))
+WHOLE = sorted(one for one in SAMPLES.glob("*.pb") if "-logs" not in one.name)
+
+
+@pytest.mark.parametrize("path", [*KEYED, *WHOLE], ids=lambda path: path.stem)
+def test_it_finds_the_roots_that_a_parser_finds(path: Path) -> None:
+    """In records as the Collector writes them, the last field first, and as SDKs do."""
+    value = path.read_bytes()
+    for head in wire.heads(value):
+        found = outline(value, head.trace_id.encode())
+        assert found == (None if head.tracestate else head)
+
+
+def request(*, parent: bytes, name: bytes = b"call", link: bool = False) -> tuple[bytes, bytes]:
+    trace_id, span_id = bytes(range(16)), bytes(range(8))
+    traces = Traces()
+    spans = traces.resource_spans.add().scope_spans.add().spans
+    span = spans.add(trace_id=trace_id, span_id=span_id, parent_span_id=parent, name=name)
+    value = traces.SerializeToString()
+    if link:  # field 13, which is not declared: its trace and span ids
+        one = b"\x6a\x1c\x0a\x10" + trace_id + b"\x12\x08" + span_id
+        del spans[:]
+        scope = b"\x12" + bytes([len(inner := span.SerializeToString() + one)]) + inner
+        value = b"\x0a" + bytes([len(scope) + 2]) + b"\x12" + bytes([len(scope)]) + scope
+        assert wire.heads(value)[0].trace_id == trace_id.hex()
+    return value, trace_id.hex().encode()
+
+
+def test_a_link_to_the_same_trace_is_no_root() -> None:
+    """A link has the ids of a span, too; what cannot be told apart is left to a parser."""
+    value, key = request(parent=bytes(8), link=True)
+    assert outline(value, key) is None
+    assert wire.heads(value)[0].roots == 0
+
+
+@pytest.mark.parametrize("key", [None, b"", b"k", b"z" * 32, b"00 " * 10 + b"00", "ä".encode() * 16])
+def test_a_key_that_is_no_trace_id_finds_nothing(key: bytes | None) -> None:
+    """Nor does one that is the id of another trace."""
+    value, own = request(parent=b"")
+    assert outline(value, own) is not None
+    assert outline(value, key) is None
+    assert outline(value, own[::-1]) is None
+
+
+@given(st.sampled_from(KEYED), st.integers(1, 200), st.booleans())
+def test_a_record_that_is_cut_is_left_to_the_parser(path: Path, cut: int, begins: bool) -> None:
+    """A part that is lost makes the lengths of the outermost messages wrong."""
+    value = path.read_bytes()
+    key = wire.heads(value)[0].trace_id.encode()
+    assert outline(value[cut:] if begins else value[:-cut], key) is None
