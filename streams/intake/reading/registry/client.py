@@ -43,7 +43,7 @@ class Registered:
 
     Args:
         kind: AVRO, JSON or PROTOBUF.
-        text: The schema; of Protobuf the serialized file descriptor in base64.
+        text: The schema; of Protobuf the serialized file descriptor in base64, where the registry has it.
         references: Name, subject and version of each schema that it names.
     """
 
@@ -111,7 +111,7 @@ class RegistryClient:
 
     async def _schema(self, path: str) -> Registered:
         found = _registered(await self._get(path))
-        if found.kind == "PROTOBUF":  # as text it would take a compiler to read
+        if found.kind == "PROTOBUF":  # Apicurio gives the text again
             return _registered(await self._get(f"{path}?format=serialized"))
         return found
 

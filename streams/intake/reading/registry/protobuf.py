@@ -1,4 +1,4 @@
-"""Reads Protobuf by a schema that the registry gives as a serialized file descriptor."""
+"""Reads Protobuf by a schema that the registry gives as a serialized file descriptor, or as text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message import Message
 
 from streams.errors import DecodeError
+from streams.intake.reading.registry.proto_text import file_of
 
 Read = Callable[[tuple[int, ...], bytes], bytes]
 """From the path to a message, and its payload, to JSON."""
@@ -22,11 +23,11 @@ def protobuf_reader(schema: str, references: Sequence[tuple[str, str]]) -> Read:
     """Make what reads messages of a schema.
 
     Args:
-        schema: The file descriptor, serialized, in base64.
-        references: Names and descriptors of the files that it imports, those that others need first.
+        schema: The file descriptor, serialized, in base64; or the schema's text.
+        references: Names and schemas of the files that it imports, those that others need first.
 
     Raises:
-        ValueError: It is no file descriptor, or imports what is not there.
+        ValueError: It is no schema, or imports what is not there.
     """
     pool = descriptor_pool.DescriptorPool()
     file = _descriptor(schema, "schema.proto")
@@ -61,8 +62,8 @@ def _descriptor(content: str, name: str) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto()
     try:
         file.ParseFromString(base64.b64decode(content, validate=True))
-    except (binascii.Error, ProtobufDecodeError, ValueError) as error:
-        raise ValueError(f"is no serialized Protobuf file descriptor ({type(error).__name__})") from error
+    except (binascii.Error, ProtobufDecodeError, ValueError):
+        return file_of(content, name)
     file.name = name
     return file
 

@@ -19,7 +19,7 @@ _NAME: Final = b"\x2a"
 """Tags of a span's fields 1, 2, 4 and 5, with their lengths; the Collector writes an empty parent, too."""
 
 
-def outline(value: bytes, key: bytes | None) -> Head | None:
+def outline(value: bytes, key: bytes | None) -> Head | None:  # noqa: C901, PLR0911 - for every span: no calls
     """Count the roots of the trace whose id is a record's key.
 
     Args:
@@ -27,10 +27,9 @@ def outline(value: bytes, key: bytes | None) -> Head | None:
         key: Its key: the trace id in hexadecimal, as the Collector writes it.
 
     Returns:
-        None where the key is no trace id, where a span carries tracestate, and where the bytes are laid out in
-        another way.
+        None where the key is no trace id, a span has tracestate, or the bytes are laid out in another way.
     """
-    if key is None or len(key) != 32:  # noqa: PLR2004 - hexadecimal digits
+    if key is None or len(key) != 32:
         return None
     try:
         trace_id = bytes.fromhex(key.decode("ascii"))
@@ -66,10 +65,10 @@ def _is_whole(value: bytes) -> bool:
         more = True
         while more:
             at += 1
-            if at >= end or shift > 28:  # noqa: PLR2004 - more than any record has
+            if at >= end or shift > 28:
                 return False
             size |= (value[at] & 0x7F) << shift
             shift += 7
-            more = value[at] > 0x7F  # noqa: PLR2004 - another byte of the length follows
+            more = value[at] > 0x7F
         at += 1 + size
     return at == end

@@ -239,3 +239,78 @@ def test_a_header_may_hold_an_id_as_well() -> None:
     form = wire_form(b"{}", [("__value_schema_id", b"\x00\x00\x00\x01\x00")])
     assert form is not None
     assert (form.ref, form.body()) == (256, b"{}")
+
+
+async def test_protobuf_is_read_from_the_text_of_its_schema(
+    registry: FakeRegistry, unpacking: Unpacking
+) -> None:
+    """As Apicurio gives it: with maps, groups, alternatives, and names that are to be resolved."""
+    text = """
+    syntax = "proto3"; /* of the team */ package qa.v1;
+    option (team.owner) = { name: "a;}" ids: [1, 2] };
+    import public "page.proto"; // beside it
+    enum Level { option allow_alias = true; NONE = 0; HIGH = 1 [deprecated = true]; TOP = 1; }
+    message Outer {
+      reserved 2, 9 to 11; reserved "old";
+      message Inner { string words = 1; }
+      map<string, Inner> named = 1;
+      oneof answer { string plain = 3; Inner rich = 4; }
+      optional string note = 5 [json_name = "n]"];
+      repeated qa.Page pages = 6;
+      Level level = 0x7;
+      string message = 8;
+    }
+    service Ask {
+      rpc One(Outer) returns (stream Outer) { option (http) = { get: "/" }; }
+      rpc Two(Outer) returns (Outer);
+    }
+    message Last { repeated int32 numbers = 1; };
+    """
+    page = {"name": "page.proto", "subject": "page", "version": 1}
+    registry.add("ids/9", text, "PROTOBUF", serialized=text, references=[page])
+    page_text = 'syntax = "proto3"; package qa; message Page { string text = 1; }'
+    registry.add("subjects/page/versions/1", page_text, "PROTOBUF", serialized=page_text)
+    # named {"k": {"words": "w"}}, rich {"words": "r"}, note "", pages [{"text": "t"}], level 1, message "m"
+    body = b"\x0a\x08\x0a\x01k\x12\x03\x0a\x01w\x22\x03\x0a\x01r\x2a\x00\x32\x03\x0a\x01t\x38\x01\x42\x01m"
+    read = json.loads(await unpacking.json(framed(9, b"\x00" + body), ()) or b"")
+    assert read == {
+        "named": {"k": {"words": "w"}},
+        "rich": {"words": "r"},
+        "note": "",
+        "pages": [{"text": "t"}],
+        "level": "HIGH",
+        "message": "m",
+    }
+    inner = json.loads(await unpacking.json(framed(9, b"\x04\x00\x00\x0a\x01w"), ()) or b"")
+    last = json.loads(await unpacking.json(framed(9, b"\x02\x02\x0a\x02\x01\x02"), ()) or b"")
+    assert [inner, last] == [{"words": "w"}, {"numbers": [1, 2]}]
+
+    old = """message M {
+      required string a = 1 [default = "x"];
+      optional group Result = 2 { optional string url = 3; }
+    }"""
+    registry.add("ids/2", old, "PROTOBUF", serialized=old)
+    assert await unpacking.json(framed(2, b"\x00\x0a\x01s\x13\x1a\x01u\x14"), ()) == (
+        b'{"a":"s","result":{"url":"u"}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("message A {", "ends in the middle of a Protobuf schema"),
+        ("message A { string s = x; }", "did not expect 'x' in 'string s = x ; }'"),
+        ('syntax = "proto3', "did not expect '\"proto3'"),
+        ("message A { Nope s = 1; }", "couldn't resolve name 'Nope'"),
+        ("message A { " * 60, "nests messages deeper than 50"),
+        ('import "none.proto";', "imports none.proto, which is not among its references"),
+    ],
+)
+async def test_what_is_no_protobuf_schema_is_told(
+    registry: FakeRegistry, unpacking: Unpacking, text: str, said: str
+) -> None:
+    """With where it is not."""
+    registry.add("ids/9", text, "PROTOBUF", serialized=text)
+    with pytest.raises(DecodeError) as error:
+        await unpacking.json(framed(9, b"\x00"), ())
+    assert said in error.value.detail

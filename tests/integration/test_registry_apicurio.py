@@ -1,0 +1,123 @@
+"""Events of each kind by the schemas of a real registry, Apicurio."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from judge.endpoint.scripted import ScriptedChat
+from streams.embedded.threaded import broker_in_thread
+from streams.errors import DecodeError
+from streams.intake.reading.registry.client import RegistryClient
+from streams.intake.reading.registry.unpacking import Unpacking
+from tests.integration.apicurio import apicurio
+from tests.integration.deadlines import until
+from tests.integration.stage import REPLY, Stage
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]  # needs Java and Maven, as Apache Kafka does
+
+NAMED = {"type": "record", "name": "Named", "namespace": "qa", "fields": [{"name": "text", "type": "string"}]}
+AVRO = {
+    "type": "record",
+    "name": "Event",
+    "namespace": "qa",
+    "fields": [
+        {"name": "event_id", "type": "string"},
+        {"name": "question", "type": "string"},
+        {"name": "answer", "type": "string"},
+        {"name": "context", "type": {"type": "map", "values": "string"}},
+        {"name": "other", "type": ["null", "qa.Named"], "default": None},
+    ],
+}
+JSON_SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}
+NAMED_PROTO = 'syntax = "proto3"; package qa; message Named { string text = 1; }'
+EVENT_PROTO = """
+syntax = "proto3";
+package qa;
+import "named.proto";
+import "google/protobuf/timestamp.proto";
+message Envelope {
+  message Event {
+    string event_id = 1; // as the producer counts
+    string question = 2;
+    string answer = 3;
+    map<string, string> context = 4;
+    Named other = 5;
+    google.protobuf.Timestamp occurred_at = 6;
+  }
+}
+"""
+
+
+def avro(number: int) -> bytes:
+    names: dict[str, Any] = {}
+    fastavro.parse_schema(NAMED, named_schemas=names)
+    stream = io.BytesIO()
+    value = {"event_id": "avro", "question": "How?", "answer": "So.", "context": {}, "other": {"text": "x"}}
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(AVRO, named_schemas=names), value)
+    return b"\x00" + number.to_bytes(4) + stream.getvalue()
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def protobuf(number: int) -> bytes:
+    """The first message within the first one: two indexes, 0 and 0."""
+    texts = [field(at, text) for at, text in enumerate((b"protobuf", b"How?", b"So."), 1)]
+    page = field(4, field(1, b"Page-1") + field(2, b"Text."))
+    moment = field(6, b"\x08" + varint(int(time.time())))
+    body = b"".join(texts) + page + field(5, field(1, b"x")) + moment
+    return b"\x00" + number.to_bytes(4) + b"\x04\x00\x00" + body
+
+
+def varint(number: int) -> bytes:
+    return bytes([number & 0x7F | (0x80 if number > 0x7F else 0)]) + (
+        varint(number >> 7) if number > 0x7F else b""
+    )
+
+
+async def test_events_of_each_kind_are_judged(tmp_path: Path) -> None:
+    """Avro and Protobuf with the schemas that they name, JSON with one of its own.
+
+    What the registry does not know is told with its id or GUID.
+    """
+    async with apicurio(tmp_path) as registry:
+        await registry.register("named", json.dumps(NAMED))
+        of_avro = await registry.register("event", json.dumps(AVRO), "AVRO", ("qa.Named", "named"))
+        of_json = await registry.register("event-json", json.dumps(JSON_SCHEMA), "JSON")
+        await registry.register("named-proto", NAMED_PROTO, "PROTOBUF")
+        named = ("named.proto", "named-proto")
+        of_protobuf = await registry.register("event-proto", EVENT_PROTO, "PROTOBUF", named)
+        as_json = json.dumps({"event_id": "json", "question": "How?", "answer": "So."}).encode()
+        records = [avro(of_avro), b"\x00" + of_json.to_bytes(4) + as_json, protobuf(of_protobuf)]
+
+        with broker_in_thread() as bootstrap_servers:
+            stage = Stage(bootstrap_servers, tmp_path, changes={"ingest.registry": {"url": registry.url}})
+            async with stage.worker(ScriptedChat([REPLY] * 3)):
+                await stage.produce(records)
+
+                async def judged() -> bool:
+                    letters = [one.detail for one in await stage.dead_letters()]
+                    assert letters == []
+                    return len(await stage.results()) == 3
+
+                await until(judged, "a result of each kind", deadline_seconds=90)
+            assert {one.event_id for one in await stage.results()} == {"avro", "json", "protobuf"}
+
+        unpacking = Unpacking(RegistryClient(registry.url, patient=False), unknown_seconds=0)
+        assert sorted(await unpacking.client.kinds()) == ["AVRO", "JSON", "PROTOBUF"]
+        read = json.loads(await unpacking.json(protobuf(of_protobuf), ()) or b"")
+        assert read["context"] == {"Page-1": "Text."}
+        assert read["other"] == {"text": "x"}
+        with pytest.raises(DecodeError, match="schema id 4242 is not known to the registry"):
+            await unpacking.json(b"\x00" + (4242).to_bytes(4) + as_json, ())
+        with pytest.raises(DecodeError, match=r"schema GUID 0101.* is not known to the registry"):
+            await unpacking.json(as_json, [("__value_schema_id", b"\x01" * 17)])
+        await unpacking.close()
