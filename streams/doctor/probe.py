@@ -21,7 +21,8 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from streams.doctor.facts import Cluster, GroupView, Node, Partition, Settings, TopicView
 from streams.doctor.topics import TOPIC_SETTINGS
-from streams.kafka.access.connections import Connection, open_connection
+from streams.kafka.access.connection import Connection
+from streams.kafka.access.connections import open_connection
 from streams.kafka.access.reach import reach
 from streams.kafka.topics.broker_settings import BROKER_NAMES
 from streams.kafka.topics.requests import GroupWithRights, TopicsWithRights

@@ -13,6 +13,8 @@ from tests.integration.cluster import KafkaCluster
 
 AWAY_SECONDS = 4.0
 """Longer than the cluster waits for a broker before another one leads in its place."""
+SESSION_SECONDS = 20
+"""Two thirds of the default, and longer than it takes to find out that a connection is half-open."""
 HALF_OPEN_ROUNDS: Final[tuple[tuple[Way, ...], ...]] = (
     *(BOTH_WAYS, ("answers",), ("requests",)),
     *(("answers",), ("requests",), BOTH_WAYS),
@@ -74,7 +76,7 @@ async def brokers_half_open(arena: Arena) -> Report:
 
     The other brokers hear it, so it goes on leading: nobody takes over, and what was written may be there.
     """
-    await arena.begin(stretch=5)
+    await arena.begin(stretch=5, session_seconds=SESSION_SECONDS)
     for number, lost in enumerate(HALF_OPEN_ROUNDS[: max(arena.size.blows, len(arena.proxies))]):
         proxy = arena.proxies[number % len(arena.proxies)]
         proxy.go_half_open(lost)

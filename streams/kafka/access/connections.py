@@ -5,9 +5,7 @@ the text that its client was built with, and whose errors the client turns into 
 ever. `streams.kafka.patches` puts `open_connection` in its place, which
 
 - reads the password again where it is a `Password`, so that one that was rotated holds for new connections;
-- has a request on a connection that has just ended fail as a failed connection, on uvloop, too
-  (`Connection.send`);
-- hears a broker out that refuses a token: aiokafka takes the refusal for a welcome (`_TokenLogin`);
+- opens a `Connection` of ours (`streams.kafka.access.connection`);
 - tells the `Admission` that came along what became of the connection.
 
 Clients that bring neither are served as before.
@@ -15,19 +13,17 @@ Clients that bring neither are served as before.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
-from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError
 
 from streams.errors import Explanation, KafkaAccessError, SettingsError, TokenError
+from streams.kafka.access.connection import Connection
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings, resolve_password
 from streams.settings.certificates import validity_of
@@ -38,7 +34,6 @@ REFUSED_SECONDS: Final = 60.0
 """So long a broker may refuse every new connection before a worker gives up: a rotated secret may come a
 little late."""
 TELL_SECONDS: Final = 15.0
-CLOSE_SECONDS: Final = 1.0
 
 
 class Admission:
@@ -154,96 +149,6 @@ class Password:
 
     def __repr__(self) -> str:
         return "Password(**********)"
-
-
-class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not annotated
-    """Logs in with a token, and asks for the reason where the broker does not take it.
-
-    A broker answers a token that it refuses with a note of its own, and with the error only when the client
-    has acknowledged that (RFC 7628, section 3.2.3). Without this the connection passes for open and answers
-    nothing.
-    """
-
-    async def step(self, payload: bytes | None) -> tuple[str | bytes, bool] | None:
-        """Give what is to be sent next, or None at the end."""
-        following: tuple[str | bytes, bool] | None = await super().step(payload)
-        return (b"\x01", True) if following is None and payload else following
-
-
-class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
-    """One connection to a broker, as aiokafka's clients use it."""
-
-    _transport: asyncio.WriteTransport | None = None
-
-    def authenticator_oauth(self) -> _TokenLogin:
-        """Log in with a token."""
-        return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
-
-    async def connect(self) -> Any:
-        """Connect; where that fails nothing is left behind.
-
-        aiokafka closes a connection whose login is refused and does not wait for its end, which with TLS is
-        the broker's to give, and a broker takes its time over those that it refuses (100 ms and more). Nobody
-        has anything to say any more.
-        """
-        try:
-            return await super().connect()
-        except BaseException:
-            await self.end(abort=True)
-            raise
-
-    def send(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a request; what is returned is to be awaited.
-
-        Raises:
-            KafkaConnectionError: The connection is closed.
-        """
-        with self._as_closed():
-            return super().send(*args, **kwargs)
-
-    def _send_sasl_token(self, *args: Any, **kwargs: Any) -> Any:
-        with self._as_closed():
-            return super()._send_sasl_token(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def _as_closed(self) -> Iterator[None]:
-        """Say in aiokafka's words that the connection is closed.
-
-        Between its end and aiokafka's hearing of it uvloop refuses to write with a `RuntimeError`. aiokafka
-        expects none: whatever task meets it ends, and with it heartbeats, commits or metadata, for ever.
-        """
-        try:
-            yield
-        except RuntimeError as error:
-            if (
-                isinstance(error, KafkaError)
-                or self._writer is None
-                or not self._writer.transport.is_closing()
-            ):
-                raise
-            self.close(reason=CloseReason.CONNECTION_BROKEN)
-            raise KafkaConnectionError(f"connection to {self.host}:{self.port} is closed") from error
-
-    def close(self, *args: Any, **kwargs: Any) -> Any:
-        """Begin to close; the future that is returned, if any, is done at the end."""
-        if self._writer is not None:
-            self._transport = self._writer.transport
-        return super().close(*args, **kwargs)
-
-    async def end(self, *, abort: bool = False) -> None:
-        """Close, and wait until it is closed: TLS takes a moment.
-
-        Args:
-            abort: At once, without a farewell. Otherwise that happens after `CLOSE_SECONDS`.
-        """
-        closed = self.close()
-        if closed is None or self._transport is None:  # never opened
-            return
-        if not abort:
-            await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
-        if not closed.done():
-            self._transport.abort()
-            await asyncio.wait({closed}, timeout=CLOSE_SECONDS)
 
 
 async def open_connection(host: str, port: int, **options: Any) -> Connection:

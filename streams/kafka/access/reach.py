@@ -16,7 +16,8 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.errors import Explanation, KafkaAccessError, LoginWantedError, WrongProtocolError
 from streams.kafka.access.access import client_options
-from streams.kafka.access.connections import Connection, ended_certificate, open_connection
+from streams.kafka.access.connection import Connection
+from streams.kafka.access.connections import ended_certificate, open_connection
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 

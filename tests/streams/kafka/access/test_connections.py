@@ -24,7 +24,8 @@ from streams.embedded.threaded import broker_in_thread
 from streams.errors import KafkaAccessError, SettingsError, TokenError
 from streams.kafka.access import connections as kafka_connections
 from streams.kafka.access.access import Access, client_options
-from streams.kafka.access.connections import REFUSED_SECONDS, Admission, Connection, Password, open_connection
+from streams.kafka.access.connection import Connection
+from streams.kafka.access.connections import REFUSED_SECONDS, Admission, Password, open_connection
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 from tests.streams.certificates import Authority

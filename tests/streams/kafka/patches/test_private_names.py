@@ -21,7 +21,13 @@ NEEDED = {
     "aiokafka.client": {"create_conn"},
     "aiokafka.client.AIOKafkaClient": {"force_metadata_update", "cluster", "send"},
     "aiokafka.conn": {"READER_LIMIT"},
-    "aiokafka.conn.AIOKafkaConnection": {"_send_sasl_token", "_writer"},
+    "aiokafka.conn.AIOKafkaConnection": {
+        "_create_reader_task",
+        "_reader",
+        "_requests",
+        "_send_sasl_token",
+        "_writer",
+    },
     "aiokafka.admin.AIOKafkaAdminClient": {"_client"},
     "aiokafka.consumer.consumer.AIOKafkaConsumer": {
         "_client",
