@@ -6,9 +6,10 @@ import hashlib
 import json
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictBool, StrictFloat, StringConstraints
 
 from schemas.base import EventId, Message, MetricName, Timestamp
+from schemas.result import ResultKind
 
 MAX_NOTE_CHARS = 2_000
 MAX_WHO_CHARS = 200
@@ -34,9 +35,18 @@ class Label(Message):
     result_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="The verdict that this is about.")
     event_id: EventId
     metric: MetricName
-    score: int | None = Field(description="What the score should be; None where it cannot be said.")
+    score: int | None = Field(
+        description="What the score should be, as `score` of a result; None where it cannot be said."
+    )
+    kind: ResultKind = Field(default="integer", description="What the metric gives.")
+    value: StrictBool | StrictFloat | str | None = Field(
+        default=None, description="As `value` of a result: the number, the boolean or the label."
+    )
     judge_score: int | None = Field(
         default=None, description="What it was; None where there was no number, or nobody knows."
+    )
+    judge_value: StrictBool | StrictFloat | str | None = Field(
+        default=None, description="`value` of the result; None where its score says all."
     )
     fingerprint: str | None = Field(default=None, description="The evaluator whose verdict it is.")
     note: Annotated[str, StringConstraints(max_length=MAX_NOTE_CHARS)] = ""

@@ -109,6 +109,7 @@ def _row(asking: Asking, row: Any) -> dict[str, Any]:
         "metric": row["metric"],
         "status": STATUSES[row["status"]],
         "score": row["score"],
+        "value": result.get("value"),
         "at": row["at"],
         "labels": sums.labels_of(asking, [row["labels"]])[row["labels"]],
         "probability": row["probability"],

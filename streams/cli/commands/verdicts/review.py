@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from schemas import Label
     from streams.settings import Settings
+    from streams.store.views.review.said import Scales
     from streams.store.views.review.server import Publish
 
 labels_app = typer.Typer(name="labels", help="What people say of verdicts, as files.", no_args_is_help=True)
@@ -76,7 +78,7 @@ async def _serve(
     where: Connection, settings: Settings, port: int, who: str | None, stop: asyncio.Event
 ) -> None:
     from streams.store.reader import Reader
-    from streams.store.views.explorer.open import open_explorer, score_ranges
+    from streams.store.views.explorer.open import open_explorer
     from streams.store.views.review.server import Review
     from streams.web.access import BasicAuth, server_tls
     from streams.web.listening import Port
@@ -98,7 +100,7 @@ async def _serve(
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
     async with _publishing(where) as publish:
         explorer = open_explorer(settings)
-        taking = Review(Reader(settings.store.path), publish=publish, who=name, ranges=score_ranges(settings))
+        taking = Review(Reader(settings.store.path), publish=publish, who=name, scales=_scales(settings))
         app = listening.application(limit_bytes=64 * 1024)
         explorer.add_to(app, this_machine_only=not listening.asks)
         taking.add_to(app, this_machine_only=not listening.asks)
@@ -109,6 +111,17 @@ async def _serve(
         finally:
             await listening.stop()
             explorer.close()
+
+
+def _scales(settings: Settings) -> Scales:
+    from streams.judging.metrics import build_metrics
+    from streams.store.views.review.said import Scales
+
+    metrics = build_metrics(settings)
+    return Scales(
+        {name: metric.score_range for name, metric in metrics.items()},
+        {name: metric.labels for name, metric in metrics.items()},
+    )
 
 
 def _publishing(where: Connection) -> AbstractAsyncContextManager[Publish]:
@@ -152,23 +165,28 @@ def import_labels(
 ) -> None:
     """Put labels on the topic qa.labels: result_id, or event_id and metric; score.
 
+    The score is what the metric gives: a number, true or false, or a label; empty where it cannot be said.
     Note, who and labelled_at where there are any.
 
     The same file a second time adds nothing. A line that cannot be used stops it before anything is written.
     """
     from streams.cli.lines import opened
     from streams.cli.running import run_until_stopped
-    from streams.errors import BadFilterError, StoreError
+    from streams.cli.settings import bad_settings
+    from streams.errors import BadFilterError, SettingsError, StoreError
     from streams.store.reader import Reader
     from streams.store.views.review.files import read_labels
 
     where = connection(bootstrap_servers, config)
-    reader = Reader(settings_with_store(where.settings, store).store.path)
+    settings = settings_with_store(where.settings, store)
+    reader = Reader(settings.store.path)
     try:
         with opened(file) as lines, reader.asking() as asking:
-            labels = read_labels(lines.read(), asking, who=who)
+            labels = read_labels(lines.read(), asking, who=who, scales=_scales(settings))
     except BadFilterError as error:
         raise BadUsageError(f"{file}: {error}") from error
+    except SettingsError as error:
+        raise bad_settings(error, config) from error
     except StoreError as error:
         raise CommandError(str(error)) from error
     finally:
@@ -206,3 +224,38 @@ def export_labels(
         raise CommandError(str(error)) from error
     finally:
         reader.close()
+
+
+@labels_app.command("agreement")
+def agreement(
+    config: ConfigOption = None,
+    store: StorePathOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, one object a line.")] = False,
+) -> None:
+    """Say how far each evaluator agrees with people, beyond chance (kappa), by how verdicts were chosen.
+
+    Only labels of a random sample speak for all verdicts.
+    """
+    from dataclasses import asdict
+
+    from streams.cli.settings import settings_for_command
+    from streams.errors import StoreError
+    from streams.store.reader import Reader
+    from streams.store.views.review.agreement import agreements
+    from streams.store.views.review.files import all_labels
+
+    reader = Reader(settings_with_store(settings_for_command(config), store).store.path)
+    try:
+        with reader.asking() as asking:
+            found = agreements(all_labels(asking))
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        reader.close()
+    for one in found:
+        shown = "-" if one.kappa is None else f"{one.kappa:.2f}"
+        same = f"{one.same} of {one.labels} labels say what the judge said, kappa {shown}"
+        line = f"{one.metric} ({one.fingerprint}), {one.selection}: {same}"
+        typer.echo(json.dumps(asdict(one)) if as_json else line)
+    if not found and not as_json:
+        typer.echo("no label of a scored verdict is in the store")

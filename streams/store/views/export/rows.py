@@ -39,7 +39,8 @@ COLUMNS: Final[Mapping[str, str]] = {
     "source_topic": "VARCHAR",
     "source_partition": "INTEGER",
     "source_offset": "BIGINT",
-    "human_score": "INTEGER",
+    "human_score": "DOUBLE",
+    "human_label": "VARCHAR",
     "human_who": "VARCHAR",
     "human_note": "VARCHAR",
     "human_probability": "DOUBLE",
@@ -92,13 +93,20 @@ def flat(verdict: Mapping[str, Any]) -> dict[str, Any]:
         "source_topic": source["topic"],
         "source_partition": source["partition"],
         "source_offset": source["offset"],
-        "human_score": latest.get("score"),
+        "human_score": _number(latest),
+        "human_label": _label(latest.get("value")),
         "human_who": latest.get("who"),
         "human_note": latest.get("note"),
         "human_probability": (latest.get("selection") or {}).get("probability"),
         "human_labels": len(people),
         "day": _utc(occurred)[:10],
     }
+
+
+def _number(label: Mapping[str, Any]) -> float | None:
+    """The number that a person gave; of a boolean or a label that which it stands for."""
+    value, score = label.get("value"), label.get("score")
+    return value if isinstance(value, float) else score
 
 
 def _label(value: Any) -> str | None:

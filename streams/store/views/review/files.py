@@ -5,34 +5,36 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from schemas import Label, Selection, label_id
+from schemas import Label, Selection
 from streams.errors import BadFilterError
 from streams.store import verdicts
 from streams.store.packing import unpacked
 from streams.store.reader import Asking
+from streams.store.views.review.said import Scales, label_of, read_said
 
 COLUMNS: Final = (
     "label_id", "result_id", "event_id", "metric", "score", "judge_score", "note", "who", "labelled_at",
     "selection",
-    "probability", "fingerprint",
+    "probability", "fingerprint", "kind",
 )  # fmt: skip
+_UNKNOWN: Final = Scales()
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def read_labels(data: bytes, asking: Asking, *, who: str) -> list[Label]:
+def read_labels(data: bytes, asking: Asking, *, who: str, scales: Scales = _UNKNOWN) -> list[Label]:
     """Read labels; each must be of a verdict that the store knows.
 
     Args:
         data: The file.
         asking: The store.
         who: Whose they are, where a line does not say.
+        scales: The metrics' scales, as far as the settings know them.
 
     Raises:
         BadFilterError: A line cannot be used; with its number and what is wrong.
@@ -41,7 +43,7 @@ def read_labels(data: bytes, asking: Asking, *, who: str) -> list[Label]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFilterError(f"it must be UTF-8 text ({error})") from error
-    return [_label(number, row, asking, who) for number, row in _rows(text)]
+    return [_label(number, row, asking, who, scales) for number, row in _rows(text)]
 
 
 def _rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -60,7 +62,7 @@ def _rows(text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, row
 
 
-def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str) -> Label:
+def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str, scales: Scales) -> Label:
     found = _verdict(number, row, asking)
     named = str(row.get("who") or who)
     # Without a time of its own the line is taken to be from when the verdict was made, so that importing
@@ -68,30 +70,17 @@ def _label(number: int, row: Mapping[str, Any], asking: Asking, who: str) -> Lab
     moment = str(row.get("labelled_at") or found["result"]["times"]["judged_at"])
     try:
         at = datetime.fromisoformat(moment)
-        return Label(
-            label_id=label_id(result_id=found["result_id"], who=named, labelled_at=moment),
-            result_id=found["result_id"],
-            event_id=found["event_id"],
-            metric=found["metric"],
-            score=_score(row.get("score")),
-            judge_score=None if found["score"] is None else math.floor(found["score"] + 0.5),
-            fingerprint=found["result"]["evaluator"]["fingerprint"],
-            note=str(row.get("note") or ""),
+        return label_of(
+            found,
+            read_said(found, row.get("score"), scales),
             who=named,
-            labelled_at=at if at.tzinfo is not None else at.replace(tzinfo=UTC),
+            moment=moment,
+            at=at if at.tzinfo is not None else at.replace(tzinfo=UTC),
+            note=str(row.get("note") or ""),
             selection=Selection(kind="import"),
         )
     except (ValueError, ValidationError) as error:
         raise BadFilterError(f"line {number} cannot be used: {str(error).splitlines()[0]}") from error
-
-
-def _score(value: Any) -> int | None:
-    if value is None or value == "":
-        return None
-    number = float(value)
-    if not number.is_integer():
-        raise ValueError(f"score must be a whole number, or empty, got {value}")
-    return int(number)
 
 
 def _verdict(number: int, row: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
@@ -112,6 +101,11 @@ def _verdict(number: int, row: Mapping[str, Any], asking: Asking) -> dict[str, A
     return found
 
 
+def all_labels(asking: Asking) -> Iterator[dict[str, Any]]:
+    """Give all labels as the topic has them, oldest first."""
+    return (unpacked(row[0]) for row in asking.each("SELECT body FROM labels ORDER BY at"))
+
+
 def label_lines(asking: Asking, form: str) -> Iterator[str]:
     """Write all labels, oldest first, each with its line end.
 
@@ -121,9 +115,11 @@ def label_lines(asking: Asking, form: str) -> Iterator[str]:
     """
     if form == "csv":
         yield ",".join(COLUMNS) + "\r\n"
-    for row in asking.each("SELECT body FROM labels ORDER BY at"):
-        label = unpacked(row[0])
+    for label in all_labels(asking):
         values = label | {
+            "score": _shown(label, ""),
+            "judge_score": _shown(label, "judge_"),
+            "kind": label.get("kind", "integer"),
             "selection": label["selection"]["kind"],
             "probability": label["selection"]["probability"],
         }
@@ -133,6 +129,12 @@ def label_lines(asking: Asking, form: str) -> Iterator[str]:
         line = io.StringIO()
         csv.writer(line).writerow([_cell(values[name]) for name in COLUMNS])
         yield line.getvalue()
+
+
+def _shown(label: Mapping[str, Any], who: str) -> Any:
+    """What was said, as `labels import` reads it: the label, true or false, or the number."""
+    value = label.get(f"{who}value")
+    return label[f"{who}score"] if value is None else value
 
 
 def _cell(value: Any) -> Any:

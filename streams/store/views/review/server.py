@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import math
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from schemas import Label, Selection, label_id
+from schemas import Label, Selection
 from schemas.label import MAX_NOTE_CHARS
 from streams.errors import BadFilterError, StoreError
 from streams.store import verdicts
 from streams.store.filters import parse
 from streams.store.reader import Reader
 from streams.store.views.review.queue import choose
+from streams.store.views.review.said import Scales, label_of, read_said
 from streams.web.listening import asks_this_machine, json_response
 from streams.web.pages import load_assets
 
@@ -33,13 +33,13 @@ Publish = Callable[[Label], Awaitable[None]]
 """Writes a label; returns when it is written for good."""
 
 
-class Said(BaseModel):
+class Sent(BaseModel):
     """What the page sends."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     result_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-    score: int | None
+    score: bool | int | float | str | None
     note: Annotated[str, StringConstraints(max_length=MAX_NOTE_CHARS)] = ""
 
 
@@ -50,7 +50,7 @@ class Review:
         reader: The store.
         publish: Where labels go.
         who: Whose labels these are.
-        ranges: Lowest and highest score by metric.
+        scales: The metrics' scales.
         now: Tells the time, with its offset from UTC.
         token: What a page of ours sends back with each label; random for each process.
     """
@@ -61,14 +61,14 @@ class Review:
         *,
         publish: Publish,
         who: str,
-        ranges: Mapping[str, tuple[float, float]],
+        scales: Scales,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         token: str | None = None,
     ) -> None:
         self._reader = reader
         self._publish = publish
         self._who = who
-        self._ranges = ranges
+        self._scales = scales
         self._now = now
         self._token = token or secrets.token_urlsafe(32)
         self._selections: dict[str, Selection] = {}
@@ -136,6 +136,7 @@ class Review:
         return {
             "who": self._who,
             "token": self._token,
+            "labels": {metric: list(known) for metric, known in self._scales.labels.items() if known},
             "tasks": [
                 {"result_id": one.result_id, **one.selection.model_dump(), "labelled": one.result_id in own}
                 for one in tasks
@@ -147,12 +148,12 @@ class Review:
         if refused is not None:
             return refused
         try:
-            said = Said.model_validate_json(await request.read())
+            sent = Sent.model_validate_json(await request.read())
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             return json_response({"error": f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"}, 400)
         try:
-            label = await asyncio.to_thread(self._made, said)
+            label = await asyncio.to_thread(self._made, sent)
         except StoreError as error:
             return json_response({"error": str(error)}, 503)
         if isinstance(label, str):
@@ -171,25 +172,22 @@ class Review:
             {"error": "labels are taken from this port's own page alone; load it again"}, 403
         )
 
-    def _made(self, said: Said) -> Label | str:
+    def _made(self, sent: Sent) -> Label | str:
         with self._reader.asking() as asking:
-            found = verdicts.one(asking, said.result_id)
+            found = verdicts.one(asking, sent.result_id)
         if found is None:
             return "the store has no such verdict (any more)"
-        low, high = self._ranges.get(found["metric"], (said.score or 0, said.score or 0))
-        if said.score is not None and not low <= said.score <= high:
-            return f"score must be {low:g} to {high:g} for {found['metric']}, got {said.score}"
+        try:
+            said = read_said(found, sent.score, self._scales)
+        except ValueError as error:
+            return str(error)
         now = self._now()
-        return Label(
-            label_id=label_id(result_id=said.result_id, who=self._who, labelled_at=now.isoformat()),
-            result_id=said.result_id,
-            event_id=found["event_id"],
-            metric=found["metric"],
-            score=said.score,
-            judge_score=None if found["score"] is None else math.floor(found["score"] + 0.5),
-            fingerprint=found["result"]["evaluator"]["fingerprint"],
-            note=said.note,
+        return label_of(
+            found,
+            said,
             who=self._who,
-            labelled_at=now,
-            selection=self._selections.get(said.result_id, Selection(kind="chosen")),
+            moment=now.isoformat(),
+            at=now,
+            note=sent.note,
+            selection=self._selections.get(sent.result_id, Selection(kind="chosen")),
         )

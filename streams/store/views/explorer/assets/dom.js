@@ -52,11 +52,17 @@ export function trouble(error) {
   place.textContent = error ? `Not shown: ${error.message}` : "";
 }
 
+// A label, true or false; a number to two decimals.
+export function said(row) {
+  const value = row.value ?? row.score;
+  return typeof value === "number" ? String(Math.round(value * 100) / 100) : String(value);
+}
+
 export function badge(row, range) {
   if (row.status !== "scored") return make("span", { className: "badge none", text: row.status });
   const low = range ? (row.score - range[0]) / Math.max(range[1] - range[0], 1) : 1;
   const level = low <= 0.34 ? "bad" : low >= 0.67 ? "good" : "fair";
-  return make("span", { className: `badge ${level}`, text: String(row.score), title: `score ${row.score}` });
+  return make("span", { className: `badge ${level}`, text: said(row), title: `score ${row.score}` });
 }
 
 export function row(one, ranges, link) {

@@ -41,7 +41,7 @@ function facts(found) {
   const usage = result.usage ?? {};
   return [
     ...(found.people.length ? [make("h3", { text: "What people say" }), make("ul", { className: "people" }, ...found.people.map((one) => make("li", {},
-      make("b", { text: one.score === null ? "cannot say" : `should be ${one.score}` }), ` by `, ...words(one.who), ` on ${one.labelled_at.slice(0, 16).replace("T", " ")}`, one.note ? ": " : "", make("span", { dir: "auto" }, ...words(one.note)))))] : []),
+      make("b", { text: one.score === null ? "cannot say" : `should be ${one.value ?? one.score}` }), ` by `, ...words(one.who), ` on ${one.labelled_at.slice(0, 16).replace("T", " ")}`, one.note ? ": " : "", make("span", { dir: "auto" }, ...words(one.note)))))] : []),
     make("h3", { text: "Verdict" }),
     make("dl", {}, ...[
       fact("judge", judge ? `${judge.model_answered} at ${judge.endpoint}` : "no call was made"),

@@ -16,19 +16,44 @@ function bare(found) {
     pages: found.texts.pages.map((page) => ({ ...page, pieces: plain(page.pieces) })) } };
 }
 
-function show() {
+// What the metric may give: each with its key; none where it is a number on a long or fine scale.
+function choices() {
+  const { kind } = shown.result;
+  if (kind === "boolean") return [{ key: "1", value: true }, { key: "2", value: false }];
+  if (kind === "label") return (queue.labels[shown.metric] ?? []).map((value, place) => ({ key: place < 9 ? String(place + 1) : "", value }));
   const [low, high] = shown.range;
+  if (kind === "number" || high - low >= 12) return [];
+  return Array.from({ length: high - low + 1 }, (_, place) => ({ key: String(low + place), value: low + place }));
+}
+
+function button({ key, value }) {
+  const named = typeof value === "number" ? [] : [make("kbd", { text: key }), " "];
+  const made = make("button", { type: "button", "aria-label": `Score ${value}` }, ...(key ? named : []), String(value));
+  made.addEventListener("click", () => send(value));
+  return made;
+}
+
+function field() {
+  const [low, high] = shown.range;
+  const made = make("input", { type: "number", id: "number", min: low, max: high, step: shown.result.kind === "number" ? "any" : "1", className: "score", placeholder: `${low}–${high}`, "aria-label": `Score from ${low} to ${high}` });
+  const give = () => { if (made.value !== "" && made.reportValidity()) send(Number(made.value)); };
+  made.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    give();
+  });
+  const button = make("button", { type: "button", text: "Give" });
+  button.addEventListener("click", give);
+  return [made, button];
+}
+
+function show() {
   id("answer").replaceChildren(
     make("h2", { className: "title" }, revealed ? badge(shown, shown.range) : null, make("span", { text: `${shown.metric} ` }), make("span", { className: "name" }, ...words(shown.event_id))),
-    revealed ? make("p", { className: "reason" }, ...words(shown.reason)) : null,
+    ...(revealed ? [make("p", { className: "reason" }, ...words(shown.reason))] : []),
     ...texts(revealed ? shown : bare(shown)));
-  const buttons = [];
-  for (let score = low; score <= high && high - low < 12; score += 1) {
-    const button = make("button", { type: "button", text: String(score), "aria-label": `Score ${score}` });
-    button.addEventListener("click", () => send(score));
-    buttons.push(button);
-  }
-  id("scores").replaceChildren(...buttons);
+  const listed = choices();
+  id("scores").replaceChildren(...(listed.length ? listed.map(button) : field()));
   id("reveal").setAttribute("aria-pressed", String(revealed));
   id("say").hidden = false;
   id("progress").textContent = `${place + 1} of ${queue.tasks.length}, ${given} given${queue.tasks[place].labelled ? "; you have labelled this one before" : ""}`;
@@ -122,8 +147,8 @@ id("unsure").addEventListener("click", () => send(null));
 id("skip").addEventListener("click", () => open(place + 1));
 id("reveal").addEventListener("click", reveal);
 const digit = (event) => {
-  const score = Number(event.key);
-  if (shown && score >= shown.range[0] && score <= shown.range[1]) send(score);
+  const chosen = shown && choices().find((one) => one.key === event.key);
+  if (chosen) send(chosen.value);
 };
 keys({
   ...Object.fromEntries([..."0123456789"].map((one) => [one, digit])),

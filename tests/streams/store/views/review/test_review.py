@@ -20,8 +20,11 @@ from streams.store.filters import Filter
 from streams.store.reader import Reader
 from streams.store.views.explorer.api import Explorer
 from streams.store.views.explorer.shown import Links
-from streams.store.views.review.files import label_lines, read_labels
+from streams.store.views.export.rows import flat
+from streams.store.views.review.agreement import agreements, kappa
+from streams.store.views.review.files import all_labels, label_lines, read_labels
 from streams.store.views.review.queue import choose
+from streams.store.views.review.said import Scales
 from streams.store.views.review.server import TOKEN_HEADER, Review
 from streams.store.writer import Writer
 from streams.web.listening import Port
@@ -29,6 +32,10 @@ from tests.streams.results import START, scored
 from tests.streams.store.records import TOPICS, Record, batch_of, result_record
 from tests.streams.store.views.explorer.test_api import fill
 
+SCALES = Scales(
+    {"relevance": (1, 5), "near": (0, 1)},
+    {"refusal": {"answered": 2, "partly": 1, "refused": 0}, "toxicity": {"true": 0, "false": 1}},
+)
 _RESULT = scored(7, 3, seconds=420.0)
 
 
@@ -48,14 +55,14 @@ async def review(path: Path) -> AsyncIterator[tuple[ClientSession, str, list[Lab
         published.append(label)
         put(path, label)
 
-    ranges = {"relevance": (1, 5)}
+    ranges = SCALES.ranges
     port = Port(setting="x", host="127.0.0.1", port=0, auth=None, tls=None)
     app = port.application()
     Explorer(Reader(path), ranges=ranges, links=Links(None, None, "qa.scores")).add_to(
         app, this_machine_only=True
     )
     taking = Review(
-        Reader(path), publish=publish, who="ann", ranges=ranges, now=lambda: START + timedelta(hours=2)
+        Reader(path), publish=publish, who="ann", scales=SCALES, now=lambda: START + timedelta(hours=2)
     )
     taking.add_to(app, this_machine_only=True)
     await port.start(app)
@@ -171,6 +178,124 @@ async def test_labels_are_taken_from_the_own_page_alone(tmp_path: Path) -> None:
             assert status == 400, wrong
             assert said["error"]
         assert published == []
+
+
+def of_kinds(path: Path) -> dict[str, str]:
+    """Store a verdict of each kind; gives their ids by metric."""
+    found = {"refusal": ("label", "partly", 1), "toxicity": ("boolean", True, 0), "near": ("number", 0.4, 0)}
+    results = [
+        scored(100, score, metric=metric).model_copy(update={"kind": kind, "value": value})
+        for metric, (kind, value, score) in found.items()
+    ]
+    writer = Writer(path)
+    for number, result in enumerate(results, start=100):
+        writer.write(batch_of(result_record(result, number)))
+    writer.close()
+    return {one.metric: one.result_id for one in results}
+
+
+async def test_people_answer_in_the_terms_of_the_metric(tmp_path: Path) -> None:
+    """A label, true or false, a number: with the number that it stands for, beside what the judge said.
+
+    What the metric cannot give is refused, with what it can.
+    """
+    ids = of_kinds(tmp_path / "s")
+    async with review(tmp_path / "s") as (session, url, published):
+        async with session.get(f"{url}/review/api/queue") as answer:
+            queue = await answer.json()
+        assert queue["labels"] == {
+            "refusal": ["answered", "partly", "refused"],
+            "toxicity": ["true", "false"],
+        }
+        async with session.get(f"{url}/explore/api/verdict/{ids['refusal']}") as answer:
+            shown = await answer.json()
+        assert (shown["result"]["kind"], shown["value"], shown["score"]) == ("label", "partly", 1)
+        for metric, score, says in (
+            ("refusal", "rude", "must be a label of refusal (answered, partly, refused)"),
+            ("refusal", 2, "must be a label"),
+            ("toxicity", 1, "must be true or false"),
+            ("near", 1.5, "must be 0 to 1"),
+            ("near", True, "must be 0 to 1"),
+        ):
+            status, said = await _send(
+                session, url, queue["token"], {"result_id": ids[metric], "score": score}
+            )
+            assert (status, says in said["error"]) == (400, True), said
+        given = (("refusal", "refused"), ("toxicity", False), ("near", 0.75), ("near", None))
+        for metric, chosen in given:
+            body: dict[str, Any] = {"result_id": ids[metric], "score": chosen}
+            assert (await _send(session, url, queue["token"], body))[0] == 200
+    assert [(one.kind, one.score, one.value, one.judge_score, one.judge_value) for one in published] == [
+        ("label", 0, "refused", 1, "partly"),
+        ("boolean", 1, False, 0, True),
+        ("number", 1, 0.75, 0, 0.4),
+        ("number", None, None, 0, 0.4),
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) -> None:
+    """As a spreadsheet writes them, too; true and false need no settings, labels do."""
+    path, ids = tmp_path / "s", of_kinds(tmp_path / "s")
+    table = "result_id,score\n" + "".join(
+        f"{ids[metric]},{score}\n"
+        for metric, score in (("refusal", "refused"), ("toxicity", "FALSE"), ("near", "0.75"))
+    )
+    with Reader(path).asking() as asking:
+        for label in read_labels(table.encode(), asking, who="bob", scales=SCALES):
+            put(path, label)
+    first = _exported(path, form)
+    with Reader(path).asking() as asking:
+        again = read_labels(first.encode(), asking, who="x", scales=SCALES)
+        assert [one.model_dump_json().encode() for one in again] == [
+            Label.model_validate(one).model_dump_json().encode() for one in all_labels(asking)
+        ]
+        flags = "\n".join(line for line in table.splitlines() if ids["refusal"] not in line)
+        assert [one.score for one in read_labels(flags.encode(), asking, who="bob")] == [1, 1]
+        with pytest.raises(BadFilterError, match="not known here: name the settings with --config"):
+            read_labels(table.encode(), asking, who="bob")
+        rows = {row["metric"]: flat(row) for row in verdicts.every(asking, Filter())}
+    assert {name: (row["human_score"], row["human_label"]) for name, row in rows.items()} == {
+        "refusal": (0, "refused"),
+        "toxicity": (1, "false"),
+        "near": (0.75, None),
+    }
+
+
+def test_kappa_is_the_agreement_beyond_chance() -> None:
+    """Cohen's own example of the formula: 20 + 15 of 50 alike, 0.5 by chance: (0.7 - 0.5) / 0.5 = 0.4.
+
+    Numbers 1, 2, 3 against 2, 2, 3: squares apart 1/3 on average. Expected: the means of squares are 14/3 and
+    17/3, less twice 2 * 7/3: 1. So 1 - 1/3.
+    """
+    names = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
+    assert kappa(names) == pytest.approx(0.4)
+    assert kappa([(1, 2), (2, 2), (3, 3)]) == pytest.approx(2 / 3)
+    assert kappa([("y", "y"), ("y", "y")]) is None
+    assert kappa([]) is None
+
+
+def test_each_evaluator_is_held_against_the_latest_labels_of_each_person() -> None:
+    """By how verdicts were chosen; what cannot be said counts nowhere."""
+
+    def label(result: str, who: str, value: str | None, kind: str = "random") -> dict[str, Any]:
+        return {
+            "result_id": result, "who": who, "metric": "refusal", "fingerprint": "f", "value": value,
+            "score": None if value is None else 1, "judge_score": 1, "judge_value": "answered",
+            "selection": {"kind": kind},
+        }  # fmt: skip
+
+    said = [
+        label("1", "ann", "refused"),
+        label("1", "ann", "answered"),
+        label("1", "bob", "refused"),
+        label("2", "ann", None),
+        label("3", "ann", "answered", "doubt"),
+    ]
+    assert [(one.selection, one.labels, one.same) for one in agreements(said)] == [
+        ("doubt", 1, 1),
+        ("random", 2, 1),
+    ]
 
 
 def _exported(path: Path, form: str) -> str:
