@@ -1,8 +1,9 @@
-"""Replacing secrets and common personal data in a text, before anything leaves the process.
+r"""Replacing secrets and common personal data in a text, before anything leaves the process.
 
 A text is normalised first: characters that nobody sees are dropped, marks over characters do not count, and
 digits, letters, signs and blanks of other widths and look-alikes of other alphabets count as their plain
-ones, so that what a reader reads as an address is one. What is promised is
+ones, so that what a reader reads as an address is one. It is looked through again with what stands for
+another character (`&#46;`, `%40`, `\u0040`, `[.]`) read as that one. What is promised is
 little: what has the form of such data is replaced. Street addresses and national ids are not found, and names
 only by an engine that understands language.
 
@@ -12,6 +13,7 @@ stands without a gap, a second look may find what the first replaced the neighbo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
@@ -31,11 +33,13 @@ _STEPS: Mapping[Kind, tuple[str, Find]] = {
     "secrets": ("[secret]", credentials.find),
     "emails": ("[email]", addresses.find_emails),
     "ibans": ("[iban]", accounts.find_ibans),
-    "phones": ("[phone]", phones.find),
     "cards": ("[card]", accounts.find_cards),
+    "phones": ("[phone]", phones.find),
     "ip": ("[ip]", addresses.find_ip),
 }
 _LOOKS = 3
+# Shown from right to left whatever its letters are, up to the end of the override, or of the line.
+_REVERSED = re.compile("\u202e([^\u202c\u2069\n]*+)")
 
 
 class Redactor:
@@ -65,21 +69,33 @@ class Redactor:
         """
         if not self._steps:
             return text
+        if "\u202e" in text:
+            text = _REVERSED.sub(lambda match: match[1][::-1], text)
         text = neutralize(text)
+        views = _views(text)
         for _ in range(_LOOKS):
             before = text
             for word, find in self._steps:
-                seen = Seen(text)
-                text = _replaced(text, (seen.place(*found) for found in find(seen.text)), word)
+                for place in (0, 1):
+                    if place < len(views):
+                        replaced = _replaced(text, views[place], find, word)
+                        if replaced is not text:
+                            text, views = replaced, _views(replaced)
             if text == before:
                 break
         return text
 
 
-def _replaced(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
+def _views(text: str) -> list[Seen]:
+    """The text as a reader of what is decoded sees it, and as it is, where that is not the same."""
+    decoded = Seen(text, decoded=True)
+    return [decoded, Seen(text)] if decoded.is_decoded else [decoded]
+
+
+def _replaced(text: str, seen: Seen, find: Find, word: str) -> str:
     parts: list[str] = []
     end = 0
-    for start, stop in places:
+    for start, stop in (seen.place(*found) for found in find(seen.text)):
         parts += (text[end:start], word)
         end = stop
     return "".join((*parts, text[end:])) if parts else text

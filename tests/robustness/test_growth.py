@@ -33,7 +33,11 @@ BOUNDED: Final = {
     ("judge.text.tags", "_LEAD_IN"): 25,
     ("judge.text.tags", "_KEY"): 64,
     ("judge.endpoint.rate_headers", "_PART"): 64,
-    ("judge.text.sensitive.addresses", "_NUMBERED"): 12,
+    ("judge.text.sensitive.introduces", "_VERSION"): 28,
+    ("judge.text.sensitive.introduces", "_REFERENCE"): 28,
+    ("judge.text.sensitive.phones", "_STATE"): 4,
+    ("judge.text.sensitive.accounts", "_LAST_GROUP"): 75,
+    ("judge.text.sensitive.assigned", "_EXPRESSION"): 500,
 }
 
 
@@ -100,7 +104,6 @@ OWN_TEXTS: Final = {
     "judge/text/citations/citing.py",
     "judge/text/citations/patterns.py",
     "judge/text/secrets.py",
-    "judge/text/sensitive/addresses.py",
     "streams/settings/addresses.py",
     "streams/settings/load.py",
     "streams/store/filters.py",

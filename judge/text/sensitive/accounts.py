@@ -6,12 +6,36 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_CARD = re.compile(
-    r"(?<![\w-])(?<!\d\.)(?:[2-6]\d{3}(?:[ .-]{0,2}\d{4}){3}(?:[ -]\d{3})?|3[47]\d{2}[ -]\d{6}[ -]\d{5}|[2-6]\d{11,18})(?![\w-]|\.\d)"  # noqa: E501
+from judge.text.sensitive import introduces
+
+_BETWEEN: Final = " \t\n./_·|-"
+_GAP: Final = 3
+_S: Final = f"[{_BETWEEN}]{{1,{_GAP}}}"
+# As cards print their numbers, and as people read them out. A row of single digits or pairs is one number
+# only when it ends where a card's number does.
+_SHAPES: Final = (
+    r"\d{13,19}",
+    rf"\d{{4}}(?:[{_BETWEEN}]{{0,{_GAP}}}\d{{4}}){{2}}[{_BETWEEN}]{{0,{_GAP}}}\d{{1,4}}(?:{_S}\d{{1,3}})?",
+    rf"\d{{4}}{_S}\d{{6}}{_S}\d{{4,5}}",
+    rf"\d{{3}}{_S}\d{{6}}{_S}\d{{6}}",
+    rf"\d{{6}}{_S}\d{{7,13}}",
+    r"(?<!\d[ .-])\d\d([ .-])\d\d(?:\1\d\d){5,6}(?!\1?\d)",
+    r"(?<!\d[ .-])\d([ .-])\d(?:\2\d){11,17}(?!\2?\d)",
 )
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[ -]?\d{2}(?=\s{0,2}[.-]?[A-Za-z0-9])")
-_BETWEEN: Final = frozenset(" \t\n.-")
-_GAP: Final = 2
+_CARD: Final = re.compile(rf"(?<![\w+-])(?<!\d\.)(?=[2-6])(?:{'|'.join(_SHAPES)})(?![\w-]|\.\d)", re.ASCII)
+# ISO/IEC 7812: with what the numbers of issuers begin, and how long they are.
+_ISSUERS: Final = (
+    (re.compile(r"4"), {13, 16, 19}),
+    (re.compile(r"5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720|220[0-4]"), {16}),
+    (re.compile(r"3[47]"), {15}),
+    (re.compile(r"30[0-5]|3095|3[689]"), {14, 16}),
+    (re.compile(r"35(?:2[89]|[3-8])"), {16, 17, 18, 19}),
+    (re.compile(r"50|5[6-8]|6"), {13, 14, 15, 16, 17, 18, 19}),
+)
+_LAST_GROUP: Final = re.compile(r"\D{1,3}\d{1,4}$")
+_IBAN: Final = re.compile(
+    rf"(?<![A-Za-z0-9])[A-Za-z] ?[A-Za-z][{_BETWEEN}]{{0,2}}\d ?\d(?=[{_BETWEEN}]{{0,{_GAP}}}[A-Za-z0-9])"
+)
 # ISO 13616: characters of an account number, country and check digits included.
 _IBAN_CHARS: Final = {
     name: size
@@ -26,52 +50,71 @@ _IBAN_CHARS: Final = {
 }  # fmt: skip
 
 
+_LEAST_DIGITS: Final = 0.4
+"""Of the characters of an account number: words after "at 10" have the form of one otherwise."""
+
+
 def find_cards(text: str) -> Iterator[tuple[int, int]]:
-    """Where payment card numbers stand: 12 to 19 digits with a right check digit (ISO/IEC 7812)."""
+    """Where payment card numbers stand: of an issuer's length and with a right check digit (ISO/IEC 7812)."""
     for match in _CARD.finditer(text):
-        if _passes_luhn(match[0]):
-            yield match.span()
+        number = match[0]
+        # A date or another number may stand after it: 4111 1111 1111 1111/12/27.
+        for part in (number, _LAST_GROUP.sub("", number)):
+            if _is_card(part) and not introduces.a_reference(text, match.start()):
+                yield match.start(), match.start() + len(part)
+                break
 
 
 def find_ibans(text: str) -> Iterator[tuple[int, int]]:
     """Where IBANs stand: of their country's length and with right check digits (ISO 13616)."""
     end = 0
     for match in _IBAN.finditer(text):
-        size = _IBAN_CHARS.get(match[0][:2].upper())
+        size = _IBAN_CHARS.get(match[0].replace(" ", "")[:2].upper())
         if size is None or match.start() < end:
             continue
-        stop = _stop(text, match.start(), size)
-        if stop is not None and _passes_mod_97(text[match.start() : stop]):
-            end = stop
-            yield match.start(), stop
+        found = _account(text, match.start(), size)
+        if found is not None and _passes_mod_97(found[0]):
+            end = found[1]
+            yield match.start(), end
 
 
-def _stop(text: str, start: int, size: int) -> int | None:
-    """Where this many letters and digits end, with two blanks or signs between them at most.
+def _account(text: str, start: int, size: int) -> tuple[str, int] | None:
+    """This many letters and digits, and where they end; None where they do not stand there.
 
-    None where they do not.
+    Three blanks or signs at most are between two of them.
     """
-    place, left = start, size
-    while left:
-        for _ in range(_GAP if left < size else 0):
-            place += text[place : place + 1] in _BETWEEN
+    place, found = start, ""
+    while len(found) < size:
+        for _ in range(_GAP if found else 0):
+            char = text[place : place + 1]
+            place += char != "" and char in _BETWEEN
         char = text[place : place + 1]
         if not (char.isascii() and char.isalnum()):
             return None
         place += 1
-        left -= 1
-    return None if text[place : place + 1].isalnum() else place
+        found += char
+    if text[place : place + 1].isascii() and text[place : place + 1].isalnum():
+        return None
+    return found, place
 
 
 def _passes_mod_97(account: str) -> bool:
-    chars = "".join(char for char in account.upper() if char not in _BETWEEN)
-    return int("".join(str(int(char, 36)) for char in chars[4:] + chars[:4])) % 97 == 1
+    if sum(map(str.isdecimal, account)) < _LEAST_DIGITS * len(account):
+        return False
+    return int("".join(str(int(char, 36)) for char in account[4:] + account[:4])) % 97 == 1
+
+
+def _is_card(number: str) -> bool:
+    digits = "".join(filter(str.isdecimal, number))
+    return _passes_luhn(digits) and any(
+        begins.match(digits) and len(digits) in sizes for begins, sizes in _ISSUERS
+    )
 
 
 def _passes_luhn(digits: str) -> bool:
     """Whether the check digit of a card's number is right."""
     total = 0
-    for place, char in enumerate(reversed([char for char in digits if char.isdecimal()])):
+    for place, char in enumerate(reversed(digits)):
         digit = int(char) * (1 + place % 2)
         total += digit - 9 if digit > 9 else digit
     return total % 10 == 0

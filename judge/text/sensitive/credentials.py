@@ -10,106 +10,76 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_KEY_BLOCK = re.compile(
-    r"-----BEGIN (?P<kind>[A-Z0-9 ]{0,40}(?:PRIVATE KEY|PGP MESSAGE|PGP PRIVATE KEY BLOCK)(?: BLOCK)?)-----"
+from judge.text.sensitive import assigned
+
+_KEY_BLOCK: Final = re.compile(
+    r"-{4,5} ?BEGIN (?P<kind>[A-Za-z0-9 ]{0,40}"
+    r"(?:PRIVATE KEY|PGP MESSAGE|PGP PRIVATE KEY BLOCK|Static key)(?: BLOCK| V1)?) ?-{4,5}"
+    r"|PuTTY-User-Key-File-\d:"
 )
-_PREFIXED = re.compile(
+_AFTER_BLOCK: Final = re.compile(r"(?: ?-){0,8}")
+_REST_OF_LINE: Final = re.compile(r"[^\n]{0,200}")
+_HEX32: Final = "[a-f0-9]{32}"
+_PREFIXED: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA)[0-9A-Z]{16}(?![0-9A-Za-z])"
-    r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|gl(?:pat|dt|rt|ptt)-[\w-]{20,255}"
+    r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])"
+    r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|gl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,255}"
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,255}|xapp-[A-Za-z0-9-]{10,255}"
-    r"|(?:sk|rk|pk|whsec)[-_][A-Za-z0-9_-]{20,255}"
-    r"|AIza[\w-]{35}|ya29\.[\w-]{20,255}|GOCSPX-[\w-]{20,255}"
-    r"|hf_[A-Za-z0-9]{30,255}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{40,255}|dckr_pat_[\w-]{20,255}"
-    r"|SG\.[\w-]{16,64}\.[\w-]{16,64}|hv[sb]\.[\w-]{20,255}|dop_v1_[a-f0-9]{40,64}|glsa_[\w]{30,64}|gsk_[A-Za-z0-9]{30,255}"
-    r"|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|sq0(?:atp|csp)-[\w-]{22,64}|lin_api_[A-Za-z0-9]{30,64}|ATATT3[\w=-]{30,255}"
+    r"|(?:sk|rk|pk|whsec|xai|pplx|nvapi|tvly)[-_][A-Za-z0-9_-]{20,255}"
+    r"|AIza[\w-]{35}|ya29\.[\w-]{20,255}|GOCSPX-[\w-]{20,255}|1//0[\w-]{30,255}"
+    r"|(?:hf|r8|gsk|npm|figd|ntn|pcsk|phc|phx|dp\.(?:st|pt|ct)|rubygems|vercel|lsv2_[ps]t|sntry[su])[._]"
+    r"[\w-]{28,255}"
+    r"|pypi-[\w-]{40,255}|dckr_pat_[\w-]{20,255}|PMAK-[\w-]{24,255}|NRAK-[A-Z0-9]{27}|HRKU-[\w-]{30,64}|xkeysib-[\w-]{40,255}"
+    rf"|(?:AC|SK|dapi|key-){_HEX32}(?![a-zA-Z0-9])|\d{{8,10}}:AA[\w-]{{33}}|ops_eyJ[\w=-]{{10,4096}}"
+    r"|SG\.[\w-]{16,64}\.[\w-]{16,64}|hv[sb]\.[\w-]{20,255}|do[opr]_v1_[a-f0-9]{40,64}|glsa_[\w]{30,64}"
+    r"|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|sq0(?:atp|csp)-[\w-]{22,64}|lin_api_[A-Za-z0-9]{30,64}"
+    r"|AT(?:ATT3|CTT3|BB)[\w=-]{24,255}"
     r"|AGE-SECRET-KEY-1[0-9A-Z]{40,70}"
     r")"
 )
-# A web token begins where its run of characters begins, or a row of them would be read from every one on.
-_WEB_TOKEN = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)*+")
-_IN_ADDRESS = re.compile(r"(?<=://)[^\s/:@\[\]]{0,200}:[^\s/\[\]]{1,200}(?=@)")
-_AUTHORIZATION = re.compile(
-    r"\b(?:proxy-)?authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:basic|bearer|token|digest|apikey|negotiate)\s{1,3})?"
-    r"(?P<value>(?!(?:basic|bearer|token|digest|apikey|negotiate)\b)[^\s\"'<>\[\],;]{6,4096})",
+# A key of a service that is not in the list: a name, and a row of letters of both cases and digits.
+_NAMED_RUN: Final = re.compile(
+    r"(?<![\w./-])(?!sha\d)[a-z][a-z0-9]{1,9}[_-](?:[a-z0-9]{1,8}[_-]){0,2}"
+    r"(?P<run>[A-Za-z0-9]{24,255})(?![\w-])"
+)
+# Places that take what anybody sends who knows them.
+_WEBHOOK: Final = re.compile(
+    r"(?:hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/"
+    r"|webhook\.office\.com/webhookb2/)(?P<value>[\w/@-]{16,400})",
     re.IGNORECASE,
 )
-_CURL_USER = re.compile(
+# A web token begins where its run of characters begins, or a row of them would be read from every one on.
+_WEB_TOKEN: Final = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)*+")
+_IN_ADDRESS: Final = re.compile(
+    r"(?<=://)[^\s/:@\[\]]{0,200}:[^\s/\[\]]{1,200}(?=@)|(?<=://)[0-9a-f]{32}(?=@)"
+)
+_ORACLE: Final = re.compile(r"jdbc:oracle:\w{2,8}:(?P<value>[^\s/@]{1,64}/[^\s/@]{1,128})@", re.IGNORECASE)
+_SCHEMES: Final = r"(?:basic|bearer|token|digest|apikey|negotiate|aws4-hmac-sha256)"
+_AUTHORIZATION: Final = re.compile(
+    rf"\b(?:proxy-)?authorization[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:{_SCHEMES}\s{{1,3}})?"
+    rf"(?P<value>(?!{_SCHEMES}\b)[^\s\"'<>\[\],;]{{6,4096}})",
+    re.IGNORECASE,
+)
+_SIGNATURE: Final = re.compile(
+    r"(?<![A-Za-z0-9])sig(?:nature)?=(?P<value>[\w%+/=.~-]{20,4096})", re.IGNORECASE
+)
+_COOKIE: Final = re.compile(
+    r"\b(?:set-)?cookie2?[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+    r"(?P<value>[\w.-]{1,64}=[^\s\"',;]{4,4096}(?:;\s?[\w.-]{1,64}=[^\s\"',;]{1,4096}){0,40})",
+    re.IGNORECASE,
+)
+_CURL_USER: Final = re.compile(
     r"\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]{0,2}[\"']?(?P<value>[^\s:\"']{1,64}:[^\s\"']{3,200})"
 )
-_BEARER = re.compile(r"\bbearer\s{1,3}(?P<value>[\w.~+/=-]{6,4096})", re.IGNORECASE)
-_ASSIGNED = re.compile(
-    r"(?<![A-Za-z0-9])(?P<name>pass(?:word|wd|phrase|code)?|pwd|pw|passwort|kennwort|contrasena|mot de passe|senha"  # noqa: E501
-    r"|(?:[a-z0-9]{1,20}[_-]){0,3}(?:secret|token|api[_ -]?key|password|passwd|access[_ -]?key|secret[_ -]?key|private[_ -]?key|account[_ -]?key|shared[_ -]?access[_ -]?key|signing[_ -]?key|encryption[_ -]?key|session[_ -]?id|credentials?))"  # noqa: E501
-    r"(?:[_ -](?:key|token|id))?[\"'`*]{0,3}\s{0,3}(?P<link>:=|=>|[:=]|\bis\b)\s{0,3}[\"'`*]{0,3}"
-    r"(?P<value>[^\s\"'`<>\[\],;]{4,500})",
-    re.IGNORECASE,
-)
-_PASSWORDS: Final = ("pass", "pw", "kennwort", "contrase", "mot de", "senha")
-# What is said of passwords and keys in documents that hold none.
-_NO_SECRETS: Final = frozenset(
-    [
-        "required",
-        "optional",
-        "incorrect",
-        "invalid",
-        "missing",
-        "wrong",
-        "expired",
-        "empty",
-        "null",
-        "none",
-        "true",
-        "false",
-        "must",
-        "should",
-        "cannot",
-        "string",
-        "text",
-        "value",
-        "never",
-        "always",
-        "hidden",
-        "encrypted",
-        "hashed",
-        "stored",
-        "changed",
-        "reset",
-        "needed",
-        "default",
-        "valid",
-        "protected",
-        "masked",
-        "unknown",
-        "undefined",
-        "redacted",
-        "secret",
-        "token",
-        "password",
-        "here",
-        "yours",
-        "what",
-        "when",
-        "where",
-        "with",
-        "that",
-        "this",
-        "your",
-        "the",
-        "from",
-        "used",
-        "generated",
-        "provided",
-    ]
-)
-_WORD_END: Final = ".!?:)"
-_LONG_VALUE: Final = 24
+_BEARER: Final = re.compile(r"\bbearer\s{1,3}(?P<value>[\w.~+/=-]{6,4096})", re.IGNORECASE)
+_LEAST_OF_A_KIND: Final = 2
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
     """Where secrets stand, in their order, none within another."""
     places = sorted(
-        {*_blocks(text), *_tokens(text), *_assigned(text)}, key=lambda place: (place[0], -place[1])
+        {*_blocks(text), *_tokens(text), *_sent(text), *assigned.find(text)},
+        key=lambda place: (place[0], -place[1]),
     )
     end = 0
     for start, stop in places:
@@ -122,9 +92,11 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     """Blocks of keys, to their last line; one that is cut off, to the end of the text."""
     position = 0
     while (begun := _KEY_BLOCK.search(text, position)) is not None:
-        last = f"-----END {begun['kind']}-----"
+        kind = begun["kind"]
+        last, after = ("Private-MAC:", _REST_OF_LINE) if kind is None else (f"END {kind}", _AFTER_BLOCK)
         end = text.find(last, begun.end())
-        position = len(text) if end < 0 else end + len(last)
+        rest = after.match(text, end + len(last)) if end >= 0 else None
+        position = len(text) if rest is None else rest.end()
         yield begun.start(), position
 
 
@@ -132,37 +104,29 @@ def _tokens(text: str) -> Iterator[tuple[int, int]]:
     for expression in (_PREFIXED, _WEB_TOKEN, _IN_ADDRESS):
         for match in expression.finditer(text):
             yield match.span()
+    for match in _NAMED_RUN.finditer(text):
+        if _is_random(match["run"]):
+            yield match.span()
 
 
-def _assigned(text: str) -> Iterator[tuple[int, int]]:
+def _sent(text: str) -> Iterator[tuple[int, int]]:
+    """What is sent to get in: in headers, in addresses, on command lines."""
     for match in _AUTHORIZATION.finditer(text):
-        if match["value"].rstrip(_WORD_END).lower() not in _NO_SECRETS:
+        if not assigned.is_said(match["value"]):
             yield match.span("value")
-    for match in _CURL_USER.finditer(text):
-        yield match.span("value")
-    for match in _BEARER.finditer(text):
-        if _is_mixed(match["value"]) or len(match["value"]) >= _LONG_VALUE:
+    for expression in (_WEBHOOK, _ORACLE, _COOKIE, _CURL_USER):
+        for match in expression.finditer(text):
             yield match.span("value")
-    for match in _ASSIGNED.finditer(text):
-        value = match["value"].rstrip(_WORD_END)
-        if _is_secret(match["name"].lower(), match["link"].lower(), value):
-            yield match.start("value"), match.start("value") + len(value)
+    for expression in (_BEARER, _SIGNATURE):
+        for match in expression.finditer(text):
+            if assigned.is_mixed(match["value"]) or len(match["value"]) >= assigned.LONG_VALUE:
+                yield match.span("value")
 
 
-def _is_secret(name: str, link: str, value: str) -> bool:
-    """Whether what follows a name such as "password:" is one, and not a word about it."""
-    if len(value) < 4 or value.lower() in _NO_SECRETS or value.startswith(("$", "{", "%", "(")):
-        return False  # a variable's name, a template
-    if _is_mixed(value):
-        return True
-    if link == "is":
-        return False
-    return name.startswith(_PASSWORDS) or link != ":" or len(value) >= _LONG_VALUE
-
-
-def _is_mixed(value: str) -> bool:
-    """Whether a value has letters and digits or signs as words have not."""
-    if any(char.isdecimal() for char in value):
-        return not value.replace(".", "").isdecimal() or len(value) >= 8
-    inner = value[1:]
-    return any(char.isupper() for char in inner) and any(char.islower() for char in value)
+def _is_random(run: str) -> bool:
+    """Whether letters of both cases and digits are in a run, as in no word and no checksum."""
+    return (
+        sum(map(str.isdecimal, run)) >= _LEAST_OF_A_KIND
+        and sum(map(str.isupper, run)) >= _LEAST_OF_A_KIND
+        and sum(map(str.islower, run)) >= _LEAST_OF_A_KIND
+    )

@@ -23,7 +23,7 @@ from judge.text.redaction import KINDS, Kind, Redactor
         ("secrets", "AKIAIOSFODNN7EXAMPLE", "[secret]"),
         ("secrets", "ghp_0123456789012345678901234567890123456", "[secret]"),
         ("secrets", "the key sk-proj-abcdefghijklmnopqrstuvwx", "the key [secret]"),
-        ("secrets", 'password = "correct horse"', 'password = "[secret] horse"'),
+        ("secrets", 'password = "correct horse"', 'password = "[secret]"'),
         ("secrets", "Authorization: Bearer abcdef123456", "Authorization: Bearer [secret]"),
         ("secrets", "https://bob:secretword@example.com/x", "https://[secret]@example.com/x"),
         ("secrets", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter",
