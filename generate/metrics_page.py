@@ -15,6 +15,7 @@ LABEL_MEANINGS: Final[Mapping[str, str]] = {
     "outcome": "of an event: `sampled`, `skipped`, `undecodable`, `unroutable`; of a sink: `delivered`, "
     "`skipped`, `refused`; of a call: `scored`, `unscored`, "
     "`unavailable`, or the type of a failed result",
+    "unit": "what is joined: trace or conversation",
     "reason": "why; empty where nothing needs a reason",
     "metric": "what is judged: `coverage`, `relevance`, or the name of a prompt pack's metric",
     "status": "`scored`, `unscored` (nothing to judge) or `failed` (judging went wrong)",

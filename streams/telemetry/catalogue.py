@@ -134,16 +134,20 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         "Age of the oldest record in hand; 0 without one.",
         ("topic", "partition"),
     ),
-    Spec("judgestream_traces_open", "gauge", "traces", "Traces whose spans are being joined.", ()),
     Spec(
-        "judgestream_traces_closed_total", "counter", "traces",
-        "Traces closed, by why: root, idle, longest, room.",
-        ("reason",),
+        "judgestream_joins_open", "gauge", "groups",
+        "Traces or conversations whose records are being joined.",
+        ("unit",),
     ),
     Spec(
-        "judgestream_traces_late_records", "gauge", "records",
-        "Records that came after their trace was closed, since the start.",
-        (),
+        "judgestream_joins_closed_total", "counter", "groups",
+        "Traces or conversations closed, by why: root (traces), idle, longest, room.",
+        ("unit", "reason"),
+    ),
+    Spec(
+        "judgestream_joins_late_records", "gauge", "records",
+        "Records that came after their trace or conversation was closed, since the start.",
+        ("unit",),
     ),
     Spec(
         "judgestream_traces_without_content_total", "counter", "traces",

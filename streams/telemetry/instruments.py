@@ -100,19 +100,20 @@ class Metrics:
 
     # Traces
 
-    def watch_traces(self, open_traces: Callable[[], int], late_records: Callable[[], int]) -> None:
-        """Expose how the joining of traces stands.
+    def watch_joins(self, unit: str, open_groups: Callable[[], int], late_records: Callable[[], int]) -> None:
+        """Expose how the joining of traces or conversations stands.
 
         Args:
-            open_traces: Gives the traces whose spans are being gathered.
-            late_records: Gives the records that came after the close of their trace.
+            unit: `trace` or `conversation`.
+            open_groups: Gives those whose records are being gathered.
+            late_records: Gives the records that came after the close of theirs.
         """
-        self._child("judgestream_traces_open").set_function(open_traces)
-        self._child("judgestream_traces_late_records").set_function(late_records)
+        self._child("judgestream_joins_open", unit).set_function(open_groups)
+        self._child("judgestream_joins_late_records", unit).set_function(late_records)
 
-    def count_closed_trace(self, reason: str) -> None:
-        """One trace was closed."""
-        self._child("judgestream_traces_closed_total", reason).inc()
+    def count_join(self, unit: str, reason: str) -> None:
+        """One trace or conversation was closed."""
+        self._child("judgestream_joins_closed_total", unit, reason).inc()
 
     def count_silent_trace(self, instrumentation: str) -> None:
         """One trace had models whose words were not recorded."""

@@ -55,7 +55,7 @@ def test_the_function_gives_what_its_settings_say() -> None:
     """Both labels of the example are on its scale."""
     module: dict[str, Any] = {}
     exec(PYTHON[0], module)  # noqa: S102 - the page's own words
-    labels = yaml.safe_load(YAML[1])["metrics"]["politeness"]["python"]["result"]
+    labels = yaml.safe_load(YAML[2])["metrics"]["politeness"]["python"]["result"]
     for answer in ("Yes, please.", "No."):
         score = module["politeness"](QAEvent(event_id="e", question="q", answer=answer))
         assert isinstance(score, Score)
@@ -69,4 +69,4 @@ def test_the_program_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         monkeypatch.delenv(name, raising=False)
     # A busy machine may take its time.
     exec(PYTHON[1].replace('"rude"]', '"rude"], seconds=60'), {})  # noqa: S102 - the page's own words
-    assert capsys.readouterr().out == "scored\n"
+    assert capsys.readouterr().out == "scored scored\n"

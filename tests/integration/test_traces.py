@@ -114,7 +114,9 @@ async def test_a_worker_that_stops_amid_traces_loses_none_and_invents_none(stage
     ids = trace_ids(8, seed=2)
     async with stage.worker(Chat()) as (_, registry):
         await produce(stage, [(one, part) for one in ids for part in parts(one)[:2]])
-        await until(lambda: registry.get_sample_value("judgestream_traces_open") == 8, "open traces")
+        await until(
+            lambda: registry.get_sample_value("judgestream_joins_open", {"unit": "trace"}) == 8, "open traces"
+        )
     assert await stage.results() == []
     async with stage.worker(Chat()):
         await produce(stage, [(one, parts(one)[2]) for one in ids])

@@ -37,9 +37,9 @@ UNUSED = {
     "judgestream_verdict_cache_failures_total": "a cache that fails costs calls: alerts look at cost",
     "judgestream_results_repeated_total": "what a redelivery costs: everything else counts each result once",
     "judgestream_verdict_suspicions_total": "what code suspects lowers no score: dashboards show it",
-    "judgestream_traces_open": "how full the join of traces is: dashboards; alerts look at lag",
-    "judgestream_traces_late_records": "of the join of traces: dashboards",
-    "judgestream_traces_closed_total": "of the join of traces: dashboards",
+    "judgestream_joins_open": "how full the join is: dashboards; alerts look at lag",
+    "judgestream_joins_late_records": "of the join: dashboards",
+    "judgestream_joins_closed_total": "of the join: dashboards",
     "judgestream_traces_without_content_total": "capture that is switched off: dashboards and the doctor",
     "judgestream_judge_in_flight": "saturation of a worker: dashboards; alerts look at lag",
 }

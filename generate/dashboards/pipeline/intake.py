@@ -8,6 +8,7 @@ from generate.dashboards.common import WINDOW, WORKER, rate
 from generate.dashboards.grafana import Line, Panel, Query
 from generate.dashboards.pipeline.absence import NO_EVENTS
 
+_NO_JOINS: Final = "Nothing is joined (no traces, and no metric with unit: conversation)"
 _NO_TRACES: Final = "No traces are read (ingest.format is not otlp)"
 
 INTAKE: Final = (
@@ -66,32 +67,32 @@ INTAKE: Final = (
         7,
         (
             Panel(
-                title="Traces being joined",
-                description="With `ingest.format: otlp`: traces in the sample whose spans are being "
-                "gathered, and records that came after their trace was closed. Many late records: raise "
-                "`ingest.otlp.grace_seconds`.",
+                title="Traces and conversations being joined",
+                description="Those in the sample whose records are being gathered, and records that came "
+                "after theirs was closed. Many late records: raise `ingest.otlp.grace_seconds`, or "
+                "`ingest.conversations.idle_seconds`.",
                 unit="short",
-                no_data=_NO_TRACES,
+                no_data=_NO_JOINS,
                 queries=(
-                    Query(expr=f"sum(judgestream_traces_open{{{WORKER}}})", legend="open"),
                     Query(
-                        expr=f"sum(judgestream_traces_late_records{{{WORKER}}})",
-                        legend="late records, since the start",
+                        expr=f"sum by (unit) (judgestream_joins_open{{{WORKER}}})", legend="{{unit}}s open"
+                    ),
+                    Query(
+                        expr=f"sum by (unit) (judgestream_joins_late_records{{{WORKER}}})",
+                        legend="late records of {{unit}}s, since the start",
                     ),
                 ),
                 minimum=0,
             ),
             Panel(
-                title="Traces closed, by why",
-                description="*root*: the root span came, and the grace after it is over. *idle*: nothing "
-                "came for a while. *longest*: at the longest age. *room*: too many open traces; raise "
-                "`ingest.otlp.max_traces` or `max_bytes`.",
+                title="Traces and conversations closed, by why",
+                description="*root*: a trace's root span came, and the grace after it is over. *idle*: "
+                "nothing came for a while. *longest*: at the longest age. *room*: too many are open; raise "
+                "`max_traces`, `max_open` or `max_bytes`.",
                 unit="ops",
-                no_data=_NO_TRACES,
+                no_data=_NO_JOINS,
                 queries=(
-                    Query(
-                        expr=rate("judgestream_traces_closed_total", "reason", WORKER), legend="{{reason}}"
-                    ),
+                    Query(expr=rate("judgestream_joins_closed_total", "reason", WORKER), legend="{{reason}}"),
                 ),
                 minimum=0,
             ),

@@ -94,7 +94,7 @@ class Gathering(Generic[T]):
         self._finishing: dict[str, asyncio.Task[None]] = {}
         self._read_back: dict[tuple[str, int], tuple[int, asyncio.Task[None]]] = {}
         self._keyed: dict[str, bool] = {}
-        counts.watch_traces(lambda: len(self._join), lambda: self._join.late)
+        counts.watch_joins(kind.noun, lambda: len(self._join), lambda: self._join.late)
 
     def release(self) -> None:
         """Let go of all open groups: partitions are given away, their next reader begins with the records."""
@@ -156,7 +156,7 @@ class Gathering(Generic[T]):
         now = self._clock()
         self._join.forget_past(now - self._bounds.longest)
         for group in self._join.due(now):
-            self._counts.count_closed_trace(str(group.closed))
+            self._counts.count_join(self._kind.noun, str(group.closed))
             self._finishing[group.key] = asyncio.create_task(self._finish(group, self._waiting.pop(group)))
 
     async def _finish(self, group: Group[T], waiting: list[tuple[Incoming, asyncio.Future[None]]]) -> None:

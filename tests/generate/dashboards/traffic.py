@@ -89,7 +89,7 @@ class _Worker:
         metrics.count_move("judge.tasks.relevance", "retention", 3)
         metrics.count_repeated("relevance")
         metrics.set_removed_tasks({"tone": 5})
-        metrics.count_closed_trace("root")
+        metrics.count_join("trace", "root")
         metrics.count_silent_trace("openai")
         metrics.count_sink("langfuse", "written", 3)
         for metric in ("coverage", "relevance"):

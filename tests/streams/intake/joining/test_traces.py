@@ -28,6 +28,7 @@ from tests.streams.intake.reading.otlp.building import request, span
 LONG = Bounds(grace=0.02, idle=0.1, longest=1, groups=100, size=1_000_000)
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
+TRACES = {"unit": "trace"}
 KEPT, DROPPED = "f" * 32, "0" * 31 + "1"
 
 
@@ -158,7 +159,7 @@ async def test_a_late_record_changes_nothing() -> None:
     await stage.handle(children(offset=9))
     assert [task.answer for task in stage.outbox.tasks] == ["12 hours"]
     assert stage.counts() == {("sampled", ""): 1}
-    assert stage.metrics.registry.get_sample_value("judgestream_traces_late_records") == 1
+    assert stage.metrics.registry.get_sample_value("judgestream_joins_late_records", TRACES) == 1
 
 
 async def test_a_record_read_again_while_its_trace_is_written_waits_for_that() -> None:
@@ -180,7 +181,7 @@ async def test_open_traces_are_let_go_when_partitions_are() -> None:
     stage = Stage(bounds=Bounds(grace=0.05, idle=60, longest=60, groups=100, size=1_000_000))
     held = asyncio.create_task(stage.handle(children()))
     await asyncio.wait({held}, timeout=0.02)
-    assert stage.metrics.registry.get_sample_value("judgestream_traces_open") == 1
+    assert stage.metrics.registry.get_sample_value("judgestream_joins_open", TRACES) == 1
     stage.intake.release()
     with pytest.raises(asyncio.CancelledError):
         await held
