@@ -25,9 +25,9 @@ from typing import Any
 from benchmarks.report import Line, data_file
 from judge.chat import ChatMessage, ChatRequest
 from judge.metric import Outcome
-from judge.metrics.prompting import built_in_messages
+from judge.metrics.prompting import built_in_messages, load_prompt
 from judge.metrics.relevance.metric import Relevance
-from judge.metrics.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from judge.offline.scorer import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
 from judge.task import build_task
@@ -105,7 +105,7 @@ def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
     if not isinstance(request, ChatRequest):
         raise TypeError(f"{event['event_id']} needs no call; choose events that cite pages")
     sections = {"question": task.question, "answer": task.answer, **pages}
-    whole = built_in_messages("relevance.evidence", sections)
+    whole = built_in_messages(load_prompt("relevance.evidence"), sections)
 
     def verdict(messages: Sequence[ChatMessage]) -> Outcome:
         said = judge_messages(messages, schema=RELEVANCE_SCHEMA)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from judge.chat import ResponseSchema
-from judge.metric import Mode, Verification
-from judge.metrics.prompting import PromptSource, built_in_hash, schema_hash
-from schemas import JudgeTask
+from judge.chat import ChatRequest, ResponseSchema
+from judge.metric import Inputs, Mode, Outcome, Verification
+from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, load_prompt, schema_hash
+from schemas import JudgeTask, QAEvent
 
 
 class WholeTask:
@@ -23,8 +24,10 @@ class WholeTask:
         return replies[0]
 
 
-class BuiltInMetric(WholeTask):
-    """The part of a metric with prompts of its own, for evidence and for the judge's own verdict.
+class BuiltInMetric(WholeTask, ABC):
+    """A metric with prompts of its own, for evidence and for the judge's own verdict.
+
+    A class below it says what it selects, asks, and makes of the reply (`judge.metric.Metric`).
 
     Args:
         mode: How the judge is asked.
@@ -32,8 +35,8 @@ class BuiltInMetric(WholeTask):
         verification: What becomes of suspicions.
     """
 
-    _NAME: ClassVar[str]
-    _RANGE: ClassVar[tuple[int, int]]
+    NAME: ClassVar[str]
+    RANGE: ClassVar[tuple[int, int]]
     _EVIDENCE: ClassVar[ResponseSchema]
     """What a judge fills in evidence mode."""
 
@@ -51,12 +54,12 @@ class BuiltInMetric(WholeTask):
     @property
     def name(self) -> str:
         """The metric's name."""
-        return self._NAME
+        return self.NAME
 
     @property
     def score_range(self) -> tuple[int, int]:
         """Lowest and highest score."""
-        return self._RANGE
+        return self.RANGE
 
     @property
     def labels(self) -> Mapping[str, int]:
@@ -71,19 +74,43 @@ class BuiltInMetric(WholeTask):
     @property
     def prompt_hash(self) -> str:
         """Hash of the prompts, the pack's where one is used."""
-        return built_in_hash(self._prompt) if self._pack is None else self._pack.hash
+        return built_in_hash(self.instructions) if self._pack is None else self._pack.hash
 
     @property
     def schema_hash(self) -> str:
         """Hash of the response schema, or "none"."""
-        return schema_hash(self._schema)
+        return schema_hash(self.response_schema)
 
     @property
-    def _prompt(self) -> str:
-        return f"{self._NAME}.{self._mode}"
+    def instructions(self) -> str:
+        """The constant beginning of every call, unless there is a pack; a file of `judge/prompts`."""
+        return load_prompt(f"{self.NAME}.{self._mode}")
 
     @property
-    def _schema(self) -> ResponseSchema | None:
+    def response_schema(self) -> ResponseSchema | None:
+        """What the judge fills in; None where it writes as it likes."""
         if self._pack is not None:
             return self._pack.response_schema
         return self._EVIDENCE if self._mode == "evidence" else None
+
+    def _request(self, sections: Mapping[str, str]) -> ChatRequest:
+        """Ask with the metric's own instructions about these texts, by name."""
+        messages = built_in_messages(self.instructions, sections)
+        return ChatRequest(messages, response_schema=self.response_schema)
+
+    @property
+    @abstractmethod
+    def scoring_version(self) -> str:
+        """Version of the rules that turn a reply into a score."""
+
+    @abstractmethod
+    def select(self, event: QAEvent) -> Inputs:
+        """Take from an event what this metric needs."""
+
+    @abstractmethod
+    def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
+        """Build the request, or decide at once."""
+
+    @abstractmethod
+    def interpret(self, task: JudgeTask, reply: str) -> Outcome:
+        """Turn the judge's reply into a verdict."""

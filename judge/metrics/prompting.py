@@ -110,14 +110,14 @@ def _load(name: str) -> str:
     return (resources.files("judge") / "prompts" / f"{name}.md").read_text("utf-8").strip() + "\n"
 
 
-def built_in_messages(name: str, sections: Mapping[str, str]) -> tuple[ChatMessage, ...]:
+def built_in_messages(instructions: str, sections: Mapping[str, str]) -> tuple[ChatMessage, ...]:
     """The messages of a built-in prompt: instructions as system turn, the fenced event as user turn."""
-    return ChatMessage("system", load_prompt(name)), ChatMessage("user", fence(sections))
+    return ChatMessage("system", instructions), ChatMessage("user", fence(sections))
 
 
-def built_in_hash(name: str) -> str:
+def built_in_hash(instructions: str) -> str:
     """Hash of a built-in prompt and of the fence around the event, 12 hexadecimal digits."""
-    return short_hash("\0".join((load_prompt(name), fence({}))))
+    return short_hash("\0".join((instructions, fence({}))))
 
 
 def schema_hash(schema: ResponseSchema | None) -> str:

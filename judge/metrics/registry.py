@@ -9,6 +9,7 @@ from typing import Final
 
 from judge.errors import JudgeConfigurationError
 from judge.metric import Metric, Mode, Verification
+from judge.metrics.base import BuiltInMetric
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.library.metric import LibraryMetric
 from judge.metrics.library.prompts import LIBRARY, library_prompt
@@ -16,7 +17,6 @@ from judge.metrics.packs.metric import PackMetric
 from judge.metrics.packs.options import read_score_range
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.relevance.metric import Relevance, WithoutCitations
-from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE
 from schemas.base import EventField
 
 
@@ -25,24 +25,27 @@ class BuiltIn:
     """A metric that needs no prompt pack.
 
     Args:
-        build: The metric's class.
-        score_range: Lowest and highest score.
-        needs: Fields that an event must have to be judged by default.
+        build: The metric's class, which has its name and range.
+        needs: Fields that an event must have to be judged by default; None: nothing is judged by it unless
+            the settings name it.
         cites: Whether it reads citations.
     """
 
-    build: Callable[..., Metric]
-    score_range: tuple[int, int]
-    needs: tuple[EventField, ...]
+    build: type[BuiltInMetric]
+    needs: tuple[EventField, ...] | None = None
     cites: bool = False
 
+    @property
+    def score_range(self) -> tuple[int, int]:
+        """Lowest and highest score."""
+        return self.build.RANGE
 
-BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType(
-    {
-        "coverage": BuiltIn(Coverage, COVERAGE_RANGE, needs=("reference",)),
-        "relevance": BuiltIn(Relevance, RELEVANCE_RANGE, needs=("context",), cites=True),
-    }
+
+_ROWS: Final = (
+    BuiltIn(Coverage, needs=("reference",)),
+    BuiltIn(Relevance, needs=("context",), cites=True),
 )
+BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.build.NAME: row for row in _ROWS})
 """By name. Settings, defaults, ranges, the monitor and the demo follow from this table."""
 
 
@@ -53,8 +56,7 @@ def score_ranges() -> Mapping[str, tuple[float, float]]:
 
 
 NAMED: Final[tuple[str, ...]] = (*BUILT_IN, *LIBRARY)
-"""All metrics that need no prompt pack: the built-in ones, which judge where nothing else is named, and the
-library's."""
+"""All metrics that need no prompt pack: the built-in ones and the library's."""
 
 
 def build_metric(
@@ -99,13 +101,24 @@ def build_metric(
         )
     # Citations are relevance's alone.
     citing = {"citation_pattern": citation_pattern, "without_citations": without_citations}
-    metric = BUILT_IN[name].build(
+    build: Callable[..., Metric] = BUILT_IN[name].build
+    metric = build(
         mode=mode or "evidence",
         pack=pack,
         verification=verification,
         **(citing if BUILT_IN[name].cites else {}),
     )
     return _to_the_letter(metric, score_range)
+
+
+def build_prompted(name: str, mode: Mode) -> BuiltInMetric | LibraryMetric:
+    """Build a metric that needs no pack, to show its prompt.
+
+    Args:
+        name: One of `NAMED`.
+        mode: How the judge is asked; evidence alone for the library's.
+    """
+    return LibraryMetric(name) if name in LIBRARY else BUILT_IN[name].build(mode=mode)
 
 
 def _to_the_letter(metric: Metric, score_range: tuple[float, float] | None) -> Metric:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from judge.chat import ChatMessage, ResponseSchema
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
 from judge.metrics.scoring import COVERAGE_RANGE, RELEVANCE_RANGE, coverage_score, half_up
 from judge.offline.coverage_rules import coverage_evidence
 from judge.offline.library_rules import NO_MODEL, library_evidence

@@ -10,7 +10,7 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Metric, ScoredOutcome
 from judge.metrics.packs.examples import Example
 from judge.metrics.packs.pack import PromptPack
-from judge.metrics.reply import extract_verdict
+from judge.metrics.replies.reply import extract_verdict
 from judge.task import build_task
 from judge.text.printable import printable
 from schemas import QAEvent, Sampling, Source

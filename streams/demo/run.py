@@ -127,7 +127,7 @@ class _Demo:
         self._settings = settings
         self._endpoint = endpoint
         self._accounts = Accounts(settings.topics.events)
-        self._board = Board(self._accounts, tuple(BUILT_IN_RANGES))
+        self._board = Board(self._accounts, tuple(settings.metrics))
         self._registry = CollectorRegistry()
         self._worker_stop = asyncio.Event()
         self._read_rate = Rate()

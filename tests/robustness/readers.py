@@ -14,7 +14,7 @@ from judge.chat import ChatRequest
 from judge.errors import EventError
 from judge.metric import Metric
 from judge.metrics.registry import build_metric
-from judge.metrics.reply import extract_object
+from judge.metrics.replies.reply import extract_object
 from judge.text.characters import quoted, without_lone_surrogates
 from judge.text.index import TextIndex, is_blank, neutralize, normalise, safe_nfkc
 from judge.text.redaction import KINDS, Redactor

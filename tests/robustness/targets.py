@@ -15,7 +15,7 @@ from judge.endpoint.refusals import error_for_status, retry_after_seconds
 from judge.errors import EventError, JudgeError, PromptPackError
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
-from judge.metrics.reply import extract_object
+from judge.metrics.replies.reply import extract_object
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 from judge.text.redaction import KINDS, Redactor
 from schemas import QAEvent

@@ -11,10 +11,9 @@ from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
 from judge.metrics.coverage.parts import merge_replies, split_reference
 from judge.metrics.coverage.verbatim import own_verdict, scored
-from judge.metrics.prompting import built_in_messages
-from judge.metrics.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.replies.structured import read_evidence
 from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, coverage_score
-from judge.metrics.structured import read_evidence
 from judge.text.index import is_blank
 from schemas import JudgeTask, QAEvent
 
@@ -32,8 +31,8 @@ class Coverage(BuiltInMetric):
         verification: What becomes of suspicions.
     """
 
-    _NAME = "coverage"
-    _RANGE = COVERAGE_RANGE
+    NAME = "coverage"
+    RANGE = COVERAGE_RANGE
     _EVIDENCE = COVERAGE_SCHEMA
 
     @property
@@ -65,9 +64,9 @@ class Coverage(BuiltInMetric):
         reference = task.reference or ""
         if self._pack is not None:
             inputs = Inputs(question=task.question, answer=task.answer, reference=reference)
-            return ChatRequest(self._pack.render(inputs), response_schema=self._schema)
+            return ChatRequest(self._pack.render(inputs), response_schema=self.response_schema)
         sections = {"question": task.question, "reference": reference, "answer": task.answer}
-        return ChatRequest(built_in_messages(self._prompt, sections), response_schema=self._schema)
+        return self._request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         """Turn the judge's reply into a verdict.

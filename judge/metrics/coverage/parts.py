@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from judge.metrics.coverage.items import CoverageReply, ListedItem, ListedOrganization
-from judge.metrics.structured import read_evidence
+from judge.metrics.replies.structured import read_evidence
 from judge.text.index import normalise
 from judge.text.sentences import sentences
 

@@ -11,8 +11,8 @@ from judge.metric import Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.coverage.bounds import Counts, lowered_counts
 from judge.metrics.coverage.items import CoverageEvidence
 from judge.metrics.findings import Findings
+from judge.metrics.replies.structured import read_score
 from judge.metrics.scoring import COVERAGE_RANGE, FORCED_VERDICT, CoverageScore, coverage_score, is_forced
-from judge.metrics.structured import read_score
 from schemas import JudgeTask
 
 _KIND = re.compile(r"\W*(fact|conclusion|term|organi[sz]ation)\w*", re.IGNORECASE)

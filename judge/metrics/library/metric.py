@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judge.chat import ChatMessage, ChatRequest
+from judge.chat import ChatRequest, ResponseSchema
 from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.base import WholeTask
@@ -13,10 +13,10 @@ from judge.metrics.findings import Findings
 from judge.metrics.library.prompts import Counted, LibraryPrompt, library_prompt
 from judge.metrics.packs.inputs import render_context
 from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
-from judge.metrics.prompting import fence, schema_hash, short_hash
-from judge.metrics.reply import extract_object, extract_verdict
+from judge.metrics.prompting import built_in_hash, built_in_messages, schema_hash
+from judge.metrics.replies.reply import extract_object, extract_verdict
+from judge.metrics.replies.structured import check_score
 from judge.metrics.scoring import relevance_cap
-from judge.metrics.structured import check_score
 from judge.text.characters import quoted
 from judge.text.contradictions.passages import Passage, contradiction_between
 from judge.text.index import is_blank, normalise
@@ -65,7 +65,17 @@ class LibraryMetric(WholeTask):
     @property
     def prompt_hash(self) -> str:
         """Hash of the prompt and of the fence around the event."""
-        return short_hash("\0".join((self._prompt.system, fence({}))))
+        return built_in_hash(self.instructions)
+
+    @property
+    def instructions(self) -> str:
+        """The constant beginning of every call."""
+        return self._prompt.system
+
+    @property
+    def response_schema(self) -> ResponseSchema:
+        """What the judge fills in."""
+        return self._prompt.schema
 
     @property
     def schema_hash(self) -> str:
@@ -102,8 +112,8 @@ class LibraryMetric(WholeTask):
         sections: dict[str, str] = {name: texts[name] for name in self._prompt.uses}
         if any(is_blank(text) for text in sections.values()):
             return UnscoredOutcome("missing_input")
-        messages = (ChatMessage("system", self._prompt.system), ChatMessage("user", fence(sections)))
-        return ChatRequest(messages, response_schema=self._prompt.schema)
+        messages = built_in_messages(self.instructions, sections)
+        return ChatRequest(messages, response_schema=self.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         """Turn the judge's reply into a verdict.

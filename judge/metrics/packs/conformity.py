@@ -6,8 +6,8 @@ from itertools import islice
 
 from judge.chat import ResponseSchema
 from judge.errors import InvalidVerdictError, PromptPackError
-from judge.metrics.reply import extract_verdict
-from judge.metrics.structured import with_whole_score
+from judge.metrics.replies.reply import extract_verdict
+from judge.metrics.replies.structured import with_whole_score
 
 MAX_TOLD = 3
 """Breaches that one error names."""

@@ -17,9 +17,9 @@ from judge.metrics.packs.pack import PromptPack
 from judge.metrics.packs.pairs import as_meant, as_shown, is_swapped
 from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
 from judge.metrics.prompting import schema_hash
-from judge.metrics.reply import extract_verdict
+from judge.metrics.replies.reply import extract_verdict
+from judge.metrics.replies.structured import read_score
 from judge.metrics.scoring import is_forced
-from judge.metrics.structured import read_score
 from schemas import JudgeTask, QAEvent
 
 MAX_VERDICT_BYTES = 64 * 1024

@@ -51,8 +51,8 @@ from judge.metrics.packs.templates import (
     split_roles,
 )
 from judge.metrics.prompting import short_hash
-from judge.metrics.reply import extract_verdict
-from judge.metrics.structured import read_score
+from judge.metrics.replies.reply import extract_verdict
+from judge.metrics.replies.structured import read_score
 from judge.text.plain_yaml import PlainYamlError, read_yaml
 
 MAX_PACK_BYTES = 1024 * 1024

@@ -10,14 +10,14 @@ from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.base import BuiltInMetric
-from judge.metrics.prompting import PromptSource, built_in_messages, short_hash
+from judge.metrics.prompting import PromptSource, short_hash
 from judge.metrics.relevance.caps import CITES_NOTHING, caps_of_tags, lowered, suspicions_of_citations
 from judge.metrics.relevance.evidence import verify_relevance
 from judge.metrics.relevance.items import CheckedClaim, RelevanceReply, told_pages, unsupported_claim
 from judge.metrics.relevance.verbatim import own_verdict
-from judge.metrics.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.replies.structured import check_score, read_evidence
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.metrics.structured import check_score, read_evidence
 from judge.text.characters import quoted
 from judge.text.citations.patterns import safe_pattern
 from judge.text.citations.sources import Sources, read_sources, told_names
@@ -52,8 +52,8 @@ class Relevance(BuiltInMetric):
         JudgeConfigurationError: The pattern is no regular expression, or one whose time may explode.
     """
 
-    _NAME = "relevance"
-    _RANGE = RELEVANCE_RANGE
+    NAME = "relevance"
+    RANGE = RELEVANCE_RANGE
     _EVIDENCE = RELEVANCE_SCHEMA
 
     def __init__(
@@ -96,7 +96,7 @@ class Relevance(BuiltInMetric):
             return UnscoredOutcome("missing_input", evidence={"missing": "citations"})
         if self._pack is not None:
             inputs = Inputs(question=task.question, answer=task.answer, context=_by_key(sources, task.answer))
-            return ChatRequest(self._pack.render(inputs), response_schema=self._schema)
+            return ChatRequest(self._pack.render(inputs), response_schema=self.response_schema)
         sections = {"question": task.question, "answer": task.answer}
         sections |= {page_key(page): text for page, text in pages.items()}
         named = told_names(sources, pages)
@@ -107,7 +107,7 @@ class Relevance(BuiltInMetric):
             if len(missing) > MAX_LISTED_MISSING:
                 lines.append(f"and {len(missing) - MAX_LISTED_MISSING} more")
             sections["missing_pages"] = "\n".join(lines)
-        return ChatRequest(built_in_messages(self._prompt, sections), response_schema=self._schema)
+        return self._request(sections)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
         """Turn the judge's reply into a verdict.

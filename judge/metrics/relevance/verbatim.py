@@ -17,9 +17,9 @@ from judge.metrics.relevance.caps import (
 )
 from judge.metrics.relevance.claims import claiming_parts
 from judge.metrics.relevance.support import Support
-from judge.metrics.reply import extract_verdict
+from judge.metrics.replies.reply import extract_verdict
+from judge.metrics.replies.structured import check_score
 from judge.metrics.scoring import RELEVANCE_RANGE, relevance_cap
-from judge.metrics.structured import check_score
 from judge.text.characters import quoted
 from judge.text.citations.sources import Sources
 from judge.text.index import TextIndex

@@ -111,37 +111,28 @@ def prompts(
 
     A prompt pack of your own replaces them (metrics.<name>.prompt_pack).
     """
-    from judge.metrics.library.prompts import library_prompt
-    from judge.metrics.prompting import built_in_hash, load_prompt
-    from judge.metrics.registry import BUILT_IN, NAMED, build_metric
-    from judge.metrics.response_schemas import SCHEMAS
+    from judge.metric import Mode
+    from judge.metrics.registry import BUILT_IN, NAMED, build_prompted
 
-    modes = ("evidence", "verbatim")
+    modes: tuple[Mode, ...] = ("evidence", "verbatim")
     for given, known, what in ((metric, NAMED, "metric"), (mode, modes, "--mode")):
         if given is not None and given not in known:
             raise BadUsageError(f"{what} must be one of {', '.join(known)}, got {given}")
+    wanted = [
+        build_prompted(name, way)
+        for name in ([metric] if metric else NAMED)
+        for way in modes
+        if mode in (None, way) and (name in BUILT_IN or way == "evidence")
+    ]
     shown = [
         {
-            "metric": name,
-            "mode": way,
-            "hash": built_in_hash(f"{name}.{way}"),
-            "prompt": load_prompt(f"{name}.{way}"),
-            "response_schema": SCHEMAS[name].schema if way == "evidence" else None,
+            "metric": one.name,
+            "mode": one.mode,
+            "hash": one.prompt_hash,
+            "prompt": one.instructions,
+            "response_schema": None if one.response_schema is None else one.response_schema.schema,
         }
-        for name in ([metric] if metric else BUILT_IN)
-        if name in BUILT_IN
-        for way in ([mode] if mode else modes)
-    ]
-    shown += [
-        {
-            "metric": name,
-            "mode": "evidence",
-            "hash": build_metric(name).prompt_hash,
-            "prompt": library_prompt(name).system,
-            "response_schema": library_prompt(name).schema.schema,
-        }
-        for name in ([metric] if metric else NAMED)
-        if name not in BUILT_IN and mode != "verbatim"
+        for one in wanted
     ]
     if as_json:
         typer.echo(json.dumps(shown, ensure_ascii=False, indent=2))

@@ -342,7 +342,9 @@ class MetricSettings(Section):
 
 
 def default_metrics() -> Mapping[MetricName, MetricSettings]:
-    """The built-in metrics, each for the events that have what it needs."""
+    """The built-in metrics that judge unasked, each for the events that have what it needs."""
     return {
-        name: MetricSettings(when=MetricConditions(has=metric.needs)) for name, metric in BUILT_IN.items()
+        name: MetricSettings(when=MetricConditions(has=metric.needs))
+        for name, metric in BUILT_IN.items()
+        if metric.needs is not None
     }

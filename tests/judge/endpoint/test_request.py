@@ -11,7 +11,7 @@ from judge.chat import ChatMessage, ChatRequest, ResponseSchema
 from judge.endpoint.request import ResponseFormat, asked_form
 from judge.errors import EventError, JudgeConfigurationError, JudgeUnavailableError
 from judge.metrics.relevance.metric import Relevance
-from judge.metrics.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from judge.verdict.evaluator import Judge
 from schemas import Scored
 from tests.judge.built_tasks import task_for

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from judge.chat import ResponseSchema
 from judge.metrics import prompting
 from judge.metrics.prompting import built_in_hash, fence, load_prompt, parse_fenced, schema_hash
-from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
 from judge.text.index import neutralize
 
 NAMES = st.sampled_from(["question", "answer", "reference", "Page-7", "Page-12", "missing_pages", "a"])
@@ -99,7 +99,7 @@ def test_the_instructions_name_every_key_of_the_schema(name: str, schema: Respon
 
 def test_hashes_tell_prompts_and_schemas_apart() -> None:
     """Twelve hexadecimal digits each, all different; no schema has the word "none"."""
-    hashes = {built_in_hash(name) for name in PROMPTS}
+    hashes = {built_in_hash(load_prompt(name)) for name in PROMPTS}
     hashes |= {schema_hash(COVERAGE_SCHEMA), schema_hash(RELEVANCE_SCHEMA)}
     assert len(hashes) == 6
     assert all(re.fullmatch("[0-9a-f]{12}", one) for one in hashes)

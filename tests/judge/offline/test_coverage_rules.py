@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judge.metrics.coverage.evidence import verify_coverage
 from judge.metrics.coverage.items import CoverageReply
-from judge.metrics.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.offline.coverage_rules import MAX_TERMS, coverage_evidence
 
 REFERENCE = "The Eiffel Tower is in Paris. It was completed in 1889."

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from judge.metrics.relevance.evidence import verify_relevance
 from judge.metrics.relevance.items import RelevanceReply
-from judge.metrics.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from judge.offline.relevance_rules import MAX_CLAIMS, judge_claims, relevance_evidence
 
 QUESTION = "How tall is the Eiffel Tower, and where is it?"

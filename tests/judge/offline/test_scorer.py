@@ -11,7 +11,7 @@ from judge.endpoint.scripted import ScriptedChat
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.prompting import fence
 from judge.metrics.registry import build_metric
-from judge.metrics.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA, RELEVANCE_SCHEMA
 from judge.offline.scorer import REFUSAL, Said, judge_messages
 from judge.verdict.evaluator import Judge
 from judge.verdict.repair import REPAIR_BEGINNING

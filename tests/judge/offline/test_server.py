@@ -11,7 +11,7 @@ from openai import AsyncOpenAI, BadRequestError
 from judge.chat import OFFLINE_MODEL
 from judge.errors import JudgeConfigurationError
 from judge.metrics.prompting import fence
-from judge.metrics.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.offline.scorer import REFUSAL
 from judge.offline.server import OfflineJudge
 

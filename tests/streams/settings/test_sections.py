@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from judge.metrics.registry import NAMED
 from streams.errors import SettingsError
 from streams.intake.from_settings import metric_routes, sampling_policy
 from streams.settings import Settings, TopicSettings, default_endpoints
@@ -51,9 +52,8 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         (
             {"metrics": {"mood": {}}},
             (
-                "metrics.mood: is not a built-in metric (those are coverage, relevance, faithfulness, "
-                "answer_relevance, completeness, refusal, tone, toxicity, pii_leak, instruction_following, "
-                "context_relevance, hallucinated_citation); set prompt_pack, code or python, or rename it"
+                f"metrics.mood: is not a built-in metric (those are {', '.join(NAMED)}); set prompt_pack, "
+                "code or python, or rename it"
             ),
         ),
         (

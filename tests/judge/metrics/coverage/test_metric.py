@@ -14,7 +14,7 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, ScoredOutcome, UnscoredOutcome
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
-from judge.metrics.response_schemas import COVERAGE_SCHEMA
+from judge.metrics.replies.response_schemas import COVERAGE_SCHEMA
 from judge.metrics.scoring import FORCED_VERDICT
 from schemas import CoverageVerdict, QAEvent
 from tests.judge.tasks import make_task

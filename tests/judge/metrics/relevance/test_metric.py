@@ -15,7 +15,7 @@ from judge.errors import InvalidVerdictError
 from judge.metric import Inputs, Metric, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import MAX_LISTED_MISSING, Relevance
-from judge.metrics.response_schemas import RELEVANCE_SCHEMA
+from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from schemas import QAEvent, RelevanceVerdict
 from tests.judge.tasks import make_task
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from judge.errors import InvalidVerdictError
-from judge.metrics.loose_json import LooseJSONError, read_loosely
+from judge.metrics.replies.loose_json import LooseJSONError, read_loosely
 from judge.text.characters import without_lone_surrogates
 
 MAX_DEPTH = 32

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import InvalidVerdictError
-from judge.metrics.reply import extract_object, extract_verdict
+from judge.metrics.replies.reply import extract_object, extract_verdict
 
 JSON = st.recursive(
     st.none()

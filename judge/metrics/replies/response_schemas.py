@@ -7,7 +7,6 @@ writes the keys in this order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from judge.chat import ResponseSchema
@@ -71,6 +70,3 @@ RELEVANCE_SCHEMA = ResponseSchema(
     ),
 )
 """The claims of the answer, each with what its pages say to it, and the rubric score."""
-
-SCHEMAS: Mapping[str, ResponseSchema] = {"coverage": COVERAGE_SCHEMA, "relevance": RELEVANCE_SCHEMA}
-"""By metric."""

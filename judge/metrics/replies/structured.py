@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from judge.errors import InvalidVerdictError
-from judge.metrics.reply import extract_object, extract_verdict
+from judge.metrics.replies.reply import extract_object, extract_verdict
 
 MAX_TOLD = 5
 """Mistakes that one error names."""
