@@ -112,7 +112,7 @@ async def test_a_drop_pages_once_and_neither_a_new_mix_nor_a_swing_pages(tmp_pat
             states = 'judgestream_monitor_state{job="swinging", slice="all", measure="mean"}'
             return len(await watch.query(f"count_over_time({states}[1h]) > 9")) == 1
 
-        await until(scraped_since, "ten looks of Prometheus at the swing's state", deadline_seconds=60)
+        await until(scraped_since, "ten looks of Prometheus at the swing's state")
         assert await watch.rule_errors() == []
         firing = [alert for alert in watch.received if alert["status"] == "firing"]
         pages = Counter(

@@ -49,12 +49,12 @@ async def test_a_store_whose_process_is_killed_loses_nothing(tmp_path: Path) -> 
                 sys.executable, "-c", _KEEP, str(path), broker.bootstrap_servers
             )
             try:
-                await until(partial(_has_more, path, had), "more results", deadline_seconds=60)
+                await until(partial(_has_more, path, had), "more results")
             finally:
                 process.kill()
                 await process.wait()
         assert 0 < _count(path) < RESULTS  # else nothing was under way
         async with _running(_agent(path, broker)):
-            await until(lambda: _count(path) >= RESULTS, "all results", deadline_seconds=60)
-            await until(lambda: _count(path, "texts") >= RESULTS, "all texts", deadline_seconds=60)
+            await until(lambda: _count(path) >= RESULTS, "all results")
+            await until(lambda: _count(path, "texts") >= RESULTS, "all texts")
         assert (_count(path), _count(path, "texts")) == (RESULTS, RESULTS)

@@ -88,10 +88,10 @@ async def test_each_is_told_in_words(tmp_path: Path) -> None:
         )
         session = await stack.enter_async_context(ClientSession())
         at = f"http://127.0.0.1:{port}"
-        await until(lambda: _answers(session, f"{at}/-/ready"), "Alertmanager", deadline_seconds=60)
+        await until(lambda: _answers(session, f"{at}/-/ready"), "Alertmanager")
         async with session.post(f"{at}/api/v2/alerts", json=[ALERT]) as answer:
             assert answer.status == 200
-        await until(lambda: len(told) == 3, f"three receivers; see {tmp_path}", deadline_seconds=60)
+        await until(lambda: len(told) == 3, f"three receivers; see {tmp_path}")
     (slack,) = told["slack"]["attachments"]
     assert (slack["title"], slack["text"].strip()) == (f"DROP: {SUMMARY}", TEXT)
     teams = json.dumps(told["teams"])

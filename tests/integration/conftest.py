@@ -9,7 +9,8 @@ import itertools
 import threading
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 from mode.threads import WorkerThread
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
 Node = TypeVar("Node", bound=ApacheKafka)
+HERE: Final = Path(__file__).parent
+
+SECONDS: Final = 400
+"""For a test with real processes or brokers. Each of its waits has a deadline and says what was waited for;
+this comes after several of them."""
+_HEAVY: Final = ("kafka", "slow", "stock")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that start processes more time than the others, where they do not say how much."""
+    for item in items:
+        heavy = any(item.get_closest_marker(name) for name in _HEAVY)
+        if heavy and item.path.is_relative_to(HERE) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aiokafka import AIOKafkaConsumer, ConsumerRecord
 
+DEADLINE_SECONDS: Final = 90.0
+"""On a machine that runs five workers on one core, things that take a second took 40."""
 _LOOK_AGAIN_SECONDS = 0.02
 
 
 async def until(
-    condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = 60.0
+    condition: Callable[[], bool | Awaitable[bool]], what: str, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
     """Wait until a condition holds.
 
@@ -35,7 +37,7 @@ async def until(
 
 
 async def take(
-    consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = 60.0
+    consumer: AIOKafkaConsumer, count: int, *, deadline_seconds: float = DEADLINE_SECONDS
 ) -> list[ConsumerRecord]:
     """The next records of a consumer, at least this many.
 

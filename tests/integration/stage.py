@@ -19,9 +19,8 @@ from schemas import RESULT, Alert, DeadLetter, Failed, JudgeTask, Scored, Unscor
 from streams.kafka.topics.flow import AGENTS, AgentName
 from streams.settings import Settings
 from streams.worker.run import Running, run_worker
-from tests.integration.deadlines import until
+from tests.integration.deadlines import DEADLINE_SECONDS, until
 
-DEADLINE_SECONDS = 60.0
 PACK = "## System\nScore the tone.\n\n## User\n{{ item.input }}\n{{ item.output_text }}\n"
 REPLY = '{"score": 3, "justification": "plain"}'
 
@@ -123,9 +122,7 @@ class Stage:
             )
         )
         try:
-            await until(
-                lambda: task.done() or ready.done(), "a worker that reads", deadline_seconds=DEADLINE_SECONDS
-            )
+            await until(lambda: task.done() or ready.done(), "a worker that reads")
             if task.done():
                 await task
             yield ready.result(), registry

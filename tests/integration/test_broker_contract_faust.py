@@ -82,7 +82,7 @@ async def test_a_faust_app_works_against_the_broker(
         async with AIOKafkaConsumer(
             target, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
         ) as consumer:
-            records = await take(consumer, _RECORDS, deadline_seconds=60)
+            records = await take(consumer, _RECORDS)
     except AssertionError as error:
         raise AssertionError(f"{error}; the app said:\n{log.read_text()[-4000:]}") from error
     finally:

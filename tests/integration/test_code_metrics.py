@@ -10,7 +10,7 @@ import pytest
 
 from schemas import Failed, Scored
 from tests.integration.deadlines import until
-from tests.integration.stage import DEADLINE_SECONDS, Stage, event
+from tests.integration.stage import Stage, event
 from tests.integration.test_worker import Chat
 
 FUNCTIONS = "tests.judge.metrics.code.functions"
@@ -50,7 +50,7 @@ async def test_broken_functions_fail_alone(stage: Stage) -> None:
         async def done() -> bool:
             return len(await stage.results()) >= sum(due.values())
 
-        await until(done, "every result", deadline_seconds=1.5 * DEADLINE_SECONDS)
+        await until(done, "every result")
     results = await stage.results()
     assert Counter((one.metric, one.status) for one in results) == due
     assert {one.error_type for one in results if isinstance(one, Failed)} == {"metric_error"}

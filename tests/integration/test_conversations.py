@@ -79,7 +79,7 @@ async def test_a_killed_worker_loses_no_part_of_a_conversation(stage: Stage, jud
 
     async with process(stage) as worker:
         await stage.produce_keyed([turn(one, 0) for one in conversations])
-        await until(events_judged, "the first events", deadline_seconds=60)
+        await until(events_judged, "the first events")
         worker.send_signal(signal.SIGKILL)
         assert await worker.wait() == -signal.SIGKILL
     assert await stage.tasks("whole") == []

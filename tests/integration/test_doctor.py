@@ -313,7 +313,7 @@ async def test_a_worker_beside_it_is_not_disturbed(topics: Stage) -> None:
         async def judged() -> bool:
             return len(await topics.results()) == 30
 
-        await until(judged, "30 results", deadline_seconds=60)
+        await until(judged, "30 results")
         ends = await _ends(topics)
         await diagnosed(topics)
         assert await _ends(topics) == ends

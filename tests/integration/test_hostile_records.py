@@ -338,7 +338,7 @@ async def test_one_record_holds_up_nobody(broker: RunningBroker, tmp_path: Path)
         async def both_in() -> bool:
             return len(await members(stage)) == 2
 
-        await until(both_in, "two members", deadline_seconds=60)
+        await until(both_in, "two members")
         before = await members(stage)
         undisturbed = 1.0
         ratios: dict[str, float] = {}

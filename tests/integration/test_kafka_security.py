@@ -255,7 +255,7 @@ async def test_a_worker_does_its_job_with_the_documented_permissions(
             await held.enter_async_context(kept_fresh(kafka, file))
         process, log = await held.enter_async_context(stage.process(stage.write_settings()))
         await stage.produce([event(number) for number in range(20)])
-        await until(lambda: stage.judged(20), f"20 results\n{log.text}", deadline_seconds=60)
+        await until(lambda: stage.judged(20), f"20 results\n{log.text}")
         text = await stopped(process, log)
     assert "not checked" not in text
     assert "uthorization" not in text
@@ -278,13 +278,13 @@ async def test_split_parts_need_no_more_than_their_own(kafka: SecureKafka, stage
             file = stage.write_settings(part, security=scram(kafka, username=user))
             workers.append(await held.enter_async_context(stage.process(file, agents=[part])))
         await stage.produce([event(number) for number in range(20)])
-        await until(lambda: stage.judged(20), "20 results", deadline_seconds=60)
+        await until(lambda: stage.judged(20), "20 results")
         group = group_of(stage.settings.kafka.group_id, ["monitor"])
 
         async def all_watched() -> bool:
             return sum(offset or 0 for offset in await stage.committed("scores", group)) == 20
 
-        await until(all_watched, "20 results seen by the monitor", deadline_seconds=60)
+        await until(all_watched, "20 results seen by the monitor")
         for process, log in workers:
             text = await stopped(process, log)
             assert "does not show all its settings" in text
@@ -418,19 +418,19 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
     with stage.allowed(stage.grants()):
         async with stage.process(stage.write_settings("first")) as (process, log):
             await stage.produce([event(number) for number in range(10)])
-            await until(lambda: stage.judged(10), "10 results", deadline_seconds=60)
+            await until(lambda: stage.judged(10), "10 results")
             kafka.forbid(stage.principal, [Grant("topic", scores, ("Write",))])
             await stage.produce([event(number) for number in range(10, 20)])
 
             def complains() -> bool:
                 return f"TopicAuthorizationFailedError('{scores}')" in log.text
 
-            await until(complains, "a complaint", deadline_seconds=60)
+            await until(complains, "a complaint")
             assert not log.ready()[0]
             assert f"writing to {scores} has failed for " in log.ready()[1]
             assert f"User:{USER} may not do what is needed with the topic {scores}; grant " in log.ready()[1]
             kafka.allow(stage.principal, [Grant("topic", scores, ("Write",))])
-            await until(lambda: stage.judged(20), "20 results", deadline_seconds=60)
+            await until(lambda: stage.judged(20), "20 results")
             await until(lambda: log.ready()[0], "a ready worker")
             kafka.forbid(stage.principal, [Grant("topic", events, ("Read",))])
             code, last = await ended(process, log)
@@ -440,7 +440,7 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
         await stage.produce([event(number) for number in range(20, 30)])
         group = [Grant("group", stage.settings.kafka.group_id, ("Read",))]
         async with stage.process(stage.write_settings("second")) as (process, log):
-            await until(lambda: stage.judged(30), "30 results", deadline_seconds=60)
+            await until(lambda: stage.judged(30), "30 results")
             kafka.forbid(stage.principal, group)
             await stage.produce([event(30)])
             code, last = await ended(process, log)
@@ -452,7 +452,7 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
             async def all_committed() -> bool:
                 return sum(offset or 0 for offset in await stage.committed("tasks.tone")) >= 31
 
-            await until(all_committed, "31 tasks done", deadline_seconds=60)
+            await until(all_committed, "31 tasks done")
             assert await stage.judged(31)
             await stopped(process, log)
     assert await stage.dead_letters() == []
@@ -518,8 +518,8 @@ async def test_tokens_are_renewed_while_a_worker_runs(kafka: SecureKafka, staged
                     sent += 1
                     return tokens.given >= 4
 
-                await until(enough, "four tokens", deadline_seconds=60)
-                await until(lambda: stage.judged(sent), f"{sent} results", deadline_seconds=60)
+                await until(enough, "four tokens")
+                await until(lambda: stage.judged(sent), f"{sent} results")
                 await stopped(process, log)
     finally:
         await tokens.stop()
@@ -540,20 +540,20 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
         async with stage.process(stage.write_settings()) as (process, log):
             async with kept_fresh(kafka, file):
                 await stage.produce([event(1)])
-                await until(lambda: stage.judged(1), "a result", deadline_seconds=60)
+                await until(lambda: stage.judged(1), "a result")
                 await until(lambda: log.ready()[0], "a ready worker")
             file.write_text(kafka.issuer.token(USER, life_seconds=60.0, audience="others"))
 
             def is_shut_out() -> bool:
                 return "the broker refuses new connections: " in log.ready()[1]
 
-            await until(is_shut_out, "a reason", deadline_seconds=60)
+            await until(is_shut_out, "a reason")
             assert "refuses the token" in log.ready()[1]
             assert not log.ready()[0]
             async with kept_fresh(kafka, file):
-                await until(lambda: log.ready()[0], "a ready worker", deadline_seconds=60)
+                await until(lambda: log.ready()[0], "a ready worker")
                 await stage.produce([event(2)])
-                await until(lambda: stage.judged(2), "two results", deadline_seconds=60)
+                await until(lambda: stage.judged(2), "two results")
                 await stopped(process, log)
 
 

@@ -66,7 +66,7 @@ async def bring(stage: Stage, numbers: range, group: str) -> None:
     async def done() -> bool:
         return await observed(stage, numbers.stop, group)
 
-    await until(done, f"{numbers.stop} results observed", deadline_seconds=60)
+    await until(done, f"{numbers.stop} results observed")
 
 
 async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
@@ -107,7 +107,7 @@ async def test_sigkill_changes_no_alert(stage: Stage) -> None:
             async def some(wanted: int = wanted) -> bool:
                 return len(await stage.read("observations")) >= wanted
 
-            await until(some, "half of the results observed", deadline_seconds=60)
+            await until(some, "half of the results observed")
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
         done += len(stretch)
@@ -135,7 +135,7 @@ async def test_results_of_a_release_without_observations_are_learned_from(stage:
         async def begun() -> bool:
             return await observed(stage, CALM, group)
 
-        await until(begun, "the calm results observed", deadline_seconds=60)
+        await until(begun, "the calm results observed")
     stage.changes |= {
         "topics.observations": f"{stage.name}.observations2",
         "topics.monitor_state": f"{stage.name}.monitor-state2",
@@ -146,7 +146,7 @@ async def test_results_of_a_release_without_observations_are_learned_from(stage:
         async def called() -> bool:
             return any(alert.measure == "mean" for alert in await stage.alerts())
 
-        await until(called, "an alert", deadline_seconds=60)
+        await until(called, "an alert")
     alert = next(alert for alert in await stage.alerts() if alert.measure == "mean")
     # Learned from 160 of the 240 calm results: 20 * 2^3.
     assert (alert.kind, alert.baseline.count) == ("drop", 160)

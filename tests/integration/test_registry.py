@@ -51,14 +51,14 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
                 async with aiohttp.ClientSession() as session, session.get(f"{running.url}/readyz") as ready:
                     return "reading waits for the schema registry" in await ready.text()
 
-            await until(told_of, "trouble", deadline_seconds=60)
+            await until(told_of, "trouble")
             assert await stage.dead_letters() == []
             registry.down = False
 
             async def done() -> bool:
                 return len(await stage.results()) == 3 and len(await stage.dead_letters()) == 1
 
-            await until(done, "three results and a dead letter", deadline_seconds=60)
+            await until(done, "three results and a dead letter")
         assert {one.event_id for one in await stage.results()} == {"a", "b", "e1"}
         (letter,) = await stage.dead_letters()
         assert letter.reason == "undecodable"

@@ -27,7 +27,7 @@ async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBro
         async def judged() -> bool:
             return sum(offset or 0 for offset in await stage.committed("tasks.style")) == 2
 
-        await until(judged, "two tasks of each metric", deadline_seconds=60)
+        await until(judged, "two tasks of each metric")
     assert await removed_tasks(stage.settings) == {}
     async with stage.worker(None, agents=("intake",)):
         await stage.produce([event(number) for number in range(2, 6)])
@@ -35,7 +35,7 @@ async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBro
         async def sampled() -> bool:
             return len(await stage.tasks("style")) == 8  # in a group of its own intake reads all six events
 
-        await until(sampled, "six tasks more", deadline_seconds=60)
+        await until(sampled, "six tasks more")
     with pytest.raises(TopicsError, match="metric style is in the settings"):
         await drain(stage.settings, "style")
     stage.metrics = ("tone",)
@@ -45,7 +45,7 @@ async def test_tasks_of_a_removed_metric_are_told_and_drained(broker: RunningBro
         def shown() -> bool:
             return registry.get_sample_value("judgestream_removed_metric_tasks", {"metric": "style"}) == 6.0
 
-        await until(shown, "the gauge", deadline_seconds=60)
+        await until(shown, "the gauge")
         assert await drain(stage.settings, "style", dry_run=True) == 6
         assert await drain(stage.settings, "style") == 6
     assert await removed_tasks(stage.settings) == {}

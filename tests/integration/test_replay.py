@@ -234,7 +234,7 @@ async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judge
     judges.held.clear()
     options = ("--events", str(tmp_path / "again.jsonl"), "--endpoint", "new")
     stopped = await Command.start(stage, *options)
-    await until(lambda: judges.asked[NEW] > 10, "calls under way", deadline_seconds=60)
+    await until(lambda: judges.asked[NEW] > 10, "calls under way")
     stopped.process.send_signal(signal.SIGINT)
     judges.held.set()
     report = await stopped.report(code=130)

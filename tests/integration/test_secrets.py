@@ -190,7 +190,6 @@ class Worker:
         await until(
             lambda: b'"event": "reading"' in self.written or self._process.returncode is not None,
             f"a worker that reads:\n{self.written.decode(errors='replace')[-3000:]}",
-            deadline_seconds=60,
         )
         lines = [line for line in self.written.splitlines() if b'"event": "reading"' in line]
         assert lines, self.written.decode(errors="replace")[-3000:]
@@ -344,7 +343,7 @@ async def test_a_worker_in_trouble(tmp_path: Path) -> None:
             async def settled() -> bool:
                 return len(await records(access, "scores")) + len(await records(access, "dead")) >= 14
 
-            await until(settled, "12 results and 2 dead letters", deadline_seconds=60)
+            await until(settled, "12 results and 2 dead letters")
             await look_at_everything(scan, url)
             assert await one.end() == 0
             scan.add("worker", bytes(one.written))

@@ -398,7 +398,7 @@ async def test_what_is_done_twice_counts_once(rig: Rig, tmp_path: Path) -> None:
         worker.finishes = finishes
         add_agent(app, rig.source, "worker", worker.run)
         async with rig.running(app):
-            await until(worker.written.is_set, "the output", deadline_seconds=60)
+            await until(worker.written.is_set, "the output")
             await passing(ROUNDS_OF_COMMITS_SECONDS)
     outputs = set(await _outputs(rig))
     promise(len(outputs) == 1, f"{len(outputs)} outputs for one record")

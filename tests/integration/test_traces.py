@@ -188,7 +188,7 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
         async def judged() -> bool:
             return {result.event_id for result in await stage.results()} >= set(ids)
 
-        await until(judged, "a result for every trace", deadline_seconds=60)
+        await until(judged, "a result for every trace")
     last = {result.event_id: result for result in await stage.results()}
     assert set(last) == set(ids)
     assert {result.labels.get("context_from") for result in last.values()} == {"retrieval"}

@@ -367,7 +367,7 @@ async def test_of_two_workers_with_one_instance_id_the_first_ends_with_the_cause
         async with bench.app() as (second, others):
             if session_seconds == 60:
                 await hands.ack(0, 0)
-            await until(lambda: first.crash_reason is not None, "the end of the first", deadline_seconds=60)
+            await until(lambda: first.crash_reason is not None, "the end of the first")
             assert isinstance(first.crash_reason, FencedError)
             assert "kafka.group_instance_id (pod-0)" in str(first.crash_reason)
             await until(lambda: len(others.taken) == 3, "the records again")

@@ -111,7 +111,7 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
             return done.keys() >= writers.committed and _lag(registry, stage, "events") == 0
 
         await writers.some_transactions(random.Random(7))
-        await until(all_done, "the committed events judged", deadline_seconds=60)
+        await until(all_done, "the committed events judged")
         opened = writers.transactional[0]
         await opened.begin_transaction()
         late = await writers.write(opened, 6)
@@ -119,7 +119,7 @@ async def test_only_committed_events_are_judged(broker: RunningBroker, tmp_path:
         assert (await judged()).keys() == writers.committed
         await opened.commit_transaction()
         writers.committed |= late
-        await until(all_done, "the late ones judged", deadline_seconds=60)
+        await until(all_done, "the late ones judged")
         assert await judged() == Counter(writers.committed)
 
 
@@ -153,8 +153,8 @@ async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker,
         async def all_there() -> bool:
             return len(await stage.results()) >= 12 and len(await stage.dead_letters()) >= 2 + len(bad)
 
-        await until(all_there, "results and dead letters", deadline_seconds=60)
-        await until(lambda: _lag(registry, stage, "events") == 0, "no lag", deadline_seconds=60)
+        await until(all_there, "results and dead letters")
+        await until(lambda: _lag(registry, stage, "events") == 0, "no lag")
         letters = {letter.offset: letter for letter in await stage.dead_letters()}
     reasons = {offset: letter.reason for offset, letter in letters.items()}
     assert reasons == {7: "oversized", **bad, 8 + len(bad): "undecodable"}
@@ -179,7 +179,7 @@ async def test_what_retention_removed_is_counted(broker: RunningBroker, tmp_path
         async def is_read() -> bool:
             return await stage.committed("events") == [5]
 
-        await until(is_read, "the first five", deadline_seconds=60)
+        await until(is_read, "the first five")
     await stage.produce([event(number) for number in range(5, 20)])
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     await admin.start()
@@ -194,7 +194,7 @@ async def test_what_retention_removed_is_counted(broker: RunningBroker, tmp_path
         async def all_judged() -> bool:
             return {result.event_id for result in await stage.results()} >= {f"e{n}" for n in range(12, 20)}
 
-        await until(all_judged, "the rest", deadline_seconds=60)
+        await until(all_judged, "the rest")
         place = {"topic": stage.topic("events")}
         assert registry.get_sample_value("judgestream_lost_records_total", place) == 7.0
         moves = {**place, "why": "retention"}

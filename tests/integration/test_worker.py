@@ -482,7 +482,7 @@ async def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
             async def judged() -> bool:
                 return len({result.result_id for result in await stage.results()}) == 250
 
-            await until(judged, "all judged", deadline_seconds=60)
+            await until(judged, "all judged")
         assert await stage.dead_letters() == []
     finally:
         broker.close()
@@ -508,6 +508,6 @@ async def test_results_count_once_whoever_writes_them(stage: Stage) -> None:
             count = registry.get_sample_value("judgestream_results_repeated_total", {"metric": "tone"})
             return count == 12.0
 
-        await until(repeated, "twelve results again", deadline_seconds=60)
+        await until(repeated, "twelve results again")
         assert registry.get_sample_value("judgestream_results_total", labels) is None
     assert len(await stage.results()) == 24

@@ -16,7 +16,7 @@ import yaml
 from aiohttp import web
 
 from schemas import JudgeTask
-from tests.integration.deadlines import until
+from tests.integration.deadlines import DEADLINE_SECONDS, until
 from tests.integration.stage import REPLY, Stage, event
 from tests.places import ROOT
 
@@ -97,7 +97,7 @@ async def process(stage: Stage) -> AsyncIterator[asyncio.subprocess.Process]:
         )
     try:
         assert started.stdout is not None
-        async with asyncio.timeout(45):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             line = await started.stdout.readline()
         assert line, (stage.directory / "worker.log").read_text(encoding="utf-8")[-3000:]
         yield started
@@ -119,7 +119,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
         async with process(stage) as worker:
             if stop_at == 60:
                 await stage.produce([event(number) for number in range(count)])
-            await until(partial(endpoint.has_answered, stop_at), "some verdicts", deadline_seconds=60)
+            await until(partial(endpoint.has_answered, stop_at), "some verdicts")
             worker.send_signal(signal.SIGKILL)
             assert await worker.wait() == -signal.SIGKILL
     async with process(stage):
@@ -127,7 +127,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
         async def judged() -> bool:
             return {result.event_id for result in await stage.results()} == expected
 
-        await until(judged, "a result for every event", deadline_seconds=60)
+        await until(judged, "a result for every event")
     results = await stage.results()
     assert len({result.result_id for result in results}) == count
     assert await stage.dead_letters() == []
@@ -138,7 +138,7 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
     endpoint.latency_seconds = 0.3
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(200)])
-        await until(lambda: endpoint.answered >= 30, "some verdicts", deadline_seconds=60)
+        await until(lambda: endpoint.answered >= 30, "some verdicts")
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(worker.wait(), 60) == 0
     results = await stage.results()
@@ -167,13 +167,13 @@ async def test_a_judge_that_comes_late_is_waited_for(stage: Stage, endpoint: End
         async def routed() -> bool:
             return len(await stage.tasks("tone")) == 30
 
-        await until(routed, "all tasks", deadline_seconds=60)
+        await until(routed, "all tasks")
         assert await stage.results() == []
         await endpoint.start()
 
         async def judged() -> bool:
             return len(await stage.results()) == 30
 
-        await until(judged, "all judged", deadline_seconds=60)
+        await until(judged, "all judged")
     assert await stage.dead_letters() == []
     assert {result.status for result in await stage.results()} == {"scored"}

@@ -116,13 +116,13 @@ async def test_phoenix_shows_each_verdict_once(tmp_path: Path) -> None:
             found = await fetch("GET", f"{url}/v1/projects/default/spans?limit=100")
             return any(one["context"]["span_id"] == span.span_id for one in found["data"])
 
-        await until(known, "the span", deadline_seconds=60)
+        await until(known, "the span")
         await send_twice(Phoenix(), url, results)
 
         async def shown() -> bool:
             return len((await fetch("GET", asked))["data"]) >= 1
 
-        await until(shown, "the annotations", deadline_seconds=60)
+        await until(shown, "the annotations")
         found = (await fetch("GET", asked))["data"]
     assert {one["name"] for one in found} == {evaluation(one).name for one in results}
     assert len(found) == len({one["name"] for one in found})

@@ -61,12 +61,12 @@ async def _worth_looking_at(one: Installation) -> None:
         async def hostile_judged() -> bool:
             return "onerror" in json.dumps((await _status(session, one.url))["verdicts"])
 
-        await until(learned, "a baseline", deadline_seconds=60)
+        await until(learned, "a baseline")
         one.worse = True
-        await until(dropped, "a drop of both metrics", deadline_seconds=60)
+        await until(dropped, "a drop of both metrics")
         for number in range(5):
             await one.send(_hostile(number))
-        await until(hostile_judged, "a verdict on a hostile event", deadline_seconds=60)
+        await until(hostile_judged, "a verdict on a hostile event")
 
 
 async def test_the_page_shows_everything_and_believes_nothing(tmp_path: Path) -> None:
