@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, get_args
 
 from pydantic import ValidationError
 
@@ -24,8 +24,8 @@ from judge.pool.pool import Endpoint
 from judge.pool.reliable import ReliableJudge
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.task import build_task
-from judge.text.redaction import KINDS, Kind, Redactor
-from judge.verdict import evaluator
+from judge.text.redaction import Kind, Redactor
+from judge.verdict import evaluator, names
 from judge.verdict.cache import VerdictCache
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from judge.verdict.pricing import PriceTable
@@ -59,7 +59,8 @@ class Judge:
         api_key: Its key; else OPENAI_API_KEY.
         chat: An endpoint of one's own, in place of all these; stays the caller's to close.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
-        redact: What to replace in all texts before they leave the process (`judge.text.redaction.KINDS`).
+        redact: What to replace in all texts before they leave the process (`judge.text.redaction.Kind`;
+            `names` needs the extra `presidio`).
         timeout_seconds: Bound on one call, above 0.
         retry: Wait out what passes (an outage, a rate limit), however long it takes, as a worker does; else
             a call that fails raises `JudgeUnavailableError`.
@@ -251,11 +252,12 @@ def read_event(event: Event) -> QAEvent:
 def _redactor(kinds: Iterable[Kind]) -> Redactor:
     """Build the redactor; what it does not know is an error, for it would replace nothing and say nothing."""
     given: tuple[Kind, ...] = () if isinstance(kinds, str) else tuple(kinds)
-    unknown = [kind for kind in given if kind not in KINDS]
+    kinds_known = get_args(Kind)
+    unknown = [kind for kind in given if kind not in kinds_known]
     if unknown or isinstance(kinds, str):
         shown = f"the text {kinds!r}" if isinstance(kinds, str) else ", ".join(map(repr, unknown))
-        raise JudgeConfigurationError(f"redact must be a list of {', '.join(KINDS)}; got {shown}")
-    return Redactor(given)
+        raise JudgeConfigurationError(f"redact must be a list of {', '.join(kinds_known)}; got {shown}")
+    return names.redactor(given)
 
 
 def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_seconds: float) -> ChatClient:

@@ -57,17 +57,16 @@ class Redactor:
         wanted = set(kinds)
         self.kinds: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind in wanted)
         self._steps = [step for kind, step in _STEPS.items() if kind in wanted]
-        if "names" in wanted:
-            if find_names is None:
-                raise ValueError("names needs an engine that finds them; give find_names or leave names out")
-            self._steps.append(("[name]", find_names))
+        self._find_names = find_names if "names" in wanted else None
+        if "names" in wanted and find_names is None:
+            raise ValueError("names needs an engine that finds them; give find_names or leave names out")
 
     def redact(self, text: str) -> str:
         """The text with what was found replaced.
 
         Without what nobody sees, if anything is to be replaced at all.
         """
-        if not self._steps:
+        if not self.kinds:
             return text
         if "\u202e" in text:
             text = _REVERSED.sub(lambda match: match[1][::-1], text)
@@ -78,12 +77,14 @@ class Redactor:
             for word, find in self._steps:
                 for place in (0, 1):
                     if place < len(views):
-                        replaced = _replaced(text, views[place], find, word)
+                        seen = views[place]
+                        replaced = _replaced(text, (seen.place(*at) for at in find(seen.text)), word)
                         if replaced is not text:
                             text, views = replaced, _views(replaced)
             if text == before:
                 break
-        return text
+        # Last, once, and in the letters it is written in: the engine knows languages.
+        return text if self._find_names is None else _replaced(text, self._find_names(text), "[name]")
 
 
 def _views(text: str) -> list[Seen]:
@@ -92,10 +93,10 @@ def _views(text: str) -> list[Seen]:
     return [decoded, Seen(text)] if decoded.is_decoded else [decoded]
 
 
-def _replaced(text: str, seen: Seen, find: Find, word: str) -> str:
+def _replaced(text: str, places: Iterable[tuple[int, int]], word: str) -> str:
     parts: list[str] = []
     end = 0
-    for start, stop in (seen.place(*found) for found in find(seen.text)):
+    for start, stop in places:
         parts += (text[end:start], word)
         end = stop
     return "".join((*parts, text[end:])) if parts else text

@@ -12,7 +12,7 @@ import asyncio
 import atexit
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 from judge.errors import EventError
@@ -24,6 +24,7 @@ from judge.verdict.processes.child import (
     ChildLateError,
     ChildLimits,
     UnknownCallError,
+    load_and_keep,
 )
 
 INLINE_BYTES: Final = READ_AT_ONCE
@@ -60,6 +61,18 @@ async def read(
     return await _shared().call(seconds, function, *args, **kwargs)
 
 
+_kept_loaded: list[Callable[[], object]] = []
+
+
+def keep_loaded(function: Callable[[], object]) -> None:
+    """Have the child call a function when it starts; the memory that this takes stays and is not counted.
+
+    Args:
+        function: Such as loads a language model; fit to be pickled. For children that start after this.
+    """
+    _kept_loaded[:] = [function]
+
+
 @cache
 def _shared() -> Aside:
     aside = Aside()
@@ -71,7 +84,8 @@ class Aside:
     """One child process, one call at a time."""
 
     def __init__(self) -> None:
-        self._child = Child(ChildLimits(MAX_MEMORY_BYTES, KEPT_BYTES), name="aside")
+        first = partial(load_and_keep, _kept_loaded[0]) if _kept_loaded else None
+        self._child = Child(ChildLimits(MAX_MEMORY_BYTES, KEPT_BYTES, first=first), name="aside")
         self._spare = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside-unpickled")
 
     async def call(self, seconds: float, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:

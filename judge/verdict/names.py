@@ -6,55 +6,108 @@ tens of milliseconds a page. So it is off unless `names` is asked for.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import resource
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from judge.errors import JudgeConfigurationError
+from judge.text.redaction import Kind, Redactor
+from judge.verdict import aside
 
-MAX_CHARS = 100_000
-"""A longer text is read in parts of this many characters."""
+MODEL: Final = "en_core_web_lg"
+MAX_CHARS: Final = 10_000
+"""A longer text is read in parts, for the model needs a hundred megabytes for each so many characters."""
+_INSTALL: Final = (
+    f'install it with pip install "judgestream[presidio]" and python -m spacy download {MODEL}, '
+    "or remove names"
+)
 
 
-def is_available() -> bool:
-    """Whether the engine is installed."""
-    return importlib.util.find_spec("presidio_analyzer") is not None
-
-
-def find(text: str) -> Iterator[tuple[int, int]]:
-    """Where names of people stand.
+def redactor(kinds: Iterable[Kind]) -> Redactor:
+    """Build what replaces data of some kinds; the engine for names is loaded here and in the reading child.
 
     Raises:
-        JudgeConfigurationError: The engine, or its language model, is not installed.
+        JudgeConfigurationError: Names are among them, and the engine cannot be loaded.
     """
+    kinds = tuple(kinds)
+    if "names" not in kinds:
+        return Redactor(kinds)
+    load()
+    aside.keep_loaded(load)
+    return Redactor(kinds, find_names=find)
+
+
+def load(model: str = MODEL) -> None:
+    """Load the engine, unless it is there already. It is never downloaded by this.
+
+    Args:
+        model: The language model: the name of an installed package, or a folder.
+
+    Raises:
+        JudgeConfigurationError: The engine, or its language model, is not installed or cannot be loaded.
+    """
+    _engine(model)
+
+
+def find(text: str, *, model: str = MODEL) -> Iterator[tuple[int, int]]:
+    """Where names of people stand.
+
+    Args:
+        text: The text.
+        model: The language model; see `load`.
+
+    Raises:
+        JudgeConfigurationError: As `load`.
+    """
+    engine = _engine(model)
     end = 0
-    for begin in range(0, len(text), MAX_CHARS):
-        part = text[begin : begin + MAX_CHARS]
-        for found in sorted(
-            _engine().analyze(part, language="en", entities=["PERSON"]), key=lambda one: one.start
-        ):
-            start, stop = begin + found.start, begin + found.end
+    for begin, part in _parts(text):
+        found = engine.analyze(part, language="en", entities=["PERSON"])
+        for one in sorted(found, key=lambda one: (one.start, -one.end)):
+            start, stop = begin + one.start, begin + one.end
             if start >= end:
                 yield start, stop
                 end = stop
 
 
-@cache
-def _engine() -> Any:
-    # A child that reads long texts is bounded to less than a language model takes.
-    with contextlib.suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
-    try:
-        from presidio_analyzer import AnalyzerEngine  # noqa: PLC0415 - heavy, and installed on request
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """Parts of a bounded length, between lines or words where there are any."""
+    begin = 0
+    while begin < len(text):
+        end = begin + MAX_CHARS
+        if end < len(text):
+            last = max(text.rfind("\n", begin, end), text.rfind(". ", begin, end))
+            end = next((place + 1 for place in (last, text.rfind(" ", begin, end)) if place > begin), end)
+        yield begin, text[begin:end]
+        begin = end
 
-        return AnalyzerEngine()
-    except (ImportError, OSError, SystemExit) as error:
+
+@cache
+def _engine(model: str) -> Any:
+    if importlib.util.find_spec("presidio_analyzer") is None:
         raise JudgeConfigurationError(
-            f"judge.redact: names needs the extra presidio and a language model of spaCy's ({error}); "
-            "install "
-            "judgestream[presidio] and en_core_web_lg, or remove names"
+            f"judge.redact: names needs Presidio, which is not installed; {_INSTALL}"
+        )
+    # Heavy, and installed on request.
+    import spacy  # noqa: PLC0415
+    from presidio_analyzer import AnalyzerEngine, RecognizerRegistry  # noqa: PLC0415
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine  # noqa: PLC0415
+
+    # Presidio would download a model that is missing, half a gigabyte, while a worker starts.
+    if not (spacy.util.is_package(model) or Path(model).is_dir()):
+        raise JudgeConfigurationError(
+            f"judge.redact: names needs the language model {model}, which is not installed; {_INSTALL}"
+        )
+    try:
+        engine = SpacyNlpEngine(models=[{"lang_code": "en", "model_name": model}])
+        engine.load()
+        # Names alone: its expressions for accounts of many countries would be built, and warned of, as well.
+        registry = RecognizerRegistry(supported_languages=["en"])
+        registry.add_nlp_recognizer(engine)
+        return AnalyzerEngine(registry=registry, nlp_engine=engine)
+    except (ImportError, OSError, ValueError) as error:
+        raise JudgeConfigurationError(
+            f"judge.redact: names cannot load the language model {model} ({error}); {_INSTALL}"
         ) from error

@@ -11,7 +11,6 @@ from judge.metric import Metric
 from judge.metrics import registry
 from judge.metrics.embeddings import EmbeddingSimilarity
 from judge.metrics.packs.pack import PromptPack, load_pack
-from judge.text.redaction import Redactor
 from judge.verdict import names
 from judge.verdict.examples import example_warnings
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
@@ -120,23 +119,15 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
 
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
-    """Bound and redact a metric's texts as the section `judge` says."""
+    """Bound and redact a metric's texts as the section `judge` says.
+
+    Raises:
+        SettingsError: Names are to be redacted, and the engine for them is not installed.
+    """
     limits = TextLimits(
         question=judge.max_question_chars, answer=judge.max_answer_chars, context=judge.max_context_chars
     )
-    return GuardedMetric(metric, redactor=_redactor(judge), limits=limits)
-
-
-def _redactor(judge: JudgeSettings) -> Redactor:
-    if "names" not in judge.redact:
-        return Redactor(judge.redact)
-    if not names.is_available():
-        raise SettingsError(
-            [
-                (
-                    "judge.redact: names needs the extra presidio; install judgestream[presidio] and a "
-                    "language model, or remove names"
-                )
-            ]
-        )
-    return Redactor(judge.redact, find_names=names.find)
+    try:
+        return GuardedMetric(metric, redactor=names.redactor(judge.redact), limits=limits)
+    except JudgeConfigurationError as error:
+        raise SettingsError([str(error)]) from error

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, Final
 
 from judge.errors import EventError, InvalidVerdictError
@@ -249,6 +250,34 @@ def _wait(readable: list[IO[bytes]], writable: list[IO[bytes]], ending: float) -
         raise TimeoutError
 
 
+_loaded_bytes = 0
+"""What this process holds since `load_and_keep`, which no bound counts."""
+
+
+def load_and_keep(function: Callable[[], object]) -> None:
+    """Call a function whose memory stays, such as a language model's: the bounds are for what comes after."""
+    global _loaded_bytes  # noqa: PLW0603 - of this process
+    before = _data_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    function()
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft + max(_data_bytes() - before, 0), hard))
+    _loaded_bytes = _held_bytes()
+
+
+def _data_bytes() -> int:
+    """What counts against the bound on data; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _held_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def serve(memory_bytes: int, niceness: int) -> None:
     """Be the child: answer calls from standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the terminal's word to the parent
@@ -274,8 +303,7 @@ def _send(answers: IO[bytes], data: bytes) -> None:
 def _answered(data: bytes) -> bytes:
     try:
         answer = _called(data)
-        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return _pickled((*answer, held))
+        return _pickled((*answer, _held_bytes() - _loaded_bytes))
     except MemoryError:
         return _pickled(("full", sys.maxsize))
 
