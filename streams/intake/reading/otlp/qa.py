@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 from schemas.base import MAX_LABEL_NAME_CHARS, MAX_LABEL_VALUE_CHARS, MAX_LABELS
@@ -118,13 +119,14 @@ def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:
 
     The last MAX_MESSAGES of them, with the system instruction always among them.
     """
-    speaker = answer
-    if not answer.heard:
-        within = [
-            step for step in trace.models if any(one is answer for one in trace.around(step)) and step.heard
-        ]
-        speaker = within[-1] if within else answer
+    within = [
+        step for step in trace.models if any(one is answer for one in trace.around(step)) and step.heard
+    ]
+    speaker = within[-1] if within and not answer.heard else answer
     turns = [*speaker.heard, *(speaker.said or (Turn("assistant", answer.answer or ""),))]
+    if turns[0].role != "system":  # an agent is given the question, and its model the instruction, too
+        told = (step.heard[0] for step in reversed(within) if step.heard[0].role == "system")
+        turns = [*islice(told, 1), *turns]
     if len(turns) > MAX_MESSAGES:
         system = [turn for turn in turns[:1] if turn.role == "system"]
         turns = [*system, *turns[len(system) - MAX_MESSAGES :]]

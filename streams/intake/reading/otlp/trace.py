@@ -109,7 +109,8 @@ class Trace:
         ]
         able.sort(key=lambda step: (len(self.around(step)), _RANK.get(step.kind, 3), -step.span.end))
         for step in able:  # most outputs are never looked at
-            if step.answer is not None and (self.models or step.kind != "chain" or step.asked is not None):
+            asked = step.asked is not None or step.last_question is not None
+            if step.answer is not None and (self.models or step.kind != "chain" or asked):
                 return step
         return None
 

@@ -7,6 +7,7 @@ APIs, and any of these as JSON text. What is none of them is one message with th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +18,11 @@ from streams.intake.reading.otlp.content.turn import Turn
 
 MAX_TURNS: Final = 500
 """Messages of one conversation that are read."""
+_PAIRED: Final = frozenset({"system", "developer", "user", "human", "assistant", "ai", "tool"})
+_ENDED: Final = frozenset({"stop", "length", "max_tokens", "end_turn", "content_filter"})
+_SCRIPT: Final = re.compile(
+    r"^(system|developer|user|human|assistant|ai|tool): ", re.IGNORECASE | re.MULTILINE
+)
 _MAX_DEPTH: Final = 8
 """Wrappers within wrappers that are opened."""
 
@@ -51,7 +57,9 @@ def _turns(value: Any, role: str, depth: int) -> Iterator[Turn]:
     if depth > _MAX_DEPTH or value is None:
         return
     if isinstance(value, str):
-        if value.strip():
+        if role == "user" and _SCRIPT.match(value):
+            yield from _of_script(value)
+        elif value.strip():
             yield Turn(role, value)
     elif isinstance(value, dict):
         yield from _of_mapping(value, role, depth)
@@ -59,8 +67,23 @@ def _turns(value: Any, role: str, depth: int) -> Iterator[Turn]:
         yield from _of_list(value, role, depth)
 
 
+def _of_script(text: str) -> Iterator[Turn]:
+    """Read a conversation that was joined to one text, as LangChain and OpenLIT do: `user: How?`."""
+    marks = list(islice(_SCRIPT.finditer(text), MAX_TURNS))
+    if all(mark[1].lower() not in {"user", "human"} for mark in marks):
+        yield Turn("user", text)  # whoever asks "AI: what is it?"
+        return
+    for one, end in zip(marks, [*(later.start() for later in marks[1:]), len(text)], strict=True):
+        yield from read_message({"role": one[1], "content": text[one.end() : end].strip()}, "user")
+
+
 def _of_list(items: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
-    if items and isinstance(items[0], list):
+    if items and all(_is_pair(item) for item in items):
+        for named, text in items:
+            yield from read_message({"role": named, "content": text}, role)
+    elif len(items) > 1 and all(map(_is_choice, items)):
+        yield from _first(items, role, depth + 1)
+    elif items and isinstance(items[0], list):
         yield from _turns(items[0], role, depth + 1)  # a batch: the first of its conversations
     elif items and all(isinstance(item, str) for item in items):
         opened = [loaded(item) for item in items]
@@ -73,6 +96,23 @@ def _of_list(items: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
     else:
         for item in items:
             yield from _turns(loaded(item), role, depth + 1)
+
+
+def _is_pair(item: Any) -> bool:
+    """Tell a message as LangChain's users write it: its role and its text."""
+    return (
+        isinstance(item, list)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and item[0] in _PAIRED
+        and isinstance(item[1], str)
+    )
+
+
+def _is_choice(item: Any) -> bool:
+    """Tell one of several answers to the same messages: each has an end, which is no call of a tool."""
+    ended = item.get("finish_reason") if isinstance(item, dict) and "message" not in item else None
+    return isinstance(ended, str) and ended in _ENDED and not item.get("tool_calls")
 
 
 def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Turn]:  # noqa: C901, PLR0912 - one form a line
@@ -127,6 +167,8 @@ def _first(choices: Sequence[Any], role: str, depth: int) -> Iterator[Turn]:
 
 
 def _system_of(value: Mapping[str, Any], depth: int) -> Iterator[Turn]:
-    for name in ("system", "instructions", "system_instruction"):
-        if value.get(name):
-            yield from _turns(value[name], "system", depth)
+    config = value.get("config")  # Gemini
+    for named in (value, config if isinstance(config, dict) else {}):
+        for name in ("system", "instructions", "system_instruction", "systemInstruction"):
+            if named.get(name):
+                yield from _turns(named[name], "system", depth)

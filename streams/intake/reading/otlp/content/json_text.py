@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import orjson
 
+from streams.intake.reading.otlp.content.truncated import completed
+
 _OPENING: Final = frozenset('{["')
 
 
 def loaded(value: Any) -> Any:
-    """Open JSON that travels as text; anything else comes back as it is."""
+    """Open JSON that travels as text, where it was cut as far as it goes; anything else stays as it is."""
     if not isinstance(value, str):
         return value
     start = value[:1]
@@ -19,7 +21,8 @@ def loaded(value: Any) -> Any:
     try:
         return orjson.loads(value)
     except (orjson.JSONDecodeError, ValueError):
-        return value
+        found = completed(value)
+        return value if found is None else found
 
 
 def as_text(value: Any) -> str:

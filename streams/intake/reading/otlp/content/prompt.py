@@ -17,13 +17,14 @@ MAX_PROMPT_CHARS: Final = 2_000_000
 """Longer messages are left as they are."""
 
 _ASKED: Final = re.compile(
-    r"^[ \t#*]{0,8}(?:user(?:'s)?[ \t_-])?(?:question|query|request)[ \t*]{0,4}:[ \t*]{0,4}",
+    r"^[ \t#*]{0,8}(?:user(?:'s)?[ \t_-])?(?:question|query|request|current[ \t]task)[ \t*]{0,4}:[ \t*]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT: Final = re.compile(
     r"^[ \t#*]{0,8}(?:(?:helpful|final|your)[ \t])?"
     r"(?:answer|response|context|pages|documents|sources|instructions|history)"
-    r"[ \t*]{0,4}:",
+    r"[ \t*]{0,4}:"
+    r"|^This is the expected criteria for your final answer:",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONTEXT: Final = re.compile(

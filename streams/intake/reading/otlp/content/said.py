@@ -30,6 +30,7 @@ QUESTION_NAMES: Final = (
     "request",
     "q",
     "query_str",
+    "new_message",
     "task",
 )
 ANSWER_NAMES: Final = (
@@ -49,6 +50,8 @@ ANSWER_NAMES: Final = (
     "text",
     "content",
     "message",
+    "chat_message",
+    "combined_chunk_content",
 )
 CONTEXT_NAMES: Final = (
     "context",

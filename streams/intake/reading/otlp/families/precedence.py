@@ -12,6 +12,8 @@ from typing import Final
 from streams.intake.reading.otlp.families.family import Family
 from streams.intake.reading.otlp.families.judgestream import OWN
 from streams.intake.reading.otlp.families.langfuse import LANGFUSE
+from streams.intake.reading.otlp.families.langsmith import LANGSMITH
+from streams.intake.reading.otlp.families.logfire import LOGFIRE
 from streams.intake.reading.otlp.families.mlflow import MLFLOW
 from streams.intake.reading.otlp.families.openinference import OPENINFERENCE
 from streams.intake.reading.otlp.families.otel_genai import OTEL
@@ -19,7 +21,18 @@ from streams.intake.reading.otlp.families.pydantic_ai import PYDANTIC_AI
 from streams.intake.reading.otlp.families.traceloop import TRACELOOP
 from streams.intake.reading.otlp.families.vercel_ai import VERCEL
 
-FAMILIES: Final = (OWN, LANGFUSE, OPENINFERENCE, VERCEL, PYDANTIC_AI, TRACELOOP, MLFLOW, OTEL)
+FAMILIES: Final = (
+    OWN,
+    LANGFUSE,
+    OPENINFERENCE,
+    VERCEL,
+    PYDANTIC_AI,
+    TRACELOOP,
+    MLFLOW,
+    LANGSMITH,
+    LOGFIRE,
+    OTEL,
+)
 """In order of precedence: what wraps another family comes before it."""
 
 

@@ -5,11 +5,16 @@ Any field may be null, as some exporters write it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-_Number = int | str | None
+from streams.errors import DecodeError
+
+T = TypeVar("T")
+
+_Number = Any
 """64-bit integers are texts in the JSON form of Protobuf; receivers take numbers, too."""
 
 
@@ -132,3 +137,42 @@ class HeadsRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 REQUEST: Final = msgspec.json.Decoder(Request)
 HEADS: Final = msgspec.json.Decoder(HeadsRequest)
+
+
+def json_request(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
+    """Read a request, whose fields may also have the names that the schema gives them (`resource_spans`).
+
+    Raises:
+        DecodeError: It is no OTLP request of spans or of log records.
+    """
+    try:
+        found = decoder.decode(value)
+        if not (found.resource_spans or found.resource_logs):  # type: ignore[attr-defined] # of both decoders
+            raw = msgspec.json.decode(value)
+            if not raw.keys() <= {"resourceSpans", "resourceLogs"}:
+                return _by_schema(decoder, raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise DecodeError(
+            "undecodable",
+            f"value: is not an OTLP request in JSON, {error}; let the Collector's Kafka exporter write it",
+        ) from None
+    return found
+
+
+def _by_schema(decoder: msgspec.json.Decoder[T], raw: dict[str, Any]) -> T:
+    if not {"resource_spans", "resource_logs"} & raw.keys():
+        named = ", ".join(sorted(raw)[:5])[:100]
+        raise ValueError(f"has neither resourceSpans nor resourceLogs (got {named})")
+    return msgspec.convert(_renamed(raw), decoder.type)
+
+
+def _renamed(value: Any) -> Any:
+    """Write the names of fields as OTLP/JSON does; names of attributes are no fields, but values of `key`."""
+    if isinstance(value, dict):
+        return {_camel(name.split("_")): _renamed(inner) for name, inner in value.items()}
+    return [_renamed(item) for item in value] if isinstance(value, list) else value
+
+
+def _camel(parts: Iterable[str]) -> str:
+    first, *others = parts
+    return first + "".join(part[:1].upper() + part[1:] for part in others)

@@ -13,11 +13,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-import msgspec
 from google.protobuf.message import DecodeError as ProtobufError
 
 from streams.errors import DecodeError
-from streams.intake.reading.otlp.requests.json_request import HEADS, REQUEST, JsonSpan, Request
+from streams.intake.reading.otlp.requests.json_request import (
+    HEADS,
+    REQUEST,
+    JsonSpan,
+    Request,
+    json_request,
+)
+from streams.intake.reading.otlp.requests.log_record import log_span
 from streams.intake.reading.otlp.requests.messages import Heads, LogHeads, Logs, Traces
 from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
 
@@ -27,7 +33,6 @@ Keep = Callable[[str], bool]
 _ERROR: Final = 2
 """Status code of a span that failed."""
 _TRACE_ID_BYTES: Final = 16
-_EVENT_NAME: Final = "event.name"
 
 
 def heads(value: bytes) -> list[Head]:
@@ -40,7 +45,7 @@ def heads(value: bytes) -> list[Head]:
         DecodeError: It is no OTLP request.
     """
     if _is_json(value):
-        return _gathered(_json_heads(_json(HEADS, value)))
+        return _gathered(_json_heads(json_request(HEADS, value)))
     found = _span_heads(value)
     return found or _gathered(
         (head.trace_id.hex(), "", False)
@@ -105,7 +110,7 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
         DecodeError: It is no OTLP request.
     """
     if _is_json(value):
-        return list(_json_spans(_json(REQUEST, value), keep))
+        return list(_json_spans(json_request(REQUEST, value), keep))
     # Not by trying the one and then the other: a log record's trace id stands where a span has its
     # attributes.
     if _span_heads(value):
@@ -127,16 +132,6 @@ def _not_protobuf(value: bytes) -> bool:
     except ProtobufError:
         return True
     return False
-
-
-def _json(decoder: Any, value: bytes) -> Any:
-    try:
-        return decoder.decode(value)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise DecodeError(
-            "undecodable",
-            f"value: is not an OTLP request in JSON, {error}; let the Collector's Kafka exporter write it",
-        ) from None
 
 
 def _parse(message: Any, value: bytes) -> Any:
@@ -215,7 +210,7 @@ def _protobuf_logs(request: Any, keep: Keep) -> Iterator[Span]:
             for record in of_scope.log_records:
                 if not keep(record.trace_id.hex()):
                     continue
-                yield _log_span(
+                yield log_span(
                     record.trace_id.hex(),
                     record.span_id.hex(),
                     _text(record.event_name),
@@ -282,7 +277,7 @@ def _json_spans(request: Request, keep: Keep) -> Iterator[Span]:
             for record in of_log_scope.log_records or ():
                 trace_id = _identifier(record.trace_id)
                 if keep(trace_id):
-                    yield _log_span(
+                    yield log_span(
                         trace_id,
                         _identifier(record.span_id),
                         record.event_name or "",
@@ -315,36 +310,11 @@ def _json_span(span: JsonSpan, trace_id: str, scope: str, resource: Attributes) 
     )
 
 
-def _whole(value: int | str | None) -> int:
+def _whole(value: Any) -> int:
+    """A 64-bit number: digits as text, a number, or its halves as old JavaScript libraries write it."""
     try:
+        if isinstance(value, dict):
+            return (int(value["high"]) << 32) + (int(value["low"]) & 0xFFFFFFFF)
         return int(value or 0)
-    except ValueError:
+    except (KeyError, OverflowError, TypeError, ValueError):
         return 0
-
-
-def _log_span(
-    trace_id: str,
-    span_id: str,
-    event_name: str,
-    scope: str,
-    resource: Attributes,
-    attributes: dict[str, Any],
-    body: Any,
-    at: int,
-) -> Span:
-    name = event_name or attributes.get(_EVENT_NAME)
-    if isinstance(body, dict):
-        attributes = {**attributes, "body": body}
-    return Span(
-        trace_id=trace_id,
-        span_id=span_id,
-        parent_id="",
-        tracestate="",
-        name=name if isinstance(name, str) else "",
-        scope=scope,
-        resource=resource,
-        attributes=attributes,
-        start=at,
-        end=at,
-        is_log=True,
-    )

@@ -54,6 +54,17 @@ def event_turns(span: Span, names: tuple[str, ...], role: str) -> Iterable[Turn]
         yield from read_turns(content, role)
 
 
+def tool_events(span: Span) -> tuple[Any, Any]:
+    """Read what a tool was given and gave back from its span's events, as Strands writes them."""
+    found: dict[str, Any] = {}
+    for event in span.events:
+        name = {"gen_ai.tool.message": "content", "gen_ai.choice": "message"}.get(event.name)
+        if name is not None:
+            turns = [turn.text for turn in read_turns(event.attributes.get(name), "tool")]
+            found.setdefault(event.name, "\n".join(turns) or event.attributes.get(name))
+    return found.get("gen_ai.tool.message"), found.get("gen_ai.choice")
+
+
 def found_documents(span: Span) -> tuple[Document, ...]:
     """Read the documents that a span's events name."""
     return tuple(

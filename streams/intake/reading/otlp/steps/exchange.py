@@ -14,6 +14,8 @@ from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.otlp.steps.events import HEARD_EVENTS, SAID_EVENTS, event_turns
 from streams.intake.reading.otlp.steps.values import Values, turns_of
 
+_REQUEST: Final = ("args", "instructions", "contents", "system")
+"""What a call of a function, or a request to a model, has and a step's input has not."""
 _CONVERSATIONS: Final = (
     "messages",
     "contents",
@@ -34,7 +36,9 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
     heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
     said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
     tells = kind in {"model", "agent"}
-    if tells:
+    if not tells:  # a step of the application is given a structure of its own, which is no message
+        heard = [turn for turn in heard if not turn.text.startswith("{")]
+    else:
         heard = heard or _told(values.first(lambda family: family.given), "user", question_in)
     if not said:  # the whole conversation in one attribute
         cut = len(heard)
@@ -55,7 +59,7 @@ def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], 
 def _told(value: Any, role: str, words: Callable[[Any], str | None]) -> list[Turn]:
     """Read the input or output of a step as a conversation: what is none is its words."""
     opened = loaded(value)
-    if isinstance(opened, dict) and not is_conversation(opened) and "args" not in opened:
+    if isinstance(opened, dict) and not is_conversation(opened) and opened.keys().isdisjoint(_REQUEST):
         text = words(opened)
         if text is not None:
             return [Turn(role, text)]

@@ -15,7 +15,7 @@ from streams.intake.reading.otlp.families.judgestream import LAST_WORD
 from streams.intake.reading.otlp.families.precedence import families_of
 from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span
-from streams.intake.reading.otlp.steps.events import found_documents, with_details
+from streams.intake.reading.otlp.steps.events import found_documents, tool_events, with_details
 from streams.intake.reading.otlp.steps.exchange import exchange, is_conversation, spoken
 from streams.intake.reading.otlp.steps.kind import kind_of
 from streams.intake.reading.otlp.steps.labels import labels_of
@@ -73,12 +73,16 @@ class Step:
 
     @lazy
     def lacks_content(self) -> bool:
-        """Whether a model or agent ran here without an error, and what it said was not recorded."""
+        """Whether a model or agent ran here without an error, and what it said was not recorded.
+
+        An empty answer is a recorded one.
+        """
         return (
             self.kind in {"model", "agent"}
             and self.span.error is None
             and not self.said
             and self.answer is None
+            and self._values.first(lambda family: (*family.said, *family.gave)) is None
         )
 
     @lazy
@@ -219,13 +223,11 @@ class Step:
         if self.kind != "tool":
             return None
         name = self._values.text(lambda family: family.tool_name) or self.span.name
-        return ToolUse(
-            name,
-            as_text(
-                unpacked(self._values.first(lambda family: (*family.tool_arguments, *family.given)))
-            ).strip(),
-            as_text(unpacked(self._values.first(lambda family: (*family.tool_result, *family.gave)))).strip(),
-        )
+        arguments = self._values.first(lambda family: (*family.tool_arguments, *family.given))
+        result = self._values.first(lambda family: (*family.tool_result, *family.gave))
+        if arguments is None and result is None:
+            arguments, result = tool_events(self.span)
+        return ToolUse(name, as_text(unpacked(arguments)).strip(), as_text(unpacked(result)).strip())
 
     # Whose it is
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.intake.reading.otlp.building import log_record, log_request, request, span
 from tests.streams.intake.reading.otlp.test_families import (
     ANSWER,
     PAGES,
@@ -16,6 +19,7 @@ from tests.streams.intake.reading.otlp.test_families import (
     SYSTEM,
     dumped,
     event_of,
+    read,
 )
 
 Payload = tuple[str, Sequence[Mapping[str, Any]]]
@@ -78,12 +82,99 @@ WITHOUT_PAGES: dict[str, Payload] = {
             "gen_ai.operation.name": "call_llm",
             "gen_ai.system": "gcp.vertex.agent",
             "gcp.vertex.agent.llm_request": dumped(
-                {"model": "g", "contents": [{"role": "user", "parts": [{"text": QUESTION}]}]}
+                {
+                    "model": "g",
+                    "config": {"system_instruction": {"parts": [{"text": SYSTEM}]}},
+                    "contents": [{"role": "user", "parts": [{"text": QUESTION}]}],
+                }
             ),
             "gcp.vertex.agent.llm_response": dumped(
                 {"content": {"role": "model", "parts": [{"text": ANSWER}]}}
             ),
         }
+    ),
+    "adk by openinference": alone(
+        {
+            "openinference.span.kind": "CHAIN",
+            "input.value": dumped(
+                {"user_id": "u", "new_message": {"parts": [{"text": QUESTION}], "role": "user"}}
+            ),
+            "output.value": dumped({"content": {"parts": [{"text": ANSWER}], "role": "model"}, "id": "x"}),
+        }
+    ),
+    "otel: several choices, of which the first counts": alone(
+        CHAT
+        | {
+            "gen_ai.input.messages": dumped([{"role": "user", "content": QUESTION}]),
+            "gen_ai.output.messages": dumped(
+                [
+                    {"role": "assistant", "content": text, "finish_reason": "stop"}
+                    for text in (ANSWER, "Not long.")
+                ]
+            ),
+        }
+    ),
+    "otel: cut by a limit on the length of attributes": alone(
+        CHAT
+        | {
+            "gen_ai.input.messages": dumped([{"role": "user", "parts": [{"content": QUESTION}]}])[:-4],
+            "gen_ai.output.messages": dumped([{"role": "assistant", "content": ANSWER}])[:-3],
+        }
+    ),
+    "openlit: messages joined to one text": alone(
+        CHAT
+        | {
+            "gen_ai.content.prompt": f"system: {SYSTEM}\nuser: {QUESTION}",
+            "gen_ai.content.completion": ANSWER,
+        }
+    ),
+    "logfire: request and response": alone(
+        {
+            "gen_ai.request.model": "m",
+            "request_data": dumped({"model": "m", "messages": [{"role": "user", "content": QUESTION}]}),
+            "response_data": dumped({"message": {"role": "assistant", "content": ANSWER}, "usage": {}}),
+        },
+        scope="logfire.openai",
+    ),
+    "logfire: a stream": alone(
+        {
+            "gen_ai.request.model": "m",
+            "request_data": dumped({"model": "m", "messages": [{"role": "user", "content": QUESTION}]}),
+            "response_data": dumped({"combined_chunk_content": ANSWER, "chunk_count": 3}),
+        },
+        scope="logfire.openai",
+    ),
+    "langgraph: pairs": alone(
+        {
+            "openinference.span.kind": "CHAIN",
+            "input.value": dumped({"messages": [["system", SYSTEM], ["user", QUESTION]]}),
+            "output.value": dumped({"messages": [{"type": "ai", "content": ANSWER}]}),
+        }
+    ),
+    "autogen: a message of the chat": alone(
+        {
+            "openinference.span.kind": "AGENT",
+            "input.value": dumped([{"source": "user", "content": QUESTION, "type": "TextMessage"}]),
+            "output.value": dumped({"chat_message": {"content": ANSWER}, "inner_messages": []}),
+        }
+    ),
+    "crewai: a task in a prompt": (
+        "opentelemetry.instrumentation.crewai",
+        [
+            span(1, "crewai.workflow", {"gen_ai.system": "crewai", "crewai.crew.result": ANSWER}),
+            span(
+                2,
+                "openai.chat",
+                {
+                    "llm.request.type": "chat",
+                    "gen_ai.prompt.0.role": "user",
+                    "gen_ai.prompt.0.content": f"\nCurrent Task: {QUESTION}\n\n"
+                    "This is the expected criteria for your final answer: short",
+                    "gen_ai.completion.0.content": f"Final Answer: {ANSWER}",
+                },
+                parent=1,
+            ),
+        ],
     ),
     "openinference: a completion": alone(
         {
@@ -180,6 +271,41 @@ WITH_PAGES: dict[str, Payload] = {
             model(1, "openinference"),
         ],
     ),
+    "langsmith: a chain": (
+        "langsmith",
+        [
+            span(
+                1,
+                "RunnableSequence",
+                {
+                    "langsmith.span.kind": "chain",
+                    "gen_ai.prompt": dumped({"input": QUESTION}),
+                    "gen_ai.completion": dumped({"output": ANSWER}),
+                },
+            ),
+            span(
+                2,
+                "VectorStoreRetriever",
+                {
+                    "langsmith.span.kind": "retriever",
+                    "gen_ai.operation.name": "embeddings",
+                    "gen_ai.prompt": dumped({"query": QUESTION}),
+                    "gen_ai.completion": dumped({"documents": [{"page_content": text} for text in TEXTS]}),
+                },
+                parent=1,
+            ),
+            span(
+                3,
+                "ChatOpenAI",
+                {
+                    "langsmith.span.kind": "llm",
+                    "gen_ai.prompt": dumped({"messages": [{"role": "user", "content": STUFFED}]}),
+                    "gen_ai.completion": dumped({"generations": [[{"text": ANSWER}]]}),
+                },
+                parent=1,
+            ),
+        ],
+    ),
     "traceloop: a chain's inputs": within(
         LANGCHAIN,
         "traceloop",
@@ -228,3 +354,87 @@ def test_a_payload_is_read_as_a_person_would(name: str) -> None:
     assert (list(event.context.values()) if event.context else None) == (
         TEXTS if name in WITH_PAGES else None
     )
+
+
+def test_an_agent_is_shown_with_its_instruction_and_tools() -> None:
+    """The instruction is its model's; a tool's span has its words as attributes (ADK) or events (Strands)."""
+    heard = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTION}]
+    event = event_of(
+        request(
+            span(
+                1,
+                "agent",
+                {
+                    "gen_ai.operation.name": "invoke_agent",
+                    "gen_ai.input.messages": dumped(heard[1:]),
+                    "gen_ai.output.messages": dumped([{"role": "assistant", "content": ANSWER}]),
+                },
+            ),
+            span(
+                2,
+                "execute_tool search",
+                {
+                    "gen_ai.tool.name": "search",
+                    "gcp.vertex.agent.tool_call_args": dumped({"q": "battery"}),
+                    "gcp.vertex.agent.tool_response": dumped({"hours": 12}),
+                },
+                parent=1,
+            ),
+            span(
+                3,
+                "execute_tool weigh",
+                {"gen_ai.tool.name": "weigh"},
+                parent=1,
+                events=[
+                    ("gen_ai.tool.message", {"role": "tool", "content": dumped({"what": "lamp"}), "id": "t"}),
+                    ("gen_ai.choice", {"message": dumped([{"text": "340 g"}]), "id": "t"}),
+                ],
+            ),
+            span(4, "chat", CHAT | {"gen_ai.input.messages": dumped(heard)}, parent=1),
+        )
+    )
+    assert event.messages is not None
+    assert [(one.role, one.content) for one in event.messages] == [
+        ("system", SYSTEM),
+        ("user", QUESTION),
+        ("assistant", ANSWER),
+    ]
+    assert [(one.name, one.arguments, one.result) for one in event.tool_calls or ()] == [
+        ("search", '{"q":"battery"}', '{"hours":12}'),
+        ("weigh", '{"what":"lamp"}', "340 g"),
+    ]
+
+
+@pytest.mark.parametrize("asked", ["AI: what is it?", "tool: hammer\nIs it any good?", "[1] What is it?"])
+def test_words_that_look_like_a_form_stay_as_they_are(asked: str) -> None:
+    """A question is no conversation for a role's name, and no JSON for a bracket."""
+    event = event_of(request(span(1, "call", CHAT | {"gen_ai.prompt": asked, "gen_ai.completion": ANSWER})))
+    assert event.question == asked
+
+
+@given(
+    st.text(min_size=1, max_size=40).filter(str.strip),
+    st.integers(1, 200),
+    st.booleans(),
+)
+def test_a_conversation_that_was_cut_is_read_as_far_as_it_goes(text: str, cut: int, ascii_only: bool) -> None:
+    """Wherever the limit fell: no brackets and names of fields among the words."""
+    heard = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
+    said = [{"role": "assistant", "finish_reason": "stop", "parts": [{"type": "text", "content": text}]}]
+    whole = json.dumps(said, ensure_ascii=ascii_only)
+    kept = whole[: max(len(whole) - cut, whole.index('"role"'))]
+    attributes = {"gen_ai.input.messages": dumped(heard), "gen_ai.output.messages": kept}
+    for event in read(request(span(1, "chat", CHAT | attributes))).events:
+        assert text.startswith(event.answer) or text.strip().startswith(event.answer.strip())
+
+
+def test_log_records_may_hold_a_conversation_in_their_body() -> None:
+    """Under the names of attributes, or as input and output (AWS Distro for OpenTelemetry)."""
+    heard, said = [{"role": "user", "content": QUESTION}], [{"role": "assistant", "content": ANSWER}]
+    named = {"gen_ai.input.messages": heard, "gen_ai.output.messages": said}
+    for name, body in (
+        ("gen_ai.client.inference.operation.details", named),
+        ("strands.telemetry.tracer", {"input": {"messages": heard}, "output": {"messages": said}}),
+    ):
+        event = event_of(log_request(log_record(name, {}, body)))
+        assert (event.question, event.answer) == (QUESTION, ANSWER)

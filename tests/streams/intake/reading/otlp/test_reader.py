@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -211,6 +212,13 @@ def test_models_without_recorded_content_are_told_apart() -> None:
         assert reading == Reading((), "no_content", ("openinference",))
 
 
+def test_an_empty_answer_is_a_recorded_one() -> None:
+    """The capture of content needs no switching on where a filter left nothing of the answer."""
+    empty = [{"role": "assistant", "parts": [], "finish_reason": "content_filter"}]
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(empty)}
+    assert read(request(span(1, "call", attributes))) == Reading((), "no_answer")
+
+
 def test_a_model_that_only_calls_tools_gives_no_answer() -> None:
     """That is another reason than content which was not recorded."""
     call = json.dumps([{"role": "assistant", "parts": [CALL]}])
@@ -380,3 +388,27 @@ def test_fields_of_json_may_be_null_and_ids_base64() -> None:
     of_scope["scope"] = of_resource["resource"] = written["resourceLogs"] = None
     event = event_of(json.dumps(written).encode())
     assert (event.answer, event.trace_id, event.span_id) == (ANSWER, TRACE, f"{1:016x}")
+
+
+def test_json_is_read_under_the_names_of_the_schema_and_with_numbers_of_any_form() -> None:
+    """As Protobuf's own JSON writes fields (`resource_spans`); attributes keep their names."""
+    written = request(span(1, "call", said(ANSWER) | {"metadata": json.dumps({"serviceTier": "gold"})}))
+    renamed = re.sub(
+        rb'"(\w+)":', lambda match: re.sub(rb"[A-Z]", lambda one: b"_" + one[0].lower(), match[0]), written
+    )
+    assert b"resource_spans" in renamed
+    assert event_of(renamed) == event_of(written)
+    (one,) = (changed := json.loads(written))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    at = int(one["endTimeUnixNano"])
+    low, high = at & 0xFFFFFFFF, at >> 32
+    for number in (at, float(at), {"low": low, "high": high}, {"low": low - (1 << 32), "high": high}):
+        one["endTimeUnixNano"] = number
+        assert event_of(json.dumps(changed).encode()).occurred_at == event_of(written).occurred_at
+
+
+@pytest.mark.parametrize("value", [b'{"event_id": "e1", "question": "Q"}', b'{"resourceMetrics": []}'])
+def test_json_of_another_kind_is_refused(value: bytes) -> None:
+    """Rather than read as a request without spans, of which no count would tell."""
+    with pytest.raises(DecodeError, match="has neither resourceSpans nor resourceLogs"):
+        READER.heads(value)
+    assert READER.heads(b"{}") == []

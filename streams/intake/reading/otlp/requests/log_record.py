@@ -1,0 +1,57 @@
+"""Log records of model calls, read as spans. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streams.intake.reading.otlp.span import Attributes, Span
+
+
+def log_span(
+    trace_id: str,
+    span_id: str,
+    event_name: str,
+    scope: str,
+    resource: Attributes,
+    attributes: dict[str, Any],
+    body: Any,
+    at: int,
+) -> Span:
+    """Make a span of what a log record holds.
+
+    Args:
+        trace_id: The trace's id.
+        span_id: Of the span that it belongs to.
+        event_name: The event's name; older ones have it among the attributes.
+        scope: Name of the instrumentation.
+        resource: Attributes of the service.
+        attributes: Its own.
+        body: Its body.
+        at: When it was written, in nanoseconds since the epoch.
+    """
+    name = event_name or attributes.get("event.name")
+    if isinstance(body, dict):
+        attributes = {**_of_body(body), **attributes, "body": body}
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id="",
+        tracestate="",
+        name=name if isinstance(name, str) else "",
+        scope=scope,
+        resource=resource,
+        attributes=attributes,
+        start=at,
+        end=at,
+        is_log=True,
+    )
+
+
+def _of_body(body: dict[str, Any]) -> dict[str, Any]:
+    """What a log record's body holds that others write as attributes."""
+    found = {name: value for name, value in body.items() if name.startswith("gen_ai.")}
+    for name in ("input", "output"):  # AWS Distro for OpenTelemetry
+        exchanged = body.get(name)
+        if isinstance(exchanged, dict) and "messages" in exchanged:
+            found[f"gen_ai.{name}.messages"] = exchanged["messages"]
+    return found
