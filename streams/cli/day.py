@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,8 @@ from streams.cli.errors import CommandError
 from streams.cli.kafka import connection
 from streams.errors import StreamsError
 from streams.intake.from_settings import metric_routes
+from streams.intake.joining.whole import joined
+from streams.intake.routing import Route
 from streams.intake.trial import RawRecord, Trial
 from streams.judging.asked import asked_by
 from streams.judging.from_settings import budget_limits
@@ -92,34 +94,46 @@ def estimate(settings: Settings, records: int, latest: Sequence[RawRecord]) -> D
         records: How many came in a day.
         latest: Some of them, which stand for all.
     """
-    routes, metrics = metric_routes(settings), build_metrics(settings)
+    metrics = build_metrics(settings)
     endpoints = {one.name: one for one in judge_endpoints(settings.judge, os.environ, settings.metrics)}
     used: dict[str, float] = defaultdict(float)
     written: dict[str, float] = defaultdict(float)
-    outcomes = list(Trial(settings).outcomes(latest))
     share = records / len(latest)
     calls = 0.0
-    for outcome in outcomes:
-        if outcome.event is None or outcome.probability is None:
+    for event, probability, route in _routed(settings, latest):
+        needed = _tokens(metrics[route.metric], event)
+        if needed is None:
             continue
-        for route in routes:
-            if not route.when.fits(outcome.event):
-                continue
-            needed = _tokens(metrics[route.metric], outcome.event)
-            if needed is None:
-                continue
-            metric = settings.metrics[route.metric]
-            expected = share * outcome.probability * route.rate
-            for name in _voters(metric, endpoints.values()):
-                calls += expected
-                used[name] += expected * needed
-                written[name] += 0 if metric.embeds else expected * REPLY_TOKENS
+        metric = settings.metrics[route.metric]
+        expected = share * probability * route.rate
+        for name in _voters(metric, endpoints.values()):
+            calls += expected
+            used[name] += expected * needed
+            written[name] += 0 if metric.embeds else expected * REPLY_TOKENS
     cost: float | None = 0.0
     for name, needed_there in used.items():
         price = price_of(endpoints[name])
         usage = Usage(input_tokens=round(needed_there), output_tokens=round(written[name]))
         cost = None if price is None or cost is None else cost + price.cost_usd(usage)
     return Day(records, calls, sum(used.values()), cost, budget_limits(settings.judge).usd_per_day)
+
+
+def _routed(settings: Settings, latest: Sequence[RawRecord]) -> Iterator[tuple[QAEvent, float, Route]]:
+    """What is judged by which metric, with its probability: events, and conversations as far as seen."""
+    singles, wholes = metric_routes(settings), metric_routes(settings, "conversation")
+    conversations: dict[str, list[QAEvent]] = {}
+    chances: dict[str, float] = {}
+    for outcome in Trial(settings).outcomes(latest):
+        event, chance = outcome.event, outcome.probability
+        if event is None or chance is None:
+            continue
+        yield from ((event, chance, route) for route in singles if route.when.fits(event))
+        if event.conversation_id is not None:
+            conversations.setdefault(event.conversation_id, []).append(event)
+            chances[event.conversation_id] = chance
+    for name, events in conversations.items():
+        whole = joined(events)
+        yield from ((whole, chances[name], route) for route in wholes if route.when.fits(whole))
 
 
 def _voters(metric: MetricSettings, endpoints: Iterable[EndpointSettings]) -> tuple[str, ...]:

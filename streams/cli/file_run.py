@@ -122,6 +122,7 @@ class FileRun:
         """Write results until the lines are over, the judge is gone, or the user asks to stop."""
         from streams.judging.files.judging import judge_lines, outage
 
+        whole = [name for name, metric in self._named().items() if metric.unit == "conversation"]
         outcomes = judge_lines(
             self._counted(lines),
             judge,
@@ -129,12 +130,16 @@ class FileRun:
             source="stdin" if str(self._call.file) == "-" else self._call.file.name,
             concurrency=self._judge.max_in_flight,
             done=frozenset() if self._results is None else self._results.done,
+            whole=whole,
         )
 
         async def write() -> None:
             with progress(self._call.file, each=len(self._metrics)) as advance:
                 async for outcome in outcomes:
                     self._handle(outcome, advance)
+            for one in self.summary.metrics:
+                if one.metric in whole and not one.results:
+                    typer.echo(f"{one.metric} judges conversations: no event has a conversation_id", err=True)
 
         writing = asyncio.create_task(write())
         stopping = asyncio.create_task(stop.wait())

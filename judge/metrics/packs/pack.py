@@ -195,7 +195,7 @@ def _pack(
         raise PromptPackError(
             f"it uses none of the names that are filled in ({dialect.listed}); {dialect.hint(parts)}"
         )
-    if "answer" not in uses:
+    if not uses & ({"answer"} if options.is_pair else {"answer", "messages"}):
         raise PromptPackError(
             f"it never shows the answer to judge; put {dialect.spelling('answer')} where the answer belongs"
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from schemas import ChatMessage, QAEvent
-from schemas.event import MAX_MESSAGES
+from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Gathering, Kind, Past
 from streams.intake.joining.join import Bounds
+from streams.intake.joining.whole import joined
 from streams.intake.sampling import SamplingPolicy
 from streams.kafka.letters import Incoming
 from streams.telemetry.instruments import Metrics
@@ -88,32 +88,6 @@ class ConversationIntake:
         if event.conversation_id is None or not self._policy.decide_event(event, record.key).keep:
             return {}
         return {event.conversation_id: [event]}
-
-
-def joined(events: Sequence[QAEvent]) -> QAEvent:
-    """One event of all events of a conversation.
-
-    Its id is the conversation's; its `messages` are all turns, the latest 200; all else is the last event's.
-    An event that carries the conversation so far adds what is new in it, another its question and answer.
-
-    Args:
-        events: At least one, in the order in which they came; one that came twice counts once.
-    """
-    distinct = {event.event_id: event for event in reversed(events)}
-    in_order = list(reversed(distinct.values()))
-    if all(event.occurred_at is not None for event in in_order):
-        in_order.sort(key=lambda event: (event.occurred_at is None, event.occurred_at))
-    turns: list[ChatMessage] = []
-    for event in in_order:
-        own = list(event.messages or ()) or [
-            ChatMessage(role="user", content=event.question),
-            ChatMessage(role="assistant", content=event.answer),
-        ]
-        turns = own if own[: len(turns)] == turns else [*turns, *own]
-    last = in_order[-1]
-    return last.model_copy(
-        update={"event_id": last.conversation_id, "messages": tuple(turns[-MAX_MESSAGES:])}
-    )
 
 
 def _key_problem(got: str) -> str:

@@ -174,7 +174,8 @@ class Join(Generic[T]):
         Where a group straddles that offset, its end alone would become a poorer event under the same id.
         """
         _, known, gathered = self._past.pop(key, (now, 0, []))
-        self._past[key] = (now, known + size, [*gathered, *parts])
+        gathered += parts
+        self._past[key] = (now, known + size, gathered)
         self._past_size += size
         while self._past_size > self._bounds.size:
             _, (_, gone, _) = self._past.popitem(last=False)

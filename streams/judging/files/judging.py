@@ -34,6 +34,7 @@ from judge.text.printable import printable
 from judge.verdict.pricing import PriceTable
 from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored, Usage
 from streams.errors import DecodeError
+from streams.intake.joining.whole import joined
 from streams.intake.reading import Ingest
 from streams.judging.agent import PatientJudge
 from streams.judging.files.reading import Line, misspelt
@@ -158,8 +159,11 @@ async def judge_lines(
     source: str,
     concurrency: int,
     done: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> AsyncGenerator[Outcome, None]:
     """Judge events by each metric; while no endpoint answers, this waits.
+
+    The events of conversations are kept until the last line was read.
 
     Args:
         lines: Events.
@@ -168,20 +172,21 @@ async def judge_lines(
         source: Names the file; part of each result's id.
         concurrency: Results that are worked on at the same time; at least 1.
         done: Ids of results that are there already; they are passed over.
+        whole: Names of the metrics that judge conversations: all events of one `conversation_id` together.
 
     Yields:
-        A result for each event and metric, in the order of the lines, or one `InvalidLine`.
+        A result for each event and metric, in the order of the lines, or one `InvalidLine`; then those of
+        conversations, in the order in which they begin.
 
     Raises:
         JudgeConfigurationError: No line can be judged as things are configured.
     """
     pending: deque[asyncio.Task[Outcome]] = deque()
     try:
-        for line in lines:
-            for work in _work(line, judge, ingest, source, done):
-                pending.append(asyncio.create_task(work))
-                if len(pending) >= concurrency:
-                    yield await pending.popleft()
+        for work in _all_work(lines, judge, ingest, source, done, whole):
+            pending.append(asyncio.create_task(work))
+            if len(pending) >= concurrency:
+                yield await pending.popleft()
         while pending:
             yield await pending.popleft()
     finally:
@@ -190,15 +195,38 @@ async def judge_lines(
         await asyncio.gather(*pending, return_exceptions=True)
 
 
-def _work(
-    line: Line, judge: FileJudge, ingest: Ingest, source: str, done: Collection[str]
+def _all_work(
+    lines: Iterable[Line],
+    judge: FileJudge,
+    ingest: Ingest,
+    source: str,
+    done: Collection[str],
+    whole: Collection[str],
 ) -> Iterator[Coroutine[Any, Any, Outcome]]:
-    event = read_event(line, ingest)
-    if isinstance(event, InvalidLine):
-        yield _as_it_is(event)
-        return
+    singles = {metric: one for metric, one in judge.judges.items() if metric.name not in whole}
+    others = {metric: one for metric, one in judge.judges.items() if metric.name in whole}
+    conversations: dict[str, tuple[Line, list[QAEvent]]] = {}
+    for line in lines:
+        event = read_event(line, ingest)
+        if isinstance(event, InvalidLine):
+            yield _as_it_is(event)
+            continue
+        yield from _work(line, event, singles, source, done)
+        if others and event.conversation_id is not None:
+            conversations.setdefault(event.conversation_id, (line, []))[1].append(event)
+    for first, events in conversations.values():
+        yield from _work(first, joined(events), others, source, done)
+
+
+def _work(
+    line: Line,
+    event: QAEvent,
+    judges: Mapping[Metric, PatientJudge],
+    source: str,
+    done: Collection[str],
+) -> Iterator[Coroutine[Any, Any, Outcome]]:
     now = datetime.now(UTC)
-    for metric, judging in judge.judges.items():
+    for metric, judging in judges.items():
         task = build_task(
             event,
             metric,

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from judge.errors import EventError
 from judge.metric import Metric
 from schemas import JudgeTask, QAEvent
 from streams.errors import DecodeError
 from streams.intake.from_settings import (
+    conversation_bounds,
     event_policy,
     metric_routes,
     reading_policy,
     sampling_policy,
     trace_bounds,
 )
-from streams.intake.joining.join import Group, Join
+from streams.intake.joining.join import Bounds, Group, Join
+from streams.intake.joining.whole import joined
 from streams.intake.pushdown import push_down
 from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.reading.registry.unpacking import Unpacking
-from streams.intake.routing import route
+from streams.intake.routing import Route, route
 from streams.intake.tasks import tasks_of
 from streams.intake.trace_sampling import TraceSampler
 from streams.kafka.stretch import PastRecord
 from streams.settings import SamplingSettings, Settings
 
+T = TypeVar("T")
+_Found: TypeAlias = tuple[PastRecord, QAEvent, tuple[Route, ...]]
+"""An event, the first of its records, and where it may lead."""
 Records: TypeAlias = AsyncIterator[PastRecord]
 Inside: TypeAlias = Callable[[PastRecord], bool]
 
@@ -90,6 +95,7 @@ class Selection:
         )
         self._routes = metric_routes(settings)
         self._of_all = tuple(one for one in self._routes if one.of_all)
+        self._whole_routes = metric_routes(settings, "conversation")
         self._ingest = Ingest(
             max_event_bytes=limit, mapping=None if ingest.format == "otlp" else ingest.mapping
         )
@@ -99,7 +105,9 @@ class Selection:
             OtlpReader(unit=ingest.otlp.unit, max_event_bytes=limit, mapping=ingest.mapping) if otlp else None
         )
         self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0
-        """For so long before and after a stretch its traces may have records."""
+        """For so long before and after a stretch its traces or conversations may have records."""
+        if self._whole_routes:
+            self.straddle_seconds = ingest.conversations.max_seconds
 
     async def tasks(self, records: Records, tally: Tally, inside: Inside) -> AsyncGenerator[JudgeTask, None]:
         """Give the tasks of records.
@@ -107,19 +115,20 @@ class Selection:
         Args:
             records: In the order of each partition.
             tally: Counts what becomes of them.
-            inside: Whether a record lies in the stretch; a trace does where its first record does.
+            inside: Whether a record lies in the stretch; a trace or a conversation does where its first
+                record does.
         """
         events = (
             self._events(records, tally, inside)
             if self._reader is None
             else self._traces(self._reader, records, tally, inside)
         )
-        async for record, event in events:
+        async for record, event, routes in events:
             if self._parts and not any(part.items() <= event.labels.items() for part in self._parts):
                 tally.passed["other_part"] += 1
                 continue
             decision = self._policy.decide_event(event, record.key)
-            routing = route(event, decision, self._routes if decision.keep else self._of_all)
+            routing = route(event, decision, routes if decision.keep else self._of_all)
             if not routing.assignments:
                 unroutable = decision.keep and routing.unroutable
                 tally.passed["unroutable" if unroutable else decision.skip_reason or "not_sampled"] += 1
@@ -141,29 +150,51 @@ class Selection:
             for task in tasks:
                 yield task
 
-    async def _events(
-        self, records: Records, tally: Tally, inside: Inside
-    ) -> AsyncIterator[tuple[PastRecord, QAEvent]]:
+    async def _events(self, records: Records, tally: Tally, inside: Inside) -> AsyncIterator[_Found]:
+        joins: dict[int, _PartitionJoin[QAEvent]] = {}
         async for record in records:
-            if not inside(record):
+            counts = inside(record)
+            if not counts and not self._whole_routes:
                 continue
-            tally.records += 1
+            tally.records += counts
             if self._predicate is not None and not self._predicate(record):
-                tally.passed["not_sampled"] += 1
+                tally.passed["not_sampled"] += counts
                 continue
             try:
                 event = await self._ingest.read(record, self._unpack)
             except DecodeError as error:
-                tally.passed[error.reason] += 1
-            else:
-                yield record, event
+                tally.passed[error.reason] += counts
+                continue
+            if counts and self._routes:
+                yield record, event, self._routes
+            for found in self._conversations(joins, record, event, inside):
+                yield found
+        for join in joins.values():
+            for first, events in join.rest():
+                if inside(first):
+                    yield first, joined(events), self._whole_routes
+
+    def _conversations(
+        self, joins: dict[int, _PartitionJoin[QAEvent]], record: PastRecord, event: QAEvent, inside: Inside
+    ) -> Iterator[_Found]:
+        """The conversations that are closed by the time of a record."""
+        if not self._whole_routes or event.conversation_id is None:
+            return
+        if not self._policy.decide_event(event, record.key).keep:
+            return
+        bounds = conversation_bounds(self._settings.ingest.conversations)
+        join = joins.setdefault(record.partition, _PartitionJoin(bounds))
+        for first, events in join.add(record, {event.conversation_id: [event]}):
+            if inside(first):
+                yield first, joined(events), self._whole_routes
 
     # Traces
 
     async def _traces(
         self, reader: OtlpReader, records: Records, tally: Tally, inside: Inside
-    ) -> AsyncIterator[tuple[PastRecord, QAEvent]]:
-        joins: dict[int, _PartitionJoin] = {}
+    ) -> AsyncIterator[_Found]:
+        joins: dict[int, _PartitionJoin[Span]] = {}
+        bounds = trace_bounds(self._settings.ingest.otlp)
         sampler = TraceSampler(self._read)
         async for record in records:
             tally.records += inside(record)
@@ -177,7 +208,7 @@ class Selection:
             if reader.unit == "span":
                 closed: Iterable[tuple[PastRecord, list[Span]]] = ((record, one) for one in traces.values())
             else:
-                join = joins.setdefault(record.partition, _PartitionJoin(self._settings))
+                join = joins.setdefault(record.partition, _PartitionJoin(bounds, has_root))
                 closed = join.add(record, traces)
             for found in self._become(reader, closed, tally, inside):
                 yield found
@@ -185,10 +216,13 @@ class Selection:
             for found in self._become(reader, join.rest(), tally, inside):
                 yield found
 
-    @staticmethod
     def _become(
-        reader: OtlpReader, closed: Iterable[tuple[PastRecord, list[Span]]], tally: Tally, inside: Inside
-    ) -> Iterator[tuple[PastRecord, QAEvent]]:
+        self,
+        reader: OtlpReader,
+        closed: Iterable[tuple[PastRecord, list[Span]]],
+        tally: Tally,
+        inside: Inside,
+    ) -> Iterator[_Found]:
         for first, spans in closed:
             if not inside(first):
                 continue
@@ -200,33 +234,31 @@ class Selection:
             if reading.why_none is not None:
                 tally.passed[reading.why_none] += 1
             for event in reading.events:
-                yield first, event
+                yield first, event, self._routes
 
 
-class _PartitionJoin:
-    """Joins the traces of one partition by the time of its records."""
+class _PartitionJoin(Generic[T]):
+    """Joins the traces or the conversations of one partition by the time of its records."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._join = Join[Span](trace_bounds(settings.ingest.otlp), is_complete=has_root)
-        self._first: dict[Group[Span], PastRecord] = {}
+    def __init__(self, bounds: Bounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
+        self._join = Join[T](bounds, is_complete=is_complete)
+        self._first: dict[Group[T], PastRecord] = {}
         self._now = 0.0
 
-    def add(
-        self, record: PastRecord, traces: Mapping[str, list[Span]]
-    ) -> Iterator[tuple[PastRecord, list[Span]]]:
-        """Take a record, and give the traces that are closed by its time."""
+    def add(self, record: PastRecord, parts: Mapping[str, list[T]]) -> Iterator[tuple[PastRecord, list[T]]]:
+        """Take a record, and give what is closed by its time."""
         self._now = max(self._now, record.timestamp or 0.0)
         yield from self._closed(self._now)
-        for trace_id, spans in traces.items():
-            size = len(record.value or b"") // len(traces)
-            trace = self._join.add(trace_id, spans, size=size, now=self._now)
-            if trace is not None:
-                self._first.setdefault(trace, record)
+        for key, own in parts.items():
+            size = len(record.value or b"") // len(parts)
+            group = self._join.add(key, own, size=size, now=self._now)
+            if group is not None:
+                self._first.setdefault(group, record)
 
-    def rest(self) -> Iterator[tuple[PastRecord, list[Span]]]:
+    def rest(self) -> Iterator[tuple[PastRecord, list[T]]]:
         """Close and give what is open."""
         yield from self._closed(inf)
 
-    def _closed(self, now: float) -> Iterator[tuple[PastRecord, list[Span]]]:
-        for trace in self._join.due(now):
-            yield self._first.pop(trace), trace.parts
+    def _closed(self, now: float) -> Iterator[tuple[PastRecord, list[T]]]:
+        for group in self._join.due(now):
+            yield self._first.pop(group), group.parts

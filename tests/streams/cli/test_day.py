@@ -70,6 +70,14 @@ def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
     assert vectors.usd == pytest.approx(180 * 10 / 1e6)
 
 
+def test_a_conversation_is_one_call() -> None:
+    """Of ten records a day one of five is a conversation's: two calls, and ten for the single events."""
+    sampling = {"key": "record_key"}
+    metrics = {"coverage": {}, "tone": {"unit": "conversation"}}
+    talk = [record(event_id=str(number), conversation_id="c") for number in range(5)]
+    assert estimate(settings(metrics=metrics, sampling=sampling), 10, talk).calls == 12
+
+
 def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
     """The published one, at OpenAI's address; that of the endpoint is another model's."""
     judge = {

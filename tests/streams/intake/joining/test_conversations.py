@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from judge.metrics.packs.pack import parse_pack
@@ -15,8 +17,9 @@ from judge.metrics.registry import build_metric
 from schemas import ChatMessage, QAEvent
 from streams.errors import DecodeError, SettingsError
 from streams.intake.agent import Intake
-from streams.intake.joining.conversations import ConversationIntake, joined
+from streams.intake.joining.conversations import ConversationIntake
 from streams.intake.joining.join import Bounds
+from streams.intake.joining.whole import joined
 from streams.intake.routing import EventCondition, Route
 from streams.intake.sampling import SamplingPolicy
 from streams.telemetry.instruments import Metrics
@@ -134,6 +137,46 @@ async def eventually(done: Any) -> None:
 async def ended(*tasks: asyncio.Task[None]) -> None:
     async with asyncio.timeout(30):
         await asyncio.gather(*tasks)
+
+
+def _texts(*events: QAEvent) -> list[str]:
+    return [message.content for message in joined(events).messages or ()]
+
+
+def _said(*texts: str) -> list[dict[str, str]]:
+    return [{"role": "user" if text[0] == "q" else "assistant", "content": text} for text in texts]
+
+
+def test_a_window_of_the_latest_messages_adds_what_is_new_in_it() -> None:
+    """Whether the messages have the answer or end with the question; what is said twice stays twice."""
+    windows = [
+        event(1, messages=_said("q1")),
+        event(2, messages=_said("q1", "a1", "q2", "a2")),
+        event(3, messages=_said("a1", "q2", "a2", "q3", "a3")),
+        event(4, messages=_said("a3", "q4")),
+        event(5, messages=_said("q9", "a9")),
+    ]
+    assert _texts(*windows) == ["q1", "a1", "q2", "a2", "q3", "a3", "q4", "a4", "q9", "a9"]
+    assert _texts(event(1, question="q", answer="a"), event(2, question="q", answer="a")) == ["q", "a"] * 2
+
+
+@given(st.lists(st.sampled_from("qrs"), min_size=1, max_size=30), st.integers(1, 8))
+def test_windows_of_one_conversation_give_it_back(letters: list[str], size: int) -> None:
+    """Each turn tells itself; windows of any size overlap or touch."""
+    said = _said(*(f"{'qa'[place % 2]}{place}{letter}" for place, letter in enumerate(letters * 2)))
+    events = [
+        event(end, answer=said[end]["content"], messages=said[max(0, end + 1 - size - 2) : end + 1])
+        for end in range(1, len(said), 2)
+    ]
+    assert _texts(*events) == [one["content"] for one in said]
+
+
+def test_ten_thousand_events_are_joined_in_linear_time() -> None:
+    """The latest 200 turns are left, in order, however they came; one that came twice counts once."""
+    events = [event(number) for number in range(10_000)]
+    assert _texts(*events[::-1], *events[:5]) == [
+        text for number in range(9_900, 10_000) for text in (f"q{number}", f"a{number}")
+    ]
 
 
 async def test_each_event_is_judged_at_once_and_the_whole_when_it_is_idle() -> None:

@@ -1,15 +1,24 @@
-"""When a file is given up, on a clock that jumps."""
+"""What a file becomes: results in order, whole conversations; when it is given up, on a clock that jumps."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
+from judge.chat import ChatRequest
+from judge.endpoint.scripted import ScriptedChat
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
+from judge.metrics.packs.pack import parse_pack
+from judge.metrics.registry import build_metric
 from judge.verdict.pricing import ModelPrice, PriceTable
-from schemas import Usage
-from streams.judging.files.judging import Checks, outage
+from schemas import Scored, Usage
+from streams.intake.reading import Ingest
+from streams.judging.files.judging import Checks, FileJudge, InvalidLine, judge_lines, outage
+from streams.judging.files.reading import Line
+from streams.judging.stack import metric_judges, open_stack
+from streams.settings import JudgeSettings
 from tests.judge.pool.test_reliable import DOWN, Server, judge_all, now, pooled, until
 from tests.judge.virtual_time import run_virtually
 
@@ -95,3 +104,55 @@ def test_what_checks_used_is_kept_with_its_price() -> None:
     checks.used("primary", "m", usage, for_verdict=False)
     checks.used("spare", "n", usage, for_verdict=False)
     assert checks.used_up == [(usage, pytest.approx(10e-6)), (usage, None)]
+
+
+async def test_a_metric_of_conversations_judges_the_whole_of_each() -> None:
+    """After the last line, in the order in which they begin; single events are judged as they come.
+
+    The judge sees all turns. What is in no conversation has none; results that are there stay.
+    """
+    text = '{"score_range": [1, 5], "messages": [{"role": "user", "content": "{messages}"}]}'
+    pack = parse_pack(text.encode(), dialect="yaml", origin="p")
+    metrics = {name: build_metric(name, pack=pack) for name in ("whole", "single")}
+    asked: list[str] = []
+
+    def say(request: ChatRequest) -> str:
+        asked.append(request.messages[-1].content)
+        return '{"score": 3}'
+
+    def line(number: int, conversation: str | None) -> Line:
+        said = [{"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": f"a{number}"}]
+        event = {"event_id": f"e{number}", "question": "q", "answer": f"a{number}", "messages": said}
+        return Line(number, json.dumps(event | {"conversation_id": conversation}).encode())
+
+    lines = [line(1, "c-2"), Line(2, b"{"), line(3, "c-1"), line(4, "c-2"), line(5, None)]
+    async with open_stack(JudgeSettings(), [], chat=ScriptedChat(say)) as stack:
+        judges = metric_judges(stack, metrics, {})
+        judge = FileJudge({metrics[name]: judges[name] for name in metrics}, stack.pool, Checks(PriceTable()))
+
+        async def judged(*done: str) -> list[Scored]:
+            found = judge_lines(
+                lines,
+                judge,
+                Ingest(max_event_bytes=1_000_000),
+                source="f",
+                concurrency=2,
+                done=done,
+                whole=["whole"],
+            )
+            outcomes = [one async for one in found]
+            assert [place for place, one in enumerate(outcomes) if isinstance(one, InvalidLine)] == [1]
+            return [one for one in outcomes if isinstance(one, Scored)]
+
+        results = await judged()
+        assert [(one.metric, one.event_id) for one in results] == [
+            *(("single", f"e{number}") for number in (1, 3, 4, 5)),
+            ("whole", "c-2"),
+            ("whole", "c-1"),
+        ]
+        (conversation,) = [one for one in asked if "q1" in one and "q4" in one]
+        assert [conversation.index(one) for one in ("q1", "a1", "q4", "a4")] == sorted(
+            conversation.index(one) for one in ("q1", "a1", "q4", "a4")
+        )
+        again = await judged(results[-1].result_id)
+        assert [one.event_id for one in again if one.metric == "whole"] == ["c-2"]

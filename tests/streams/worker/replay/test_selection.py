@@ -79,6 +79,48 @@ async def test_only_the_parts_that_fell_are_judged() -> None:
     assert tally.passed == {"other_part": 1}
 
 
+CONVERSATIONS = {
+    "metrics": {"refusal": {}, "tone": {"unit": "conversation"}},
+    "sampling": {"key": "record_key"},
+    "ingest": {"conversations": {"idle_seconds": 10, "max_seconds": 60}},
+}
+
+
+def turn(number: int, conversation: str, timestamp: float | None) -> PastRecord:
+    one = event(number, conversation_id=conversation)
+    return PastRecord("qa.events", 0, number, timestamp, conversation.encode(), one.value)
+
+
+async def test_conversations_are_joined_by_the_time_of_their_records() -> None:
+    """As the live stream closes them: what comes after a conversation was idle changes nothing of it.
+
+    c-1 began before the stretch and is another one's; c-2 ends after it and is whole.
+    """
+    found = settings(**CONVERSATIONS)
+    records = [
+        turn(0, "c-1", 1.0),
+        turn(1, "c-1", 5.0),
+        turn(2, "c-2", 6.0),
+        turn(3, "c-2", 9.0),
+        turn(4, "c-2", 30.0),
+    ]
+    tasks, tally = await selected(found, records, first=1, end=3)
+    assert [(task.metric, task.event_id) for task in tasks] == [
+        ("refusal", "e1"),
+        ("refusal", "e2"),
+        ("tone", "c-2"),
+    ]
+    assert tasks[-1].source.offset == 2
+    assert (tally.records, tally.sampled) == (2, 3)
+
+
+async def test_a_file_has_whole_conversations() -> None:
+    """Its lines have no time of their own."""
+    lines = [turn(0, "c-1", None), turn(1, "c-2", None), turn(2, "c-1", None)]
+    tasks, _ = await selected(settings(**CONVERSATIONS), lines, whole=True)
+    assert [task.event_id for task in tasks if task.metric == "tone"] == ["c-1", "c-2"]
+
+
 async def test_traces_are_joined_by_the_time_of_their_records() -> None:
     """A trace is of the stretch where its first record is, with what came later.
 
