@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Any
 
+from judge.metrics.registry import score_ranges
 from streams.errors import StoreError
-from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import StoreSettings
 from streams.store import sums
 from streams.store.filters import Filter
@@ -54,7 +54,7 @@ def _told(reader: Reader, store: StoreSettings, results: int, alerts: int) -> li
                 "incident_id": one.incident_id,
                 "alerts": len(one.drops),
                 "headline": headline(
-                    report_on(asking, one, ranges=BUILT_IN_RANGES, product_labels=store.product_labels)
+                    report_on(asking, one, ranges=score_ranges(), product_labels=store.product_labels)
                 ),
             }
             for one in reversed(known_incidents(asking))

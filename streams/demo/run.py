@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -25,14 +26,13 @@ from streams.demo.feed import Cycle, Feed, bounded_records, endless_records, fil
 from streams.demo.incidents import told_incidents
 from streams.demo.observer import Observer
 from streams.demo.progress import Progress
-from streams.demo.stage import PARTITIONS, demo_settings, demo_topics
+from streams.demo.stage import PARTITIONS, demo_ranges, demo_settings, demo_topics
 from streams.demo.summary import summary
 from streams.demo.view import Flow, Heading
 from streams.embedded.broker import EmbeddedBroker
 from streams.errors import DemoError
 from streams.judging.prices import may_cost
 from streams.kafka.topics.flow import AGENTS
-from streams.monitoring.config import BUILT_IN_RANGES
 from streams.settings import EndpointSettings, Settings
 from streams.worker.run import Running, run_worker
 
@@ -58,6 +58,7 @@ class Plan:
         endpoint: The judge; None for the offline one.
         judge_latency_seconds: How long the offline judge takes on purpose.
         started: When the process began, on the monotonic clock.
+        metrics: Which judge, by name; none: the two built-in ones.
     """
 
     events: int | None
@@ -65,6 +66,7 @@ class Plan:
     endpoint: EndpointSettings | None
     judge_latency_seconds: float
     started: float
+    metrics: Sequence[str] = ()
 
 
 class Display(Protocol):
@@ -99,13 +101,12 @@ async def run_demo(plan: Plan, display: Display, stop: asyncio.Event) -> Ending:
         JudgeConfigurationError: The judge cannot be asked as configured.
     """
     async with AsyncExitStack() as stack:
-        broker = await stack.enter_async_context(
-            EmbeddedBroker(topics=demo_topics(Settings()), auto_create_topics=False)
-        )
         endpoint = plan.endpoint or await _offline_endpoint(stack, plan.judge_latency_seconds)
-        settings = demo_settings(
+        made = partial(demo_settings, endpoint=endpoint, metrics=plan.metrics)
+        topics = demo_topics(made(bootstrap_servers="localhost:9092"))
+        broker = await stack.enter_async_context(EmbeddedBroker(topics=topics, auto_create_topics=False))
+        settings = made(
             bootstrap_servers=broker.bootstrap_servers,
-            endpoint=endpoint,
             judge_latency_seconds=plan.judge_latency_seconds,
             store_path=Path(stack.enter_context(TemporaryDirectory(prefix="judgestream-demo-")))
             / "store.sqlite3",
@@ -200,7 +201,7 @@ class _Demo:
             self._board,
             balance,
             half_way=half_way,
-            ranges=BUILT_IN_RANGES,
+            ranges=demo_ranges(self._settings),
             judge=self._judge_name(),
             seconds=seconds,
             incidents=await told_incidents(
@@ -298,7 +299,7 @@ class _Demo:
             page="starting the worker ..."
             if running is None
             else f"page {running.url}/  metrics {running.url}/metrics",
-            ranges=BUILT_IN_RANGES,
+            ranges=demo_ranges(self._settings),
         )
 
     def _flow(self, feed: Feed, progress: Progress) -> Flow:

@@ -1,13 +1,15 @@
-"""The demo's settings: one machine, two metrics, a sample that makes weights matter."""
+"""The demo's settings: one machine, two metrics or others, a sample that makes weights matter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from judge.metrics.registry import score_ranges
 from streams.kafka.topics.flow import AGENTS, topic_uses
 from streams.settings import EndpointSettings, Settings
+from streams.settings.sections.intake import default_metrics
 
 PARTITIONS = 4
 GROUP_ID = "judgestream-demo"
@@ -20,6 +22,7 @@ def demo_settings(
     endpoint: EndpointSettings,
     judge_latency_seconds: float = 0.0,
     store_path: Path | None = None,
+    metrics: Sequence[str] = (),
 ) -> Settings:
     """Make the settings that the demo's worker runs with.
 
@@ -28,7 +31,9 @@ def demo_settings(
         endpoint: The judge.
         judge_latency_seconds: How long the judge takes on purpose.
         store_path: Where the verdict store is, for a worker that keeps one.
+        metrics: Which judge, by name; none: the two built-in ones.
     """
+    usual = default_metrics()
     timeout_seconds = judge_latency_seconds + _JUDGE_PATIENCE_SECONDS
     document: dict[str, Any] = {
         "kafka": {
@@ -51,6 +56,7 @@ def demo_settings(
             "log_level": "warning",
         },
         **({} if store_path is None else {"store": {"path": store_path}}),
+        **({"metrics": {name: usual.get(name, {}) for name in metrics}} if metrics else {}),
     }
     return Settings.model_validate(document)
 
@@ -58,3 +64,9 @@ def demo_settings(
 def demo_topics(settings: Settings) -> Mapping[str, int]:
     """Name the demo's topics, with their partitions."""
     return {use.name: PARTITIONS for use in topic_uses(settings.topics, settings.metrics, (*AGENTS, "store"))}
+
+
+def demo_ranges(settings: Settings) -> Mapping[str, tuple[float, float]]:
+    """Give lowest and highest score of the demo's metrics."""
+    known = score_ranges()
+    return {name: known[name] for name in settings.metrics}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from judge.metrics.library.prompts import LIBRARY
 from tests.places import SHARED_DATA
 from tests.streams.cli.commands.judge_server import judge_server
 from tests.streams.cli.processes import judgestream, running
@@ -120,6 +121,31 @@ async def test_a_file_is_cut_or_ends_the_demo(tmp_path: Path) -> None:
     whole = await judgestream("demo", "--events-file", str(file), "--events", "9", "--json")
     assert json.loads(whole.out)["events"]["undecodable"] == 5
     assert "holds 5 events" in whole.err
+
+
+@pytest.mark.slow
+async def test_each_metric_of_the_library_judges_real_events(tmp_path: Path) -> None:
+    """All ten by name, on answers of public data with a system message: each gives scores, none fails."""
+    file = SHARED_DATA / "expertqa_events.jsonl"
+    if not file.exists():
+        pytest.skip(f"{file.name} is not here")
+    told = [{"role": "system", "content": "Answer in whole sentences. Never mention prices."}]
+    events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:8]]
+    lines = [
+        json.dumps(event | {"trace_id": f"{number:018x}{'f' * 14}", "messages": told})
+        for number, event in enumerate(events, start=1)
+    ]
+    served = tmp_path / "events.jsonl"
+    served.write_text("\n".join(lines) + "\n")
+    metrics = [part for name in LIBRARY for part in ("--metric", name)]
+    ended = await judgestream("demo", *metrics, "--events-file", str(served), "--json")
+    assert ended.code == 0, ended.err
+    summary = json.loads(ended.out)
+    assert parts_add_up(summary)
+    assert (summary["events"]["sampled"], sum(summary["results"].values())) == (8, 80)
+    assert summary["results"]["failed"] == 0
+    assert len(LIBRARY) == 10
+    assert {name for name, sides in summary["means"].items() if any(sides.values())} == set(LIBRARY)
 
 
 @pytest.mark.slow

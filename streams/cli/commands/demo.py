@@ -37,6 +37,16 @@ def demo(
             "--events-file", metavar="FILE", help="Serve these events, one JSON object a line, each once."
         ),
     ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="A built-in metric or one of the library; may be given several times. Else coverage and "
+            "relevance.",
+        ),
+    ] = None,
     judge_latency_seconds: Annotated[
         float,
         typer.Option(
@@ -53,7 +63,13 @@ def demo(
     OPENAI_BASE_URL (and OPENAI_MODEL) name a real one. Half-way the made-up product starts to give worse
     answers. Without --events or --events-file it goes on, better and worse in turns, until Ctrl-C.
     """
+    from judge.metrics.registry import NAMED
+
     started = time.monotonic()
+    metrics = tuple(dict.fromkeys(metric or ()))
+    for name in metrics:
+        if name not in NAMED:
+            raise BadUsageError(f"--metric must be one of {', '.join(NAMED)}, got {name!r}")
     lines = _lines(events_file, events)
     if lines is not None:
         if events is not None and events > len(lines):
@@ -62,7 +78,7 @@ def demo(
     from streams.cli.running import run_until_stopped
 
     ending = run_until_stopped(
-        lambda stop: _run(events, lines, judge_latency_seconds, started, stop, as_json=as_json)
+        lambda stop: _run(events, lines, metrics, judge_latency_seconds, started, stop, as_json=as_json)
     )
     _show(ending, as_json=as_json)
     if events is None:
@@ -94,6 +110,7 @@ def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
 async def _run(
     events: int | None,
     lines: list[bytes] | None,
+    metrics: tuple[str, ...],
     judge_latency_seconds: float,
     started: float,
     stop: asyncio.Event,
@@ -111,6 +128,7 @@ async def _run(
         endpoint=endpoint,
         judge_latency_seconds=judge_latency_seconds,
         started=started,
+        metrics=metrics,
     )
     try:
         with _display(as_json=as_json) as display:
