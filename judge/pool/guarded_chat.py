@@ -40,7 +40,7 @@ class GuardedChat:
         admission: Whose turn it is there, and what calls teach.
         breaker: The endpoint's breaker.
         turns: In which replies are handed on.
-        call_seconds: Bound on one call.
+        call_seconds: Time limit of one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
         confirm_seconds: For so long one that never answered refuses neutral events before it is given up.
         observer: Hears of calls.

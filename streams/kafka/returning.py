@@ -83,7 +83,7 @@ async def letters(
         consumer: A started consumer without a group.
         ends: The partitions, and how far they are read.
         wanted: Which.
-        found: What is counted.
+        found: The unit to count.
     """
     partitions = list(ends)
     consumer.assign(partitions)

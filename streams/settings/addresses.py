@@ -63,8 +63,8 @@ def endpoint_address(text: str) -> str:
                 (
                     "",
                     (
-                        f"may hold nothing behind its path but ?{allowed}=..., for it is shown; use "
-                        "api_key_env or api_key_file for a key"
+                        f"may have no query but ?{allowed}=..., because it is displayed; use api_key_env or "
+                        "api_key_file for a key"
                     ),
                 )
             ]

@@ -45,11 +45,11 @@ def validity_of(file: Path) -> Validity:
     begin = text.find(_PEM_BEGIN)
     end = text.find(_PEM_END, begin)
     if begin < 0 or end < 0:
-        raise ValueError(f"{file} holds no certificate in PEM form")
+        raise ValueError(f"{file} has no PEM certificate")
     try:
         return _validity(ssl.PEM_cert_to_DER_cert(text[begin : end + len(_PEM_END)]))
     except (IndexError, ValueError) as error:
-        raise ValueError(f"{file} holds no certificate that can be read ({error})") from None
+        raise ValueError(f"{file} has no readable certificate ({error})") from None
 
 
 def _validity(der: bytes) -> Validity:
@@ -136,7 +136,7 @@ class RotatingContext(ssl.SSLContext):
                 try:
                     self._inner = self._build()
                 except SettingsError as error:
-                    _log.warning("changed certificates cannot be used, the old ones go on", error=str(error))
+                    _log.warning("changed certificates are invalid; keeping the old ones", error=str(error))
                 else:
                     _log.info("certificates were read again", files=[str(file) for file in self._files])
             return self._inner

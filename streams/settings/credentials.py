@@ -125,14 +125,19 @@ def _read(path: str, file: Path) -> str:
             raw = stream.read(MAX_SECRET_BYTES + 1)
         if len(raw) > MAX_SECRET_BYTES:
             raise SettingsError(
-                [f"{path}: {file} is larger than {MAX_SECRET_BYTES} bytes; name a file with the secret alone"]
+                [
+                    (
+                        f"{path}: {file} is larger than {MAX_SECRET_BYTES} bytes; use a file that contains only "
+                        "the secret"
+                    )
+                ]
             )
         return raw.decode()
     except OSError as error:
         raise SettingsError(
-            [f"{path}: {file} cannot be read ({error.strerror}); check path and rights"]
+            [f"{path}: {file} cannot be read ({error.strerror}); check path and permissions"]
         ) from None
     except UnicodeDecodeError:
         raise SettingsError(
-            [f"{path}: {file} is not UTF-8 text; name a file with the secret alone"]
+            [f"{path}: {file} is not UTF-8 text; use a file that contains only the secret"]
         ) from None

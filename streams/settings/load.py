@@ -156,7 +156,7 @@ def _literal_secrets(document: Mapping[str, Any]) -> list[str]:
             problems.append(
                 f"{dotted(path)}: must not stand in the file; use {name}_env (an environment variable's "
                 "name) "
-                f"or {name}_file, and consider this one known to others"
+                f"or {name}_file, and replace this one: it has been exposed"
             )
             del value[name]  # type: ignore[attr-defined]  # our own copy of the document: plain dicts
     return problems
@@ -195,7 +195,7 @@ def _override(document: dict[str, Any], env: Mapping[str, str]) -> list[str]:
             continue
         if not _put(document, parts, value):
             problems.append(
-                f"{name}: its parent is no mapping in the file; mend the file or unset the variable"
+                f"{name}: its parent in the file is not a mapping; correct the file or unset the variable"
             )
     return problems
 

@@ -38,7 +38,7 @@ def mapping_problems(expressions: Mapping[str, str]) -> list[tuple[str, str]]:
         except (JMESPathError, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             shown = expression[:MAX_EXPRESSION_CHARS]
-            problems.append((target, f"is not JMESPath, {why} (got {shown!r}); mend the expression"))
+            problems.append((target, f"is not JMESPath, {why} (got {shown!r}); correct the expression"))
     return problems
 
 

@@ -58,8 +58,7 @@ def _time_problems(settings: Settings) -> list[tuple[str, str]]:
         return []
     what = (
         f"must be less than kafka.rebalance_timeout_seconds ({limit:g}), or a rebalance would not wait for "
-        "calls "
-        f"in flight (got {settings.judge.timeout_seconds:g}); lower it or raise the other"
+        f"calls in flight (got {settings.judge.timeout_seconds:g}); lower it or raise the other"
     )
     return [("judge.timeout_seconds", what)]
 
@@ -111,17 +110,17 @@ def _unit_problems(settings: Settings) -> list[tuple[str, str]]:
             problems.append((where, "conversation is for ingest.format json; an OTLP trace is one event"))
         if settings.sampling.key != "record_key":
             problems.append(
-                (where, "conversation needs sampling.key: record_key, or parts of it would not be sampled")
+                (where, "conversation needs sampling.key: record_key, or only parts of it would be sampled")
             )
         if metric.is_code:
-            problems.append((where, "conversation is for metrics that a judge decides; remove it"))
+            problems.append((where, "conversation is only for metrics with a judge; remove it"))
     return problems
 
 
 def _target_problems(settings: Settings) -> list[tuple[str, str]]:
     known = ", ".join(settings.metrics)
     return [
-        (f"monitor.{field}.{name}", f"is of a metric that is not judged (those are {known}); remove it")
+        (f"monitor.{field}.{name}", f"names a metric that is not judged (metrics: {known}); remove it")
         for field in ("targets", "shares", "label_shares", "objectives")
         for name in getattr(settings.monitor, field)
         if name not in settings.metrics

@@ -31,7 +31,7 @@ class Http:
 
     Args:
         url: The address that paths are put behind.
-        timeout_seconds: Bound on one call.
+        timeout_seconds: Time limit of one call.
     """
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
@@ -100,7 +100,7 @@ class Delivery(Generic[ItemT]):
         name: The sink's name.
         receiver: Its form.
         call: Makes calls.
-        batch: Verdicts in one request at most.
+        batch: Maximum verdicts per request.
         linger_seconds: How long a verdict waits for others.
         on_outcome: Told what became of verdicts: delivered, skipped or refused, and how many.
     """

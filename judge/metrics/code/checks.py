@@ -86,10 +86,10 @@ class Contains(OneText):
 
     Args:
         texts: What is looked for; at least one, none empty.
-        need: Whether one of them is enough.
-        ignore_case: Whether small and capital letters are alike.
-        of: The text that is searched.
-        good: Whether it is good that it contains them.
+        need: Whether one match is enough.
+        ignore_case: Whether to ignore case.
+        of: The text to search.
+        good: Whether a match is good.
     """
 
     texts: tuple[str, ...]
@@ -117,7 +117,7 @@ class Length(OneText):
     """How long a text is.
 
     Args:
-        unit: What is counted.
+        unit: The unit to count.
         score_range: Ends of the scale; what lies beyond counts as the end, and the evidence has the figure.
         of: The text.
     """

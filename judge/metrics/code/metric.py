@@ -116,7 +116,7 @@ def python_metric(
         score_range: Lowest and highest score of a number.
         name: The metric's name; by default the function's.
         seconds: Bound on one call, above 0.
-        memory_mb: Data that its process may hold, in MiB.
+        memory_mb: Memory limit of its process, in MiB.
 
     Raises:
         JudgeConfigurationError: There is no such module, or it has no such function.

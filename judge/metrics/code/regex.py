@@ -23,8 +23,8 @@ class Regex(OneText):
 
     Args:
         pattern: In RE2's syntax: no look-around and no back-references.
-        of: The text that is searched.
-        good: Whether it is good that it is found.
+        of: The text to search.
+        good: Whether a match is good.
 
     Raises:
         JudgeConfigurationError: RE2 does not take the pattern.

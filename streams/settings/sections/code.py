@@ -25,38 +25,40 @@ class RegexSettings(Section):
     pattern: str = Field(
         min_length=1,
         max_length=MAX_PATTERN_CHARS,
-        description="Regular expression of RE2, which takes linear time: no look-around, no back-references.",
+        description="RE2 regular expression (linear time): no look-around, no back-references.",
     )
-    of: _Read = Field(default="answer", description="The text that is searched.")
-    good: bool = Field(default=True, description="Whether it is good that it is found.")
+    of: _Read = Field(default="answer", description="The text to search.")
+    good: bool = Field(default=True, description="Whether a match is good.")
 
 
 class ContainsSettings(Section):
     """Whether a text contains words or phrases."""
 
     texts: tuple[_Phrase, ...] = Field(
-        min_length=1, max_length=1000, description="What is looked for, character by character."
+        min_length=1, max_length=1000, description="Texts to find, character by character."
     )
-    need: Literal["any", "all"] = Field(default="all", description="Whether one of them is enough.")
-    ignore_case: bool = Field(default=True, description="Whether small and capital letters are alike.")
-    of: _Read = Field(default="answer", description="The text that is searched.")
-    good: bool = Field(default=True, description="Whether it is good that it contains them.")
+    need: Literal["any", "all"] = Field(default="all", description="Whether one match is enough.")
+    ignore_case: bool = Field(default=True, description="Whether to ignore case.")
+    of: _Read = Field(default="answer", description="The text to search.")
+    good: bool = Field(default=True, description="Whether a match is good.")
 
 
 class JsonValidSettings(Section):
     """Whether the answer is JSON, alone or within one Markdown fence."""
 
     schema_file: FilePath | None = Field(
-        default=None, description="JSON Schema (Draft 2020-12) that it must keep to."
+        default=None, description="JSON Schema (Draft 2020-12) to validate against."
     )
 
 
 class LengthSettings(Section):
     """How long a text is."""
 
-    unit: Literal["characters", "words", "sentences"] = Field(default="words", description="What is counted.")
+    unit: Literal["characters", "words", "sentences"] = Field(
+        default="words", description="The unit to count."
+    )
     of: _Read = Field(default="answer", description="The text.")
-    worse: Worse = Field(default="down", description="Which way of the mean the monitor calls.")
+    worse: Worse = Field(default="down", description="Which direction of the mean raises an alert.")
 
 
 class SimilaritySettings(Section):
@@ -64,8 +66,8 @@ class SimilaritySettings(Section):
 
     by: Literal["words", "embeddings"] = Field(
         default="words",
-        description="words: its words in their order. embeddings: the cosine of the vectors that an "
-        "endpoint gives at /embeddings, of the metric's model; such a call is sampled and paid as a judge's.",
+        description="words: common words in order. embeddings: cosine of the metric model's vectors from an "
+        "endpoint's /embeddings; such a call is sampled and paid for like a judge call.",
     )
 
     @model_validator(mode="before")
@@ -97,7 +99,7 @@ class CodeSettings(Section):
     json_valid: JsonValidSettings | None = Field(default=None, description="Whether the answer is JSON.")
     length: LengthSettings | None = Field(default=None, description="How long a text is.")
     similarity: SimilaritySettings | None = Field(
-        default=None, description="How far the answer is like the reference."
+        default=None, description="How similar the answer is to the reference."
     )
     latency: LatencySettings | None = Field(
         default=None, description="How long the answer took, from a label."
@@ -136,22 +138,23 @@ class PythonSettings(Section):
     function: str = Field(
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$",
         max_length=300,
-        description="`package.module:function`: given the event, gives a number, a boolean, a label or a "
+        description="`package.module:function`: takes the event; returns a number, a boolean, a label or a "
         "`Score`.",
     )
     result: Literal["number", "integer", "boolean"] | tuple[_Label, ...] | dict[_Label, int] = Field(
         default="number",
-        description="What it gives: a number or whole number within score_range, true or false, or labels, "
+        description="Its result: a number or whole number within score_range, true or false, or labels, "
         "best first or with a number each.",
     )
-    worse: Worse = Field(default="down", description="Which way of the mean the monitor calls.")
+    worse: Worse = Field(default="down", description="Which direction of the mean raises an alert.")
     inputs: tuple[EventText, ...] = Field(
         default=TEXTS,
-        description="The texts that it is given; the others do not travel. Labels and ids it has always.",
+        description="Texts passed to the function; others are not sent to its process. It always gets "
+        "labels and ids.",
     )
-    seconds: float = Field(default=DEFAULT_SECONDS, ge=0.01, le=300, description="Bound on one call.")
+    seconds: float = Field(default=DEFAULT_SECONDS, ge=0.01, le=300, description="Time limit of one call.")
     memory_mb: int = Field(
-        default=DEFAULT_MEMORY_MB, ge=64, le=1_048_576, description="Data that its process may hold, in MiB."
+        default=DEFAULT_MEMORY_MB, ge=64, le=1_048_576, description="Memory limit of its process, in MiB."
     )
 
     @property

@@ -47,7 +47,7 @@ def _rule_labels(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
     if "has" in value:
-        raise ValueError("a sampling rule goes by labels alone; write has under metrics.<name>.when")
+        raise ValueError("a sampling rule matches labels only; use has under metrics.<name>.when")
     nested = value.get("labels")
     if not isinstance(nested, Mapping):
         return value
@@ -75,14 +75,14 @@ class IngestSettings(Section):
     format: Literal["json", "otlp"] = Field(
         default="json",
         description=(
-            "json: an event a record, as JSON; otlp: traces, as an OpenTelemetry Collector writes them "
-            "to Kafka."
+            "json: one JSON event per record; otlp: traces as an OpenTelemetry Collector writes them to "
+            "Kafka."
         ),
     )
     otlp: OtlpSettings = Field(default_factory=OtlpSettings)
     registry: RegistrySettings | None = Field(
         default=None,
-        description="Where the schemas of records in Confluent's wire forms are (Avro, JSON, Protobuf).",
+        description="Schema registry for records in Confluent's wire format (Avro, JSON, Protobuf).",
     )
     conversations: ConversationSettings = Field(default_factory=ConversationSettings)
     max_event_bytes: int = Field(
@@ -90,17 +90,16 @@ class IngestSettings(Section):
     )
     mapping: dict[str, Annotated[str, StringConstraints(min_length=1)]] = Field(
         default_factory=dict,
-        description="Turns a JSON of another shape into an event: event field (or labels.<name>, "
-        "fields.<name>) to JMESPath. "
-        "With format otlp the expressions read the normalised trace, and what they do not name is "
-        "found without them.",
+        description="Maps other JSON to an event: event field (or labels.<name>, fields.<name>) to JMESPath "
+        "expression. With format otlp the expressions read the normalised trace; other fields are found "
+        "automatically.",
     )
 
     @model_validator(mode="after")
     def _expressions(self) -> Self:
         problems = [(f"mapping.{target}", what) for target, what in mapping_problems(self.mapping)]
         if self.registry is not None and self.format == "otlp":
-            problems.append(("registry", "means nothing for format otlp, whose schema is known; remove it"))
+            problems.append(("registry", "has no effect with format otlp; remove it"))
         refuse(problems)
         return self
 
@@ -119,31 +118,27 @@ class SamplingRule(Section):
             "those of metrics."
         ),
     )
-    rate: Rate = Field(description="Share of these events that is judged.")
+    rate: Rate = Field(description="Share of these events to judge.")
 
 
 class SamplingSettings(Section):
     """Which share of the events is judged. The first rule that fits decides."""
 
-    default_rate: Rate = Field(default=1.0, description="Share of the events that no rule fits.")
+    default_rate: Rate = Field(default=1.0, description="Share of the events that match no rule.")
     rules: tuple[SamplingRule, ...] = Field(
-        default=(), max_length=100, description="Strata with a rate of their own."
+        default=(), max_length=100, description="Strata with their own rate."
     )
     key: SamplingKey = Field(
         default="auto",
-        description="Where the randomness comes from. auto: trace context, else event id; record_key: hash "
-        "of "
-        "the "
-        "record's key, so that all events with one key stand or fall together.",
+        description="Source of randomness. auto: trace context, else event id; record_key: hash of the "
+        "record's key, so that all events with one key are sampled together.",
     )
     upstream: Upstream | None = Field(
         default=None,
-        description="What is made of a sampler that decided before (`ot=th` in tracestate, or the event's "
-        "sampling_probability). equalize: the lower of its probability and of our rate; proportional: our "
-        "rate is a share "
-        "of what it left; ignore: as if there were none. None: equalize for ingest.format otlp, else "
-        "ignore, as an event "
-        "on a topic of its own does not hang on whether its trace was sampled.",
+        description="How to combine with an upstream sampler (`ot=th` in tracestate, or the event's "
+        "sampling_probability). equalize: the lower of its probability and this rate; proportional: "
+        "this rate is a share of what it kept; ignore: as if there were none. None: equalize for "
+        "ingest.format otlp, else ignore, because an event topic does not depend on trace sampling.",
     )
 
     @model_validator(mode="after")
@@ -153,7 +148,10 @@ class SamplingSettings(Section):
         for index, rule in enumerate(self.rules):
             if rule.name == DEFAULT_STRATUM:
                 problems.append(
-                    (f"rules.{index}.name", f"{DEFAULT_STRATUM} names the events that no rule fits; rename")
+                    (
+                        f"rules.{index}.name",
+                        f"{DEFAULT_STRATUM} is the stratum of events that match no rule; rename",
+                    )
                 )
             elif rule.name in seen:
                 problems.append((f"rules.{index}.name", f"is used twice (got {rule.name!r}); rename one"))
@@ -205,24 +203,26 @@ class MetricSettings(Section):
     when: MetricConditions = Field(default_factory=MetricConditions)
     unit: Unit = Field(
         default="event",
-        description="event: each answer; conversation: all events of one conversation_id together, once it "
-        "is idle (ingest.conversations). Needs records keyed by conversation_id, and sampling.key: "
+        description="event: each answer; conversation: all events of a conversation_id together, once it is "
+        "idle (ingest.conversations); needs records keyed by conversation_id and sampling.key: "
         "record_key.",
     )
     rate: Rate = Field(
         default=1.0,
-        description="Share of the sampled events that this metric judges; with `code` or `python` of all "
-        "events, but for strata with the rate 0.",
+        description="Share of the sampled events that this metric judges; with `code` or `python`, of all "
+        "events except strata with rate 0.",
     )
     mode: Literal["evidence", "verbatim"] | None = Field(
-        default=None, description="How the judge is asked; None: evidence, or verbatim with a prompt pack."
+        default=None,
+        description="evidence: the judge lists evidence and code scores it; verbatim: the "
+        "judge's own score. None: evidence, or verbatim with a prompt pack.",
     )
     prompt_pack: FilePath | None = Field(default=None, description="File with the metric's prompts.")
     code: CodeSettings | None = Field(
         default=None, description="A check that needs no judge, in place of prompts; it costs nothing."
     )
     python: PythonSettings | None = Field(
-        default=None, description="A function of your own in place of prompts, in a process of its own."
+        default=None, description="Your own function in place of prompts; it runs in a separate process."
     )
     score_range: tuple[int | float, int | float] | None = Field(
         default=None,
@@ -235,8 +235,8 @@ class MetricSettings(Section):
         default=(),
         max_length=20,
         description=(
-            "Names of the judge.endpoints that judge this metric, in order of preference; empty: all, "
-            "in their order."
+            "Names of the judge.endpoints for this metric, in order of preference; empty: all, in their "
+            "order."
         ),
     )
     model: str | None = Field(
@@ -244,39 +244,38 @@ class MetricSettings(Section):
         min_length=1,
         max_length=200,
         description=(
-            "The model that is asked there in place of an endpoint's own, at its published price; it has "
-            "limits and a breaker of its own."
+            "Model to use instead of the endpoint's own, at its published price; it has its own limits and "
+            "breaker."
         ),
     )
     parameters: dict[str, JsonValue] = Field(
         default_factory=dict,
         description=(
-            "Sampling parameters of this metric (temperature, seed, ...); they go before an endpoint's own."
+            "Sampling parameters of this metric (temperature, seed, ...); they override the endpoint's."
         ),
     )
     panel: PanelSettings | None = Field(
-        default=None, description="Several votes on each answer, in place of one verdict."
+        default=None, description="Several votes per answer instead of one verdict."
     )
     verification: Literal["marks", "strict", "off"] = Field(
         default="marks",
-        description="What becomes of what code merely suspects: marks: noted in `suspicions` of the result; "
-        "strict: it lowers the "
-        "score; off: not looked for. What code can show to be wrong lowers the score under each (coverage "
-        "and relevance).",
+        description="How to treat suspicions: marks: listed in the result's `suspicions`; strict: they "
+        "lower the score; off: not checked. Proven errors always lower the score (coverage and "
+        "relevance).",
     )
     citation_pattern: str | None = Field(
         default=None,
         min_length=1,
         max_length=500,
         description=(
-            "Regular expression for citations of one's own, its first group a page's number or a "
-            "document's name (relevance)."
+            "Regular expression for your citation format; its first group is the page number or document "
+            "name (relevance)."
         ),
     )
     without_citations: Literal["lowest", "unscored"] = Field(
         default="lowest",
         description=(
-            "An answer that cites nothing is a 1, as the metric defines it, or gets no number (relevance)."
+            "An answer without citations scores 1, as the metric defines it, or is unscored (relevance)."
         ),
     )
 
@@ -316,12 +315,12 @@ class MetricSettings(Section):
         if self.is_code or self.embeds:
             fields = type(self).model_fields
             problems += [
-                (name, "is for metrics that a judge decides; remove it")
+                (name, "is only for metrics with a judge; remove it")
                 for name in judged
                 if getattr(self, name) != fields[name].get_default(call_default_factory=True)
             ]
         if self.embeds and self.model is None and not self.endpoints:
-            problems.append(("model", "is required, for judges give no vectors; name one that embeds texts"))
+            problems.append(("model", "is required; name an embedding model"))
         refuse(problems)
         return self
 

@@ -14,33 +14,36 @@ class OtlpSettings(Section):
 
     unit: Literal["trace", "span"] = Field(
         default="trace",
-        description="trace: one event a trace; its spans are joined, so the topic's key must be the trace id "
-        "(partition_traces_by_id of the Collector's Kafka exporter). span: one event a model's call, "
+        description="trace: one event per trace; spans are joined, so records must be keyed by trace id "
+        "(partition_traces_by_id of the Collector's Kafka exporter). span: one event per model call, "
         "without a join.",
     )
     grace_seconds: float = Field(
-        default=5, ge=0, le=600, description="A trace is closed so long after its root span came."
+        default=5, ge=0, le=600, description="Time from a trace's root span until the trace is closed."
     )
     idle_seconds: float = Field(
         default=60,
         gt=0,
         le=86_400,
-        description="A trace without its root is closed when nothing came for so long.",
+        description="Idle time after which a trace without a root span is closed.",
     )
     max_seconds: float = Field(
         default=600,
         gt=0,
         le=86_400,
-        description="A trace is closed so long after its first span, whatever comes.",
+        description="Maximum age of a trace, from its first span.",
     )
     max_traces: int = Field(
-        default=20_000, ge=1, le=10_000_000, description="Open traces; above it the oldest are closed early."
+        default=20_000,
+        ge=1,
+        le=10_000_000,
+        description="Maximum number of open traces; above it the oldest are closed early.",
     )
     max_bytes: int = Field(
         default=134_217_728,
         ge=1_048_576,
         le=17_179_869_184,
-        description="Bytes of records with open traces; above it the oldest traces are closed early.",
+        description="Maximum bytes of records with open traces; above it the oldest traces are closed early.",
     )
 
     @model_validator(mode="after")
@@ -59,26 +62,26 @@ class ConversationSettings(Section):
     """When a conversation is judged (metrics with `unit: conversation`)."""
 
     idle_seconds: float = Field(
-        default=300, gt=0, le=86_400, description="A conversation is closed when nothing came for so long."
+        default=300, gt=0, le=86_400, description="Idle time after which a conversation is closed."
     )
     max_seconds: float = Field(
         default=3600,
         gt=0,
         le=86_400,
-        description="It is closed so long after its first event, whatever comes. Offsets are held for no "
-        "longer.",
+        description="Maximum age of a conversation, from its first event. Offsets are held no longer than "
+        "this.",
     )
     max_open: int = Field(
         default=20_000,
         ge=1,
         le=10_000_000,
-        description="Open conversations; above it the oldest are closed early.",
+        description="Maximum number of open conversations; above it the oldest are closed early.",
     )
     max_bytes: int = Field(
         default=134_217_728,
         ge=1_048_576,
         le=17_179_869_184,
-        description="Bytes of records with open conversations; above it the oldest are closed early.",
+        description="Maximum bytes of records with open conversations; above it the oldest are closed early.",
     )
 
     @model_validator(mode="after")

@@ -30,7 +30,7 @@ class PriceSettings(Section):
 
     input: float = Field(ge=0, le=10_000, description="Input tokens.")
     cached: float | None = Field(
-        default=None, ge=0, le=10_000, description="Cached input; as input otherwise."
+        default=None, ge=0, le=10_000, description="Cached input tokens; default: the input price."
     )
     output: float = Field(ge=0, le=10_000, description="Output tokens.")
 
@@ -46,7 +46,7 @@ class EndpointSettings(Section):
     )
     model: str = Field(min_length=1, max_length=200, description="The model to ask.")
     api_key: SecretStr | None = Field(
-        default=None, description="Only within the variable JUDGESTREAM_JUDGE__ENDPOINTS, never in YAML."
+        default=None, description="Only in the variable JUDGESTREAM_JUDGE__ENDPOINTS, never in YAML."
     )
     api_key_env: EnvName | None = Field(
         default=None, description="Name of the environment variable with the key."
@@ -61,37 +61,37 @@ class EndpointSettings(Section):
         ge=512,
         le=100_000_000,
         description=(
-            "The model's context window; longer references and pages are cut at whole sentences, which "
-            "the result says."
+            "The model's context window; longer references and pages are cut at sentence ends, and the "
+            "result says so."
         ),
     )
     max_in_flight: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
-        description="Calls at the same time here, where fewer than judge.max_in_flight.",
+        description="Maximum concurrent calls to this endpoint, if lower than judge.max_in_flight.",
     )
     requests_per_minute: float | None = Field(
         default=None,
         gt=0,
         le=10_000_000,
-        description="Limit; what x-ratelimit-* headers tell counts without it.",
+        description="Request limit; default: the x-ratelimit-* headers.",
     )
     tokens_per_minute: float | None = Field(
         default=None,
         gt=0,
         le=10_000_000_000,
-        description="Limit, input and output; headers count without it.",
+        description="Token limit, input plus output; default: the headers.",
     )
     timeout_seconds: float | None = Field(
         default=None,
         gt=0,
         le=3600,
-        description="Bound on one call here, where less than judge.timeout_seconds.",
+        description="Time limit of one call to this endpoint, if lower than judge.timeout_seconds.",
     )
     usd_per_million_tokens: PriceSettings | None = Field(
         default=None,
-        description="Prices; without them the published ones, where the address is a known provider's.",
+        description="Prices; default: the published ones of a known provider.",
     )
 
     @model_validator(mode="after")
@@ -107,18 +107,28 @@ class EndpointSettings(Section):
 class RetrySettings(Section):
     """How long a verdict rests after a failure that may pass; each time twice as long, with a jitter."""
 
-    first_wait_seconds: float = Field(default=0.5, ge=0.01, le=60, description="Longest first rest.")
-    longest_wait_seconds: float = Field(default=30, ge=0.1, le=600, description="Longest of all.")
+    first_wait_seconds: float = Field(
+        default=0.5, ge=0.01, le=60, description="Longest first pause between retries."
+    )
+    longest_wait_seconds: float = Field(
+        default=30, ge=0.1, le=600, description="Longest pause between retries."
+    )
 
 
 class BreakerSettings(Section):
     """When the breaker opens, and how often the endpoint is tried then."""
 
     failures: int = Field(
-        default=10, ge=1, le=1000, description="Failures in a row; three suffice where nothing else answers."
+        default=10,
+        ge=1,
+        le=1000,
+        description="Consecutive failures that open the breaker; three if nothing else answers.",
     )
     longest_pause_seconds: float = Field(
-        default=5, ge=0.1, le=300, description="Longest pause between two calls that try whether it is back."
+        default=5,
+        ge=0.1,
+        le=300,
+        description="Longest pause between two calls that probe an open breaker's endpoint.",
     )
 
 
@@ -130,7 +140,7 @@ class BudgetSettings(Section):
 
     unlimited: bool = Field(
         default=False,
-        description="No limit, on purpose; the same as `budget: none`. Else a paid endpoint needs one.",
+        description="No limit (same as `budget: none`). Otherwise a paid endpoint requires a limit.",
     )
 
     usd_per_day: float | None = Field(default=None, gt=0, le=1_000_000, description="US dollars.")
@@ -139,10 +149,9 @@ class BudgetSettings(Section):
     calls_per_hour: int | None = Field(default=None, ge=1, le=1_000_000_000, description="Judge calls.")
     when_spent: Literal["defer", "lower_rate"] = Field(
         default="defer",
-        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: from 80% on fewer "
-        "events "
-        "are sampled, too, "
-        "and each says with which probability (intake and judge in one worker).",
+        description="defer: tasks wait in Kafka for the next hour or day; lower_rate: additionally, from "
+        "80% on fewer events are sampled, with their probability recorded (intake and judge in one "
+        "worker).",
     )
 
     @model_validator(mode="after")
@@ -170,11 +179,12 @@ class CacheSettings(Section):
         default=0,
         ge=0,
         le=100_000_000,
-        description="Verdicts kept; 0 turns the cache off. One takes some kilobytes.",
+        description="Maximum number of cached verdicts, some kilobytes each; 0 disables the cache.",
     )
     file: FilePath | None = Field(
         default=None,
-        description="Keeps them over restarts; in memory without. Workers on one machine may share it.",
+        description="File that keeps the cache across restarts; default: in memory. Workers on one machine "
+        "may share it.",
     )
 
     @model_validator(mode="after")
@@ -191,72 +201,73 @@ class JudgeSettings(Section):
         default=(),
         max_length=20,
         description=(
-            "In order of preference; empty: OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL give one."
+            "Endpoints in order of preference; empty: one from OPENAI_BASE_URL, OPENAI_API_KEY and "
+            "OPENAI_MODEL."
         ),
     )
     max_in_flight: int = Field(
-        default=64, ge=1, le=10_000, description="Judge calls at the same time, a worker."
+        default=64, ge=1, le=10_000, description="Maximum concurrent judge calls per worker."
     )
     timeout_seconds: float = Field(
-        default=30, gt=0, le=3600, description="Whole time of one judge call, tries included."
+        default=30, gt=0, le=3600, description="Time limit of one verdict, retries included."
     )
     hedge_after_seconds: float | None = Field(
         default=None,
         gt=0,
         le=3600,
-        description="A call without a reply for so long is made a second time at the same endpoint, and the "
-        "first reply counts; off by "
-        "default, for both may have to be paid.",
+        description="After this time without a reply the call is repeated at the same endpoint, and the "
+        "first reply counts. Off by default: you may pay for both.",
     )
     retry: RetrySettings = Field(default_factory=RetrySettings)
     breaker: BreakerSettings = Field(default_factory=BreakerSettings)
     repair_attempts: int = Field(
-        default=2, ge=0, le=5, description="How often a judge may mend a reply that does not hold."
+        default=2, ge=0, le=5, description="How often a judge may repair an invalid reply."
     )
     max_output_tokens: int = Field(
-        default=4096, ge=64, le=131_072, description="Longest reply that is paid for."
+        default=4096, ge=64, le=131_072, description="Maximum length of a reply, in tokens."
     )
     max_question_chars: int = Field(
         default=50_000,
         ge=1,
         le=10_000_000,
-        description="A longer question is not judged; its result says so.",
+        description="Longer questions are not judged: the result fails as context_too_long.",
     )
     max_answer_chars: int = Field(
-        default=200_000, ge=1, le=10_000_000, description="A longer answer is not judged; its result says so."
+        default=200_000,
+        ge=1,
+        le=10_000_000,
+        description="Longer answers are not judged: the result fails as context_too_long.",
     )
     max_context_chars: int = Field(
         default=1_000_000,
         ge=1,
         le=10_000_000,
-        description=(
-            "Reference and cited pages together; where they are longer the answer is not judged, and "
-            "its result says so."
-        ),
+        description=("Limit for reference and cited pages together; longer ones fail as context_too_long."),
     )
     verification_seconds: float = Field(
         default=10,
         ge=0.1,
         le=300,
         description=(
-            "Bound on reading the texts of an event or a judge's reply; beyond it the event fails as "
+            "Time limit for checking an event's texts or a reply; beyond it the event fails as "
             "verification_timeout."
         ),
     )
     redact: tuple[Kind, ...] = Field(
         default=(),
-        description="Replaced in all texts before they leave the process; names needs the extra presidio.",
+        description="What to redact in all texts before they leave the process; names needs the extra "
+        "presidio.",
     )
     cache: CacheSettings = Field(default_factory=CacheSettings)
     budget: Budget = Field(default_factory=BudgetSettings)
     budget_usd_per_day: float | None = Field(
-        default=None, gt=0, le=1_000_000, description="The same as budget.usd_per_day, in one line."
+        default=None, gt=0, le=1_000_000, description="Short form of budget.usd_per_day."
     )
 
     @model_validator(mode="after")
     def _one_budget_a_day(self) -> Self:
         if self.budget_usd_per_day is not None and self.budget.usd_per_day is not None:
-            refuse([("budget_usd_per_day", "is budget.usd_per_day once more; keep one of them")])
+            refuse([("budget_usd_per_day", "duplicates budget.usd_per_day; keep one of them")])
         return self
 
     @model_validator(mode="after")
@@ -275,7 +286,10 @@ class JudgeSettings(Section):
 
     @model_validator(mode="after")
     def _window_holds_reply(self) -> Self:
-        what = f"must be more than max_output_tokens ({self.max_output_tokens}), which are kept for the reply"
+        what = (
+            f"must be more than max_output_tokens ({self.max_output_tokens}), which are reserved for the "
+            "reply"
+        )
         refuse(
             [
                 (f"endpoints.{index}.context_tokens", f"{what} (got {window}); raise it or lower the other")

@@ -28,7 +28,7 @@ TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$
 def _servers(text: str) -> str:
     for server in text.split(","):
         if "://" in server:
-            raise ValueError("must be host:port without http:// or the like; Kafka has a protocol of its own")
+            raise ValueError("must be host:port without http:// or the like; Kafka uses its own protocol")
         host, colon, port = server.strip().rpartition(":")
         if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
             raise ValueError(
@@ -61,49 +61,52 @@ class KafkaSettings(Section):
         default=None,
         min_length=1,
         max_length=200,
-        description="Static membership: rolling restarts rebalance nothing.",
+        description="Static group membership: rolling restarts cause no rebalance. Must differ for each "
+        "worker.",
     )
     client_rack: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
         description=(
-            "Where this worker stands (broker.rack of the brokers there): it reads from the nearest replica."
+            "This worker's rack (broker.rack of nearby brokers): it reads from the nearest replica."
         ),
     )
     security: SecuritySettings = Field(default_factory=SecuritySettings)
     start: Annotated[Literal["latest", "earliest"] | AwareDatetime, BeforeValidator(_start)] = Field(
         default="latest",
-        description="Where a group without commits begins on the events topic: at new events, at the oldest "
-        "one (which judges "
-        "the whole backlog), or at a time such as 2026-11-01T00:00:00Z.",
+        description="Where a group without committed offsets starts on the events topic: latest, earliest "
+        "(judges the whole backlog), or a time such as 2026-11-01T00:00:00Z.",
     )
     session_timeout_seconds: float = Field(
-        default=30, ge=1, le=1800, description="After this long a silent worker loses its partitions."
+        default=30,
+        ge=1,
+        le=1800,
+        description="Time without heartbeats after which a worker loses its partitions.",
     )
     heartbeat_interval_seconds: float = Field(
         default=3, ge=0.1, le=600, description="Pause between heartbeats to the group coordinator."
     )
     rebalance_timeout_seconds: float = Field(
-        default=60, ge=1, le=3600, description="How long a rebalance waits for work in flight."
+        default=60, ge=1, le=3600, description="How long a rebalance waits for records in flight."
     )
     commit_interval_seconds: float = Field(
-        default=0.5, ge=0.05, le=60, description="Pause between two commits of offsets."
+        default=0.5, ge=0.05, le=60, description="Interval between offset commits."
     )
     metadata_age_seconds: float = Field(
-        default=30, ge=1, le=600, description="Partitions that are added to a topic are read after this long."
+        default=30,
+        ge=1,
+        le=600,
+        description="Interval of metadata refreshes; added partitions are read after it.",
     )
     producer_timeout_seconds: float = Field(
-        default=40, ge=1, le=600, description="How long one produce request may take."
+        default=40, ge=1, le=600, description="Time limit of a produce request."
     )
 
     resume_at: Literal["committed", "beginning"] = Field(
         default="committed",
-        description="Where reading goes on when a topic's log has become shorter than what was read of it "
-        "(it "
-        "was made "
-        "again, or a replica that lagged became leader): at the committed offset if the log has it, or at "
-        "its beginning.",
+        description="Where to resume if a log ends before the next offset (a recreated topic or an unclean "
+        "leader election): at the committed offset if it exists, or at the beginning.",
     )
 
     @model_validator(mode="after")
@@ -121,43 +124,42 @@ Hours = Annotated[int, Field(ge=1, le=87_600)]
 class RetentionSettings(Section):
     """How long created topics keep records, in hours. Anyone who reads later than that misses them."""
 
-    events: Hours = Field(default=168, description="Events; an outage of intake may last as long.")
-    tasks: Hours = Field(default=168, description="Tasks; an outage of the judge may last as long.")
-    scores: Hours = Field(default=720, description="Results; the furthest that a reader may come back.")
-    dead_letters: Hours = Field(default=720, description="What a person has yet to look at.")
-    alerts: Hours = Field(default=2160, description="Drops; there are few.")
+    events: Hours = Field(default=168, description="Events: the longest intake outage to survive.")
+    tasks: Hours = Field(default=168, description="Tasks: the longest judge outage to survive.")
+    scores: Hours = Field(default=720, description="Results: how far back readers may go.")
+    dead_letters: Hours = Field(default=720, description="Dead letters, until a person has looked at them.")
+    alerts: Hours = Field(default=2160, description="Alerts.")
     observations: Hours = Field(
-        default=168, description="What the monitor has seen; read again from where its state was kept last."
+        default=168, description="The monitor's observations, reread from its last saved state."
     )
-    labels: Hours = Field(
-        default=87_600, description="What people say of verdicts; it is work that nobody repeats."
-    )
-    evaluations: Hours = Field(
-        default=168, description="Verdicts as OTLP log events; a Collector reads them at once."
-    )
+    labels: Hours = Field(default=87_600, description="Human labels.")
+    evaluations: Hours = Field(default=168, description="Verdicts as OTLP log events, for a Collector.")
 
 
 class TopicSettings(Section):
     """Where records lie."""
 
-    events: TopicName = Field(default="qa.events", description="Answered questions (in).")
+    events: TopicName = Field(default="qa.events", description="Input: answered questions.")
     tasks_prefix: TopicPrefix = Field(
-        default="judge.tasks.", description="One task topic a metric: this prefix and the metric's name."
+        default="judge.tasks.", description="Prefix of the task topics, one per metric."
     )
     scores: TopicName = Field(default="qa.scores", description="Results (out).")
-    dead_letters: TopicName = Field(default="qa.dead-letters", description="What could not be processed.")
-    alerts: TopicName = Field(default="qa.alerts", description="Drops that the monitor called.")
-    labels: TopicName = Field(default="qa.labels", description="What people say of verdicts.")
+    dead_letters: TopicName = Field(
+        default="qa.dead-letters", description="Dead letters: records that could not be processed."
+    )
+    alerts: TopicName = Field(default="qa.alerts", description="Alerts of the monitor.")
+    labels: TopicName = Field(default="qa.labels", description="Human labels on verdicts.")
     evaluations: TopicName = Field(
-        default="judge.evaluations", description="Verdicts as OTLP log events, of a sink of kind otlp_topic."
+        default="judge.evaluations",
+        description="Verdicts as OTLP log events, from a sink of kind otlp_topic.",
     )
     observations: TopicName = Field(
-        default="qa.observations", description="Results by metric, for the monitor alone."
+        default="qa.observations", description="Results by metric, internal to the monitor."
     )
     monitor_state: TopicName = Field(
-        default="qa.monitor-state", description="What the monitor knows (compacted)."
+        default="qa.monitor-state", description="The monitor's state (compacted)."
     )
-    create: bool = Field(default=False, description="Create missing topics at start, for trying things out.")
+    create: bool = Field(default=False, description="Create missing topics at start, for trials.")
     create_partitions: int = Field(default=4, ge=1, le=10_000, description="Partitions of created topics.")
     create_replication_factor: int = Field(default=1, ge=1, le=100, description="Replicas of created topics.")
     create_retention_hours: RetentionSettings = Field(
@@ -173,13 +175,13 @@ class DeadLetterLimitSettings(Section):
     """How much may be set aside before the worker stops; counted by topic, in each worker."""
 
     consecutive: int | None = Field(
-        default=None, ge=1, le=1_000_000_000, description="Records in a row that may be set aside."
+        default=None, ge=1, le=1_000_000_000, description="Maximum consecutive dead letters."
     )
     ratio: float | None = Field(
-        default=None, gt=0, lt=1, description="Share of the latest records that may be set aside."
+        default=None, gt=0, lt=1, description="Maximum share of dead letters among recent records."
     )
     ratio_over_records: int = Field(
-        default=1000, ge=10, le=1_000_000, description="How many records `ratio` looks back at."
+        default=1000, ge=10, le=1_000_000, description="Number of recent records for `ratio`."
     )
 
 
@@ -188,11 +190,10 @@ class DeadLetterSettings(Section):
 
     when_refused: Literal["wait", "skip"] = Field(
         default="wait",
-        description="When the dead-letter topic takes not even the smallest form of a letter: wait (the "
-        "partition's "
-        "offset stays, readiness says why), or skip the record (counted, logged with its position).",
+        description="If the dead-letter topic refuses even the smallest letter: wait (the partition stops, "
+        "readiness says why), or skip the record (counted, logged with its position).",
     )
     limit: DeadLetterLimitSettings | None = Field(
         default=None,
-        description="Stop, with exit code 1, instead of setting everything aside; null for no limit.",
+        description="Stop with exit code 1 when too many records become dead letters; null for no limit.",
     )

@@ -14,12 +14,12 @@ from streams.settings.sections.telemetry import DEFAULT_LABELS
 class ObjectiveSettings(Section):
     """A promise about the answers: this share of them scores so much or more."""
 
-    at_least: float = Field(description="Lowest score that meets the objective, in points.")
+    at_least: float = Field(description="Lowest score that meets the objective.")
     share: float = Field(
         default=0.99,
         gt=0,
         lt=1,
-        description="Share of the answers that have to meet it; the rest is the budget.",
+        description="Share of the answers that must meet it; the rest is the error budget.",
     )
 
 
@@ -29,54 +29,51 @@ class MonitorSettings(Section):
     labels: tuple[LabelName, ...] = Field(
         default=DEFAULT_LABELS,
         max_length=8,
-        description="Labels watched one by one, beside the whole traffic.",
+        description="Labels whose values are monitored separately, besides all traffic.",
     )
-    max_series: int = Field(default=200, ge=1, le=100_000, description="Series in memory at the same time.")
+    max_series: int = Field(default=200, ge=1, le=100_000, description="Maximum number of series in memory.")
     baseline_samples: int = Field(
         default=60,
         ge=10,
         le=1_000_000,
-        description=(
-            "Judged answers after which a series first says what is normal; again with every doubling."
-        ),
+        description=("Judged answers for the first baseline of a series; it is updated with every doubling."),
     )
     min_drop: float = Field(
         default=0.1,
         gt=0,
         le=5,
         description=(
-            "Smallest fall of a mean that matters, in points of a scale five wide; elsewhere in proportion."
+            "Smallest relevant fall of a mean, in points of a scale five wide; in proportion on other scales."
         ),
     )
     min_share_rise: float = Field(
-        default=0.02, gt=0, lt=1, description="Smallest rise of the share of low scores that matters."
+        default=0.02, gt=0, lt=1, description="Smallest relevant rise of the share of low scores."
     )
     shares: dict[MetricName, Annotated[tuple[float, ...], Field(max_length=8)]] = Field(
         default_factory=dict,
-        description="By metric, the levels of which the share of scores at or below is watched; by default "
-        "one, the "
-        "lowest third of the scale. An empty list watches the mean alone.",
+        description="By metric, levels: the share of scores at or below each is monitored. Default: the "
+        "lowest third of the scale; an empty list monitors only the mean.",
     )
     label_shares: dict[MetricName, dict[LabelValue, Literal["up", "down"]]] = Field(
         default_factory=dict,
-        description="By metric that gives labels (or true and false), the labels whose share is watched, and "
-        "which way is worse: {refusal: {refused: up}} calls it when more answers refuse.",
+        description="By metric with labels (or true and false), the labels whose share is monitored and "
+        "which direction is worse: {refusal: {refused: up}} alerts when more answers refuse.",
     )
     targets: dict[MetricName, float] = Field(
         default_factory=dict,
-        description="By metric, the lowest mean that is all right, in points; in place of a learned one.",
+        description="By metric, the lowest acceptable mean, instead of a learned one.",
     )
     objectives: dict[MetricName, ObjectiveSettings] = Field(
         default_factory=dict,
-        description="By metric, what share of the answers has to score how much; alerts tell how fast the "
-        "rest, which is the error budget, is spent.",
+        description="By metric, the share of answers that must reach a score; alerts report how fast the "
+        "error budget (the rest) is spent.",
     )
     samples_per_false_alarm: int = Field(
         default=20_000,
         ge=100,
         le=1_000_000_000,
-        description="Judged answers of a metric for each false alarm that is allowed.",
+        description="Judged answers of a metric per allowed false alarm.",
     )
     window_seconds: float = Field(
-        default=3600, gt=0, le=604_800, description="Length of the sliding window that the live page shows."
+        default=3600, gt=0, le=604_800, description="Length of the live page's sliding window."
     )

@@ -24,14 +24,14 @@ class PanelSettings(Section):
         ge=1,
         le=MAX_VOTES,
         description=(
-            "Votes of each endpoint; above 1 at a temperature of 1 where the parameters name none, and "
-            "without the cache."
+            "Votes of each endpoint; above 1 with temperature 1 unless set in the parameters, and without "
+            "the cache."
         ),
     )
     quorum: int | None = Field(
         default=None,
         ge=1,
-        description="Verdicts that are needed, else the result is a failure; more than half by default.",
+        description="Minimum number of verdicts, else the result is failed; default: more than half.",
     )
 
     @property
@@ -48,7 +48,9 @@ class PanelSettings(Section):
     def _several(self) -> Self:
         problems = []
         if not 2 <= self.votes <= MAX_VOTES:
-            what = f"must give 2 to {MAX_VOTES} votes, endpoints times samples (got {self.votes}); mend them"
+            what = (
+                f"must give 2 to {MAX_VOTES} votes, endpoints times samples (got {self.votes}); change them"
+            )
             problems.append(("", what))
         if self.quorum is not None and self.quorum > self.votes:
             what = f"must be at most the number of votes ({self.votes}), got {self.quorum}; lower it"

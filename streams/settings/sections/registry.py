@@ -15,7 +15,7 @@ class RegistryAuthSettings(Section):
     username: str | None = Field(
         default=None,
         min_length=1,
-        description="For basic authentication; without it the secret is a bearer token.",
+        description="User for basic authentication; without it the secret is a bearer token.",
     )
     secret_env: EnvName | None = Field(
         default=None, description="Name of the environment variable with the password or token."
@@ -33,7 +33,7 @@ class RegistrySettings(Section):
     """The schema registry of the events (Confluent's interface)."""
 
     url: Annotated[str, AfterValidator(web_address)] = Field(description="Its address.")
-    auth: RegistryAuthSettings | None = Field(default=None, description="How to get in; None: openly.")
+    auth: RegistryAuthSettings | None = Field(default=None, description="Login; None: without.")
     ca: FilePath | None = Field(
-        default=None, description="File with the authorities that vouch for it; None: the machine's."
+        default=None, description="File with certificate authorities; None: the system's."
     )

@@ -16,7 +16,6 @@ class ReviewSettings(Section):
     basic_auth: BasicAuthSettings | None = Field(
         default=None,
         description=(
-            "Who may label: a user and password other than telemetry's; needed where others reach the "
-            "address."
+            "Login for labelling, different from telemetry's; required if others can reach the address."
         ),
     )

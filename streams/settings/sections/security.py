@@ -32,9 +32,9 @@ def _token_url(url: str) -> str:
     elif parts.username is not None or parts.password is not None:
         problem = "must not hold a user or password; use client_id and client_secret_env"
     elif any(is_secret_name(name) for name, _ in parse_qsl(parts.query)):
-        problem = "must not hold a secret in its query, for it is shown; use client_secret_env"
+        problem = "must not have a secret in its query, because it is displayed; use client_secret_env"
     elif parts.scheme == "http" and not is_loopback(parts.hostname):
-        problem = "must be https, for the secret would be sent in the clear; use https"
+        problem = "must be https: the secret would be sent unencrypted"
     refuse([] if problem is None else [("", problem)])
     return url
 
@@ -43,7 +43,7 @@ class OAuthSettings(Section):
     """Where tokens are fetched: the client-credentials grant of OAuth 2.0 (RFC 6749, section 4.4)."""
 
     token_url: Annotated[str, AfterValidator(_token_url)] = Field(description="The token endpoint.")
-    client_id: str = Field(min_length=1, description="The client's name there.")
+    client_id: str = Field(min_length=1, description="The client's id there.")
     client_secret_env: EnvName | None = Field(
         default=None, description="Name of the environment variable with the client's secret."
     )
@@ -75,7 +75,7 @@ class OAuthSettings(Section):
 class SecuritySettings(Section):
     """How to get into the broker. Secrets come from the environment or a file, never from YAML."""
 
-    protocol: Protocol = Field(default="PLAINTEXT", description="What the listener speaks.")
+    protocol: Protocol = Field(default="PLAINTEXT", description="The listener's security protocol.")
     mechanism: Mechanism | None = Field(default=None, description="SASL mechanism (SASL protocols only).")
     username: str | None = Field(default=None, min_length=1, description="SASL user (PLAIN and SCRAM only).")
     password: SecretStr | None = Field(
@@ -105,7 +105,7 @@ class SecuritySettings(Section):
         description="File that holds a token (OAUTHBEARER only); read again for each connection.",
     )
     oauth: OAuthSettings | None = Field(
-        default=None, description="Where tokens are fetched (OAUTHBEARER only)."
+        default=None, description="Token endpoint with client credentials (OAUTHBEARER only)."
     )
     aws_region: str | None = Field(
         default=None, pattern=r"^[a-z0-9-]{1,40}$", description="Region of the cluster (AWS_MSK_IAM only)."

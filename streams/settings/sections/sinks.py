@@ -18,14 +18,14 @@ class SinkSettings(Section):
     kind: SinkKind = Field(
         description="otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the "
         "same to a "
-        "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: JSON, signed; "
-        "incident_webhook: once an incident, JSON, signed."
+        "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: signed JSON; "
+        "incident_webhook: signed JSON, once per incident."
     )
     url: Annotated[str, AfterValidator(web_address)] | None = Field(
         default=None,
         description=(
-            "The receiver; for otlp_http up to and with /v1/logs, for webhook the whole address, else "
-            "the host."
+            "The receiver's address: for otlp_http including /v1/logs, for webhooks complete, otherwise the "
+            "host."
         ),
     )
     public_key: str | None = Field(default=None, min_length=1, description="Langfuse's public key.")
@@ -33,13 +33,12 @@ class SinkSettings(Section):
         default=None,
         description="Name of the environment variable with the secret: Langfuse's secret key, a bearer "
         "token, "
-        "or what a "
-        "webhook is signed with.",
+        "or a webhook's signing key.",
     )
     secret_file: FilePath | None = Field(default=None, description="File that holds the secret.")
-    batch: int = Field(default=100, ge=1, le=1000, description="Verdicts in one request at most.")
+    batch: int = Field(default=100, ge=1, le=1000, description="Maximum verdicts per request.")
     linger_seconds: float = Field(
-        default=0.5, ge=0, le=60, description="How long a verdict waits for others to share a request with."
+        default=0.5, ge=0, le=60, description="How long a verdict waits for others to share its request."
     )
     timeout_seconds: float = Field(default=10, gt=0, le=300, description="Bound on one request.")
 
@@ -48,7 +47,7 @@ class SinkSettings(Section):
         problems = []
         if self.kind == "otlp_topic" and self.url is not None:
             problems.append(
-                ("url", "means nothing for otlp_topic, which writes to topics.evaluations; remove it")
+                ("url", "has no effect with otlp_topic, which writes to topics.evaluations; remove it")
             )
         if self.kind != "otlp_topic" and self.url is None:
             problems.append(("url", f"is required for {self.kind}; name the receiver's address"))

@@ -26,33 +26,34 @@ class StoreSettings(Section):
 
     path: FilePath = Field(
         default=Path("judgestream-store.sqlite3"),
-        description="The file; one worker writes it, on a local disk.",
+        description="The store's file, on a local disk; only one worker may write it.",
     )
     texts: Literal["full", "excerpt", "none"] = Field(
         default="full",
-        description=(
-            "How much of question, answer, reference and pages it keeps, as they were judged (redacted)."
-        ),
+        description=("How much of question, answer, reference and pages is kept (after redaction)."),
     )
-    keep_days: int = Field(default=30, ge=1, le=3_650, description="How long it keeps a verdict.")
+    keep_days: int = Field(default=30, ge=1, le=3_650, description="How long verdicts are kept.")
     max_gigabytes: float = Field(
-        default=10, gt=0, le=10_000, description="Largest size; the oldest texts go first, then verdicts."
+        default=10,
+        gt=0,
+        le=10_000,
+        description="Maximum size; the oldest texts are deleted first, then verdicts.",
     )
     product_labels: tuple[LabelName, ...] = Field(
         default=("model", "prompt_version", "version", "release", "deployment"),
         max_length=32,
         description=(
-            "Labels that say what answered: a new value of one is a change of the product, of another "
-            "one of the mix."
+            "Labels that identify the answering product: a new value is a change of the product; of other "
+            "labels, a change of the mix."
         ),
     )
     explorer_url: LinkTemplate | None = Field(
         default=None,
-        description="The explorer, such as https://judge.example.com: alerts link to their incident.",
+        description="Address of the explorer, such as https://judge.example.com, for links in alerts.",
     )
     trace_url: LinkTemplate | None = Field(
-        default=None, description="Where a trace is shown; {trace_id} and {span_id} are filled in."
+        default=None, description="URL template of a trace; {trace_id} and {span_id} are filled in."
     )
     record_url: LinkTemplate | None = Field(
-        default=None, description="Where a record is shown; {topic}, {partition} and {offset} are filled in."
+        default=None, description="URL template of a record; {topic}, {partition} and {offset} are filled in."
     )

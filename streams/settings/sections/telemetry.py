@@ -20,7 +20,7 @@ class BasicAuthSettings(Section):
     """
 
     username: Annotated[str, StringConstraints(pattern=r"^[^:\x00-\x1f\x7f]{1,200}$")] = Field(
-        description="Without a colon, which separates it from the password."
+        description="The user name, without a colon."
     )
     password: SecretStr | None = Field(
         default=None,
@@ -49,13 +49,13 @@ class TlsSettings(Section):
     """How the port speaks TLS. All files are read again when they change."""
 
     certificate_file: FilePath = Field(
-        description="The worker's certificate (PEM), intermediate ones after it."
+        description="The worker's certificate (PEM), followed by intermediate certificates."
     )
     key_file: FilePath = Field(description="Its private key (PEM), without a password.")
     client_ca_file: FilePath | None = Field(
         default=None,
         description=(
-            "Authorities (PEM) of client certificates: then nobody gets in without one, probes included."
+            "Authorities (PEM) of client certificates; then every client needs one, probes included."
         ),
     )
 
@@ -66,36 +66,35 @@ class TelemetrySettings(Section):
     host: str = Field(
         default="127.0.0.1", min_length=1, description="Address of /metrics, /healthz, /readyz and /."
     )
-    port: int = Field(default=8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port; 0 takes a free one.")
     basic_auth: BasicAuthSettings | None = Field(
-        default=None, description="Asks for user and password everywhere but at /healthz and /readyz."
+        default=None, description="Requires user and password except at /healthz and /readyz."
     )
-    tls: TlsSettings | None = Field(default=None, description="Has the port speak TLS.")
+    tls: TlsSettings | None = Field(default=None, description="Serve the port with TLS.")
     page: Literal["open", "loopback"] = Field(
         default="open",
-        description="loopback: without a login the page answers this machine alone (and kubectl "
-        "port-forward), "
-        "metrics and probes all; open: "
-        "the page answers all, too.",
+        description="Who may open the page without a login. loopback: only this machine (and kubectl "
+        "port-forward); open: everyone. Metrics and probes are open in both cases.",
     )
     allowed_hosts: tuple[
         Annotated[str, StringConstraints(pattern=r"^(\*\.)?[A-Za-z0-9_.-]{1,253}$")], ...
     ] = Field(
         default=(),
         max_length=50,
-        description="Names under which the page may be asked for without a login, *.example.com for all "
-        "below "
-        "it; addresses, names without "
-        "a dot, and those of private domains (.local, .internal, .svc) always may.",
+        description="Host names that the page accepts without a login, such as *.example.com. Addresses, "
+        "names without a dot, and private domains (.local, .internal, .svc) are always accepted.",
     )
     labels: tuple[LabelName, ...] = Field(
         default=DEFAULT_LABELS, max_length=8, description="Event labels that become metric labels."
     )
     max_label_values: int = Field(
-        default=20, ge=1, le=1000, description='Values a label may have in metrics; the rest is "other".'
+        default=20,
+        ge=1,
+        le=1000,
+        description='Maximum values of a label in metrics; further ones become "other".',
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level of what is logged."
+        default="info", description="Minimum log level."
     )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="auto: text on a terminal, JSON elsewhere."

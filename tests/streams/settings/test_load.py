@@ -162,7 +162,7 @@ def test_a_password_from_the_environment_stays_text() -> None:
         (
             "ingest: {mapping: {question: 'a['}}",
             ("ingest.mapping.question: is not JMESPath, Invalid jmespath expression: Incomplete expression: "
-             "(got 'a['); mend the expression"),
+             "(got 'a['); correct the expression"),
         ),
         ("ingest: {mapping: {anser: a}}",
             "ingest.mapping.anser: is not a field of an event; did you mean answer?"),
@@ -292,6 +292,6 @@ def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
         (
             "judge.endpoints.0.api_key: must not stand in the file; use api_key_env (an environment "
             "variable's name) "
-            "or api_key_file, and consider this one known to others"
+            "or api_key_file, and replace this one: it has been exposed"
         ),
     )

@@ -30,8 +30,7 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
             {"judge": {"timeout_seconds": 60}},
             (
                 "judge.timeout_seconds: must be less than kafka.rebalance_timeout_seconds (60), or a "
-                "rebalance would "
-                "not wait for calls in flight (got 60); lower it or raise the other"
+                "rebalance would not wait for calls in flight (got 60); lower it or raise the other"
             ),
         ),
         (
@@ -45,8 +44,8 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         (
             {"metrics": {"tone": {"unit": "conversation"}}},
             (
-                "metrics.tone.unit: conversation needs sampling.key: record_key, or parts of it would not be "
-                "sampled"
+                "metrics.tone.unit: conversation needs sampling.key: record_key, or only parts of it would "
+                "be sampled"
             ),
         ),
         (
@@ -104,7 +103,7 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         ),
         (
             {"sampling": {"rules": [{"name": "default", "when": {"a": "b"}, "rate": 1}]}},
-            "sampling.rules.0.name: default names the events that no rule fits; rename",
+            "sampling.rules.0.name: default is the stratum of events that match no rule; rename",
         ),
         (
             {"sampling": {"rules": [{"name": "a", "when": {"a": "b"}, "rate": 1}] * 2}},
@@ -154,7 +153,7 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         ),
         (
             {"judge": {"budget_usd_per_day": 25, "budget": {"usd_per_day": 25}}},
-            "judge.budget_usd_per_day: is budget.usd_per_day once more; keep one of them",
+            "judge.budget_usd_per_day: duplicates budget.usd_per_day; keep one of them",
         ),
         (
             {"judge": {"hedge_after_seconds": 30}},

@@ -120,10 +120,7 @@ def test_every_way_in_is_accepted(security: dict[str, Any]) -> None:
         (
             BEARER | {"oauth": OAUTH | {"token_url": "http://login.example.com/t"}},
             [
-                (
-                    "kafka.security.oauth.token_url: must be https, for the secret would be sent in "
-                    "the clear; use https"
-                ),
+                ("kafka.security.oauth.token_url: must be https: the secret would be sent unencrypted"),
             ],
         ),
         (
