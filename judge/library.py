@@ -55,7 +55,7 @@ class Judge:
     Args:
         base_url: An OpenAI-compatible endpoint, up to and with `/v1`; else OPENAI_BASE_URL, else OpenAI's
             own.
-        model: The model to ask; else OPENAI_MODEL.
+        model: The model; default: OPENAI_MODEL.
         api_key: Its key; else OPENAI_API_KEY.
         chat: An endpoint of one's own, in place of all these; stays the caller's to close.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).

@@ -97,7 +97,7 @@ class Times(Message):
     occurred_at: Timestamp
     sampled_at: Timestamp
     judged_at: Timestamp
-    judge_seconds: float | None = Field(default=None, ge=0, description="None where no call was made.")
+    judge_seconds: float | None = Field(default=None, ge=0, description="None where no call.")
 
 
 class Vote(Message):
@@ -127,7 +127,7 @@ class ResultBase(Message):
     metric: MetricName
     source: Source
     evaluator: Evaluator
-    judge: JudgeCall | None = Field(default=None, description="None where no call was made.")
+    judge: JudgeCall | None = Field(default=None, description="None where no call.")
     usage: Usage = Field(default_factory=Usage)
     cost_usd: float | None = Field(
         default=None, ge=0, description="None where the model's price is not known."

@@ -83,13 +83,15 @@ def _ask(found: Found, call: DeadLetterCall) -> None:
     for (name, reason), count in sorted(found.by_topic.items()):
         typer.echo(f"{count} records of {printable(name)}, set aside as {reason}", err=True)
     if found.cut:
-        typer.echo(f"{found.cut} are cut in their dead letters and cannot be sent", err=True)
+        typer.echo(f"{found.cut} are truncated and cannot be sent", err=True)
     if found.unreadable:
-        typer.echo(f"{found.unreadable} records of the topic are no dead letters", err=True)
+        typer.echo(f"{found.unreadable} records of the topic are not dead letters", err=True)
     if not found.count or call.yes:
         return
     if not sys.stdin.isatty():
-        raise BadUsageError(f"{found.count} records would be sent again; add --yes where nobody can be asked")
+        raise BadUsageError(
+            f"{found.count} records would be sent again; add --yes to send them without a prompt"
+        )
     typer.confirm(f"Send {found.count} records again?", abort=True, err=True)
 
 
@@ -108,6 +110,4 @@ def _summarise(found: Found, sent: int, problems: list[str], call: DeadLetterCal
         }
         typer.echo(json.dumps(summary))
     else:
-        typer.echo(
-            f"{sent} of {found.count} records sent again" if found.count else "there is nothing to send again"
-        )
+        typer.echo(f"{sent} of {found.count} records sent again" if found.count else "nothing to send")

@@ -34,12 +34,12 @@ BootstrapOption = Annotated[
         "--bootstrap-servers",
         "-b",
         metavar="HOST:PORT,...",
-        help="The Kafka brokers; else those of the settings (127.0.0.1:9092 if they name none).",
+        help="Kafka brokers; default: those of the settings, else 127.0.0.1:9092.",
     ),
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Settings file: brokers, security, names of topics."),
+    typer.Option("--config", "-c", metavar="FILE", help="Settings file: brokers, security, topic names."),
 ]
 
 
@@ -151,7 +151,7 @@ def no_topic(topic: str, known: Collection[str], where: Connection) -> CommandEr
     """Say that there is no such topic, and which there are."""
     shown = sorted(known)[:MAX_TOPICS_SHOWN]
     more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
-    names = ", ".join(shown) + more if shown else "no topics at all"
+    names = ", ".join(shown) + more if shown else "no topics"
     return CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
 
 

@@ -51,7 +51,7 @@ class _Person:
             self.tell(question.removesuffix("?"))
             return True
         if not sys.stdin.isatty():
-            raise BadUsageError(f"{question} add --yes where nobody can be asked")
+            raise BadUsageError(f"{question} add --yes to run without a prompt")
         return typer.confirm(question, err=True)
 
 
@@ -160,9 +160,7 @@ def _tell(report: Report, call: PastCall) -> None:
             typer.echo(f"stopped; {again}", err=True)
             raise typer.Exit(130)
         case "max_usd":
-            raise CommandError(
-                f"--max-usd {call.plan.max_usd:g} allows no more; {again}, and a higher --max-usd"
-            )
+            raise CommandError(f"--max-usd {call.plan.max_usd:g} is spent; {again}, and a higher --max-usd")
         case "outage":
             raise CommandError(f"{report.trouble}; {again}")
         case _:

@@ -14,7 +14,7 @@ class RecordFilter:
     """Conditions on a record's value, all of which must hold; a record that has no such field does not fit.
 
     Attributes:
-        metric: Of this metric.
+        metric: Only this metric.
         status: With this status.
         event_id: Of this event.
         max_score: With this score or a lower one.

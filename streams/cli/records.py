@@ -69,7 +69,7 @@ class RecordLines:
             try:
                 return f"{head} {writer(value)}"
             except (ValidationError, ValueError):
-                return f"{head} (not readable as this topic's) {_bytes_text(value)}"
+                return f"{head} (not in this topic's format) {_bytes_text(value)}"
         return f"{head} {_bytes_text(value)}"
 
 

@@ -46,10 +46,7 @@ class SamplePrompt:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        yield (
-            f"{self.metric}: about {self.tokens} input tokens for a sample event (an estimate, rather "
-            "too high)"
-        )
+        yield (f"{self.metric}: about {self.tokens} input tokens for a sample event (estimated high)")
         if not self.is_pack:
             return
         for message in self.request.messages:

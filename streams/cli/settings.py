@@ -66,7 +66,7 @@ def _obstacles(settings: Settings) -> list[str]:
     problems: list[str] = []
     if "metrics" not in settings.model_fields_set:
         problems.append(
-            "metrics: is required (got nothing); name what is judged, for example coverage: {when: "
+            "metrics: is required (got nothing); add a metric, for example coverage: {when: "
             "{has: [reference]}}"
         )
     try:

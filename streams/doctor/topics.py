@@ -81,7 +81,7 @@ def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Finding:
             "topics",
             name,
             "is not there",
-            f"judgestream topics creates what is missing; or: {_creation(name, settings)}",
+            f"judgestream topics creates missing topics; or: {_creation(name, settings)}",
             may_pass=True,
         )
     if topic.error_code == TopicAuthorizationFailedError.errno:

@@ -125,12 +125,7 @@ def _read(path: str, file: Path) -> str:
             raw = stream.read(MAX_SECRET_BYTES + 1)
         if len(raw) > MAX_SECRET_BYTES:
             raise SettingsError(
-                [
-                    (
-                        f"{path}: {file} is larger than {MAX_SECRET_BYTES} bytes; use a file that contains only "
-                        "the secret"
-                    )
-                ]
+                [f"{path}: {file} is larger than {MAX_SECRET_BYTES} bytes; put only the secret in it"]
             )
         return raw.decode()
     except OSError as error:

@@ -29,7 +29,7 @@ class Filter:
     """Which verdicts. Everything that is None or empty leaves all in.
 
     Attributes:
-        metric: Of this metric.
+        metric: Only this metric.
         status: One of `schema.STATUSES`.
         lowest: Scores from this on.
         highest: Scores up to this.

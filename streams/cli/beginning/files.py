@@ -16,9 +16,9 @@ KAFKA_IMAGE: Final = "apache/kafka:4.1.1"
 CALLS_A_DAY: Final = 1000
 """The budget where no price is known: dollars could not be counted."""
 _WHAT: Final = {
-    "coverage": "does the answer say what the known good answer says? 0 to 5",
-    "relevance": "is every claim supported by the page that it cites? 1 to 5",
-    "answer_relevance": "does the answer answer the question? 1 to 5",
+    "coverage": "does the answer contain what the known good answer says? 0 to 5",
+    "relevance": "does the cited page support every claim? 1 to 5",
+    "answer_relevance": "does it answer the question? 1 to 5",
 }
 
 
@@ -43,18 +43,18 @@ def _settings(answers: Answers, *, is_priced: bool) -> str:
     )
     if answers.is_new_kafka:
         where, start = "the broker of compose.yaml, as this machine sees it", "earliest"
-        begins = "the topic is new: there is no backlog that would be judged, and paid for"
-        create = "true # makes the topics that are missing"
+        begins = "the topic is new: no backlog to judge and pay for"
+        create = "true # creates missing topics"
     else:
         where, start = "your cluster; security: {protocol: SASL_SSL, ...} for a login", "latest"
-        begins = "a new group begins with new events; earliest judges the whole backlog"
-        create = "false # judgestream topics --config settings.yaml creates what is missing"
+        begins = "start with new events; earliest judges the whole backlog"
+        create = "false # judgestream topics --config settings.yaml creates missing topics"
     key = "" if answers.is_free else ", api_key_env: OPENAI_API_KEY"
     url, model = json.dumps(answers.base_url), json.dumps(answers.model)
     return f"""\
 # Settings of judgestream. Check them: judgestream config check {SETTINGS}
-# Try everything a worker needs: judgestream doctor --config {SETTINGS}
-# Each can be overridden by JUDGESTREAM_<SECTION>__<FIELD>; docs/settings.md lists all.
+# Test everything a worker needs: judgestream doctor --config {SETTINGS}
+# Override any with JUDGESTREAM_<SECTION>__<FIELD>; docs/settings.md lists all.
 
 kafka:
   bootstrap_servers: {json.dumps(answers.bootstrap_servers)} # {where}
@@ -65,12 +65,12 @@ topics:
   events: {json.dumps(answers.topic)} # results go to qa.scores, alerts to qa.alerts
   create: {create}
 
-# Events of another shape? JMESPath turns them into that of {EVENTS}; judgestream map shows ten.
+# For events of another shape map them with JMESPath to the fields of {EVENTS}; judgestream map shows ten.
 # ingest:
 #   mapping: {{event_id: request.id, question: request.text, answer: response.text}}
 
 sampling:
-  default_rate: {answers.sampled:g} # the share of answers that is judged; means are weighted by it
+  default_rate: {answers.sampled:g} # the share of answers to judge; means are weighted by it
   # rules: [{{name: gold, when: {{tenant: gold}}, rate: 1.0}}]
 
 metrics:
@@ -85,10 +85,10 @@ telemetry: {{host: 127.0.0.1, port: 8080}} # a live page, /metrics, /healthz and
 
 def _budget(answers: Answers, *, is_priced: bool) -> str:
     if answers.is_free:
-        return "none # a judge on this machine is not paid by the token"
+        return "none # a judge on this machine costs nothing per token"
     if is_priced:
-        return f"{{usd_per_day: {answers.usd_per_day:g}}} # a worker; once it is spent, answers wait in Kafka"
-    return f"{{calls_per_day: {CALLS_A_DAY}}} # a worker; without a known price dollars cannot be counted"
+        return f"{{usd_per_day: {answers.usd_per_day:g}}} # per worker; once spent, answers wait in Kafka"
+    return f"{{calls_per_day: {CALLS_A_DAY}}} # per worker; without a known price dollars cannot be counted"
 
 
 def _event(answers: Answers) -> Mapping[str, Any]:
@@ -109,13 +109,9 @@ def _compose(answers: Answers, version: str) -> str:
     host = answers.bootstrap_servers.split(",")[0].rpartition(":")[0].strip("[]")
     on_host = (answers.is_free and not answers.is_offline) or (not answers.is_new_kafka and is_loopback(host))
     depends = "    depends_on: {kafka: {condition: service_healthy}}\n" if answers.is_new_kafka else ""
-    key = (
-        ""
-        if answers.is_free
-        else "      OPENAI_API_KEY: ${OPENAI_API_KEY:?set it, the judge is paid by it}\n"
-    )
+    key = "" if answers.is_free else "      OPENAI_API_KEY: ${OPENAI_API_KEY:?set the API key of the judge}\n"
     if on_host:
-        place = "    network_mode: host # what it talks to is on this machine\n"
+        place = "    network_mode: host # it connects to services on this machine\n"
         environment = f"    environment:\n{key}" if key else ""
     else:
         place = '    ports: ["127.0.0.1:8080:8080"]\n'
@@ -124,7 +120,7 @@ def _compose(answers: Answers, version: str) -> str:
     judge = _offline(version, on_host=on_host) if answers.is_offline else ""
     return f"""\
 # For trying judgestream on one machine: docker compose up --detach, then http://127.0.0.1:8080.
-# No TLS, no login, loopback alone.
+# No TLS, no login, loopback only.
 # The image: make image in a clone of judgestream, or name one in JUDGESTREAM_IMAGE.
 
 name: judgestream
@@ -175,7 +171,7 @@ def _kafka() -> str:
 
 
 def _offline(version: str, *, on_host: bool) -> str:
-    network = "host" if on_host else "service:worker # it listens on loopback alone"
+    network = "host" if on_host else "service:worker # it listens on loopback only"
     return f"""\
   offline-judge:
     image: ${{JUDGESTREAM_IMAGE:-judgestream:{version}}}

@@ -14,20 +14,17 @@ from streams.cli.errors import BadUsageError, CommandError
 
 def broker(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Where to listen; 0 takes a free port.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 9092,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic", "-t", metavar="NAME:PARTITIONS", help="Create a topic; may be given several times."
-        ),
+        typer.Option("--topic", "-t", metavar="NAME:PARTITIONS", help="Create a topic; repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
-    """Run a Kafka broker in memory, on this machine's loopback address only, until SIGTERM or Ctrl-C.
+    """Run an in-memory Kafka broker on loopback until SIGTERM or Ctrl-C.
 
-    For trying things and for tests: its records are gone when it ends. Unknown topics are created when
-    a person asks for them.
+    For trials and tests: its records are lost when it ends. Unknown topics are created on request.
     """
     from streams.cli.running import run_until_stopped
 

@@ -29,16 +29,17 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The settings
 @app.command()
 def check(
     file: FileArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     ask: Annotated[
-        bool, typer.Option("--ask/--no-ask", help="Ask the broker what a day would cost, for 5 s at most.")
+        bool,
+        typer.Option("--ask/--no-ask", help="Estimate a day's cost from the broker's topics, within 5 s."),
     ] = True,
 ) -> None:
-    """Say whether a settings file holds, and what would run; else list every problem (exit code 2).
+    """Validate a settings file and print what would run, or every problem (exit code 2).
 
-    Prompt packs are shown as the judge would get them for a sample event. What a day would cost is estimated
-    from the records of the last 24 hours, where the broker answers; it decides nothing. The environment
-    counts as it would for the worker: JUDGESTREAM_<SECTION>__<FIELD> overrides the file.
+    Prompt packs are shown as the judge would receive them for a sample event. If the broker answers, a day's
+    cost is estimated from the records of the last 24 hours. JUDGESTREAM_<SECTION>__<FIELD> overrides the
+    file, as for the worker.
     """
     from streams.cli.day import ask_day
     from streams.cli.sample_prompts import sample_prompts
@@ -76,9 +77,9 @@ def check(
 @app.command()
 def show(
     file: FileArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of YAML.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of YAML.")] = False,
 ) -> None:
-    """Print the settings in force, defaults and environment included, secrets masked."""
+    """Print the effective settings, with defaults and environment, and with secrets masked."""
     import yaml
 
     from streams.cli.settings import settings_for_command
@@ -101,15 +102,15 @@ def schema() -> None:
 
 @app.command()
 def prompts(
-    metric: Annotated[str | None, typer.Argument(help="A built-in metric; all of them without.")] = None,
-    mode: Annotated[str | None, typer.Option("--mode", help="evidence or verbatim; both without.")] = None,
+    metric: Annotated[str | None, typer.Argument(help="A built-in metric; default: all.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="evidence or verbatim; default: both.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="As JSON, with response schemas and hashes.")
+        bool, typer.Option("--json", help="Print JSON, with response schemas and hashes.")
     ] = False,
 ) -> None:
-    """Print the built-in prompts: the constant beginning of every call, after which the fenced event follows.
+    """Print the built-in prompts: the constant instructions that precede each event.
 
-    A prompt pack of your own replaces them (metrics.<name>.prompt_pack).
+    Your own prompt pack replaces them (metrics.<name>.prompt_pack).
     """
     from judge.metric import Mode
     from judge.metrics.registry import BUILT_IN, NAMED, build_prompted
@@ -190,7 +191,7 @@ def _endpoints(settings: Settings) -> list[str]:
     except SettingsError as error:
         return [f"no endpoint: {error}"]
     if not endpoints:
-        return ["none is asked, code decides all metrics"]
+        return ["none: code decides all metrics"]
     return [
         f"{'else ' if number and '/' not in one.name else ''}{one.name}: {one.model} at {one.base_url}"
         + _limits(one)

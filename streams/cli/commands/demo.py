@@ -27,14 +27,14 @@ MAX_EVENTS = 10_000_000
 def demo(
     events: Annotated[
         int | None,
-        typer.Option(
-            "--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="End by itself after N events."
-        ),
+        typer.Option("--events", "-n", metavar="N", min=1, max=MAX_EVENTS, help="Stop after N events."),
     ] = None,
     events_file: Annotated[
         Path | None,
         typer.Option(
-            "--events-file", metavar="FILE", help="Serve these events, one JSON object a line, each once."
+            "--events-file",
+            metavar="FILE",
+            help="Serve the events of this file once, one JSON object per line.",
         ),
     ] = None,
     metric: Annotated[
@@ -50,18 +50,16 @@ def demo(
     judge_latency_seconds: Annotated[
         float,
         typer.Option(
-            "--judge-latency-seconds", metavar="S", min=0, max=600, help="Let the offline judge take so long."
+            "--judge-latency-seconds", metavar="S", min=0, max=600, help="Latency of the offline judge."
         ),
     ] = 0.0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON, and nothing else, on standard output.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the summary, as JSON.")] = False,
 ) -> None:
-    """Show everything on this machine: broker, judge, worker, events, and what becomes of them.
+    """Show everything on this machine: broker, judge, worker, events and verdicts.
 
-    The broker is in memory and on loopback only. The judge is a rule-based one, unless OPENAI_API_KEY or
-    OPENAI_BASE_URL (and OPENAI_MODEL) name a real one. Half-way the made-up product starts to give worse
-    answers. Without --events or --events-file it goes on, better and worse in turns, until Ctrl-C.
+    The broker is in memory, on loopback. The judge is rule-based unless OPENAI_API_KEY or OPENAI_BASE_URL
+    (and OPENAI_MODEL) name a real one. Half-way the answers get worse. Without --events or --events-file the
+    demo runs until Ctrl-C, with quality falling and recovering in turns.
     """
     from judge.metrics.registry import NAMED
 
@@ -86,7 +84,7 @@ def demo(
     if not ending.complete:
         raise typer.Exit(130)
     if not ending.values["identity_holds"]:
-        raise CommandError("not every event is accounted for; the summary's numbers do not add up")
+        raise CommandError("some events are unaccounted for: the summary's numbers do not add up")
 
 
 def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
@@ -103,7 +101,7 @@ def _lines(file: Path | None, events: int | None) -> list[bytes] | None:
     except OSError as error:
         raise BadUsageError(f"--events-file: cannot read {file}: {error.strerror}; check the path") from error
     if not lines:
-        raise BadUsageError(f"--events-file: {file} holds no events; it needs one JSON object a line")
+        raise BadUsageError(f"--events-file: {file} holds no events; it needs one JSON object per line")
     return lines
 
 

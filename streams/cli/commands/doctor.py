@@ -31,14 +31,14 @@ _WIDTH = 9
 def doctor(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
     agents: Annotated[
-        str, typer.Option("--agents", metavar="NAMES", help="Which parts shall run, separated by commas.")
+        str, typer.Option("--agents", metavar="NAMES", help="Agents to check for, separated by commas.")
     ] = "intake,judge,monitor",
     workers: Annotated[
         int | None,
         typer.Option(
             "--workers",
             min=1,
-            help="This many shall share the partitions; else as many as the group has now.",
+            help="Number of workers that share the partitions; default: the group's current members.",
         ),
     ] = None,
     skip: Annotated[
@@ -46,7 +46,7 @@ def doctor(
         typer.Option(
             "--skip",
             metavar="CHECK",
-            help="Leave a check out; several times for several (verdict costs money).",
+            help="Skip a check; repeatable (verdict costs money).",
         ),
     ] = None,
     timeout_seconds: Annotated[
@@ -56,7 +56,7 @@ def doctor(
             min=0.1,
             max=600,
             metavar="SECONDS",
-            help="Bound on each connection and answer; a verdict has judge.timeout_seconds.",
+            help="Time limit of each connection and reply; a verdict has judge.timeout_seconds.",
         ),
     ] = 10.0,
     wait_seconds: Annotated[
@@ -66,15 +66,15 @@ def doctor(
             min=0,
             max=86_400,
             metavar="SECONDS",
-            help="Try so long again, where what failed may pass.",
+            help="Retry temporary failures for so many seconds.",
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the diagnosis as JSON.")] = False,
 ) -> None:
-    """Try everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
+    """Test everything a worker needs: settings, secrets, broker, topics, rights, judge, verdicts, clock.
 
-    Nothing is changed, and workers that run are not disturbed. Exit code 0: a worker can run, with warnings
-    or without; 1: something failed; 2: the settings must change first.
+    Changes nothing and does not disturb running workers. Exit code 0: a worker can run, possibly with
+    warnings; 1: a check failed; 2: the settings are invalid.
     """
     from streams.cli.running import run_until_stopped
     from streams.doctor.finding import Diagnosis

@@ -27,26 +27,26 @@ def health(
             "--config",
             "-c",
             metavar="FILE",
-            help="The worker's settings file (YAML); else the environment and the defaults (port 8080).",
+            help="The worker's settings file (YAML); default: the environment and port 8080.",
         ),
     ] = None,
     ready: Annotated[
-        bool, typer.Option("--ready", help="Ask whether it can do its work now: /readyz, not /healthz.")
+        bool, typer.Option("--ready", help="Check readiness (/readyz) instead of liveness (/healthz).")
     ] = False,
     timeout_seconds: Annotated[
-        float, typer.Option("--timeout-seconds", min=0.1, max=60, help="How long to wait for the answer.")
+        float, typer.Option("--timeout-seconds", min=0.1, max=60, help="Time limit of the request.")
     ] = 3.0,
 ) -> None:
-    """Ask the worker on this machine whether it is alive; exit code 1 where it is not, or says nothing.
+    """Check whether the worker on this machine is alive; exit with 1 if not.
 
-    Address, port and TLS are those of the settings. No password is needed. For health checks of containers
-    that run one command; Kubernetes asks over HTTP by itself.
+    Uses address, port and TLS from the settings, without a password. For container health checks that run a
+    command; Kubernetes probes use HTTP directly.
     """
     from streams.cli.settings import settings_for_command
 
     telemetry = settings_for_command(config).telemetry
     if telemetry.port == 0:
-        raise BadUsageError("telemetry.port is 0, so that nobody knows the worker's port; set one")
+        raise BadUsageError("telemetry.port is 0, so the worker's port is unknown; set one")
     path = "/readyz" if ready else "/healthz"
     try:
         status, body = _ask(telemetry, path, timeout_seconds)

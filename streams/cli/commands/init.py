@@ -18,12 +18,10 @@ USD_A_DAY = 5.0
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files go.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder for the files.")] = Path(),
     kafka: Annotated[
         str | None,
-        typer.Option(
-            "--kafka", metavar="HOST:PORT", help="Your brokers; `new` for one that the compose file brings."
-        ),
+        typer.Option("--kafka", metavar="HOST:PORT", help="Your brokers; `new` for one in the compose file."),
     ] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="The topic that carries your answers.")
@@ -33,7 +31,8 @@ def init(
         typer.Option(
             "--with",
             metavar="WHAT",
-            help="What comes with an answer: reference (a known good one), pages (it cites), both, neither.",
+            help="What comes with an answer: reference (a known good one), pages (that it cites), both, "
+            "neither.",
         ),
     ] = None,
     judge: Annotated[
@@ -46,24 +45,21 @@ def init(
     ] = None,
     usd_per_day: Annotated[
         float | None,
-        typer.Option(
-            "--usd-per-day", metavar="USD", min=0.01, help="Most that judging may cost a day, a worker."
-        ),
+        typer.Option("--usd-per-day", metavar="USD", min=0.01, help="Budget per day and worker."),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate", metavar="SHARE", min=0, max=1, help="Share of the answers that is judged, from 0 to 1."
+            "--rate", metavar="SHARE", min=0, max=1, help="Share of the answers to judge, from 0 to 1."
         ),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; defaults for what no flag names.")
+        bool, typer.Option("--yes", "-y", help="Ask nothing; use defaults for missing flags.")
     ] = False,
 ) -> None:
-    """Write a settings file with comments, a compose file and a sample event, after five questions or flags.
+    """Write a settings file with comments, a compose file and a sample event, from five questions or flags.
 
-    Nothing that exists is replaced. The defaults run on this machine without a key: a broker of the compose
-    file, and the rule-based judge.
+    Existing files are kept. The defaults need no key: a broker in the compose file and the rule-based judge.
     """
     from streams.cli.beginning.answers import NEW_KAFKA, OFFLINE, Answers, Comes
     from streams.cli.beginning.files import COMPOSE, EVENTS, SETTINGS
@@ -71,11 +67,11 @@ def init(
     there = [name for name in (SETTINGS, COMPOSE, EVENTS) if (folder / name).exists()]
     if there:
         raise BadUsageError(
-            f"{', '.join(str(folder / name) for name in there)}: there already, and nothing was written; "
+            f"{', '.join(str(folder / name) for name in there)}: already exists, so nothing was written; "
             "name another folder (judgestream init FOLDER) or move it away"
         )
     ask = _Asked(yes=yes)
-    kafka = ask(kafka, f"Your Kafka, as host:port ({NEW_KAFKA}: one that the compose file brings)", NEW_KAFKA)
+    kafka = ask(kafka, f"Your Kafka, as host:port ({NEW_KAFKA}: one in the compose file)", NEW_KAFKA)
     topic = ask(topic, "The topic that carries your answers", "qa.events")
     comes = ask(
         comes, "What comes with an answer: reference (a known good one), pages, both or neither", "both"
@@ -85,9 +81,9 @@ def init(
     judge = ask(judge, "The judge: offline (rules, free), a model of OpenAI's, or MODEL@URL", OFFLINE)
     answers = Answers(kafka, topic, cast("Comes", comes), judge, usd_per_day or USD_A_DAY, rate)
     if answers.is_free:
-        rate = float(ask(rate, "The share of the answers that is judged, from 0 to 1", answers.sampled))
+        rate = float(ask(rate, "Share of the answers to judge, from 0 to 1", answers.sampled))
     else:
-        usd_per_day = float(ask(usd_per_day, "Dollars a day that judging may cost at most", USD_A_DAY))
+        usd_per_day = float(ask(usd_per_day, "Budget for judging in USD a day", USD_A_DAY))
     answers = Answers(kafka, topic, cast("Comes", comes), judge, usd_per_day or USD_A_DAY, rate)
     _write(folder, _texts(answers))
     _tell(folder, answers)
@@ -110,7 +106,7 @@ class _Asked:
             if sys.stdin.isatty():
                 raise
             raise BadUsageError(
-                "standard input ended too early; name the rest by flags, or add --yes for defaults"
+                "standard input ended early; give the other answers as flags, or add --yes for defaults"
             ) from None
 
 
@@ -133,7 +129,7 @@ def _texts(answers: Answers) -> dict[str, str]:
     except ValidationError as error:
         model = EndpointSettings if error.title == "EndpointSettings" else Settings
         problems = "\n".join(f"  {line}" for line in explain(error, model))
-        raise BadUsageError(f"with these answers the settings would not hold:\n{problems}") from None
+        raise BadUsageError(f"these answers give invalid settings:\n{problems}") from None
     return texts
 
 
@@ -153,7 +149,7 @@ def _tell(folder: Path, answers: Answers) -> None:
 
     for name, what in (
         (SETTINGS, "the settings, with comments"),
-        (COMPOSE, "what they need on one machine"),
+        (COMPOSE, "the services they need, on one machine"),
         (EVENTS, "a sample event"),
     ):
         typer.echo(f"{folder / name}: {what}")
@@ -168,7 +164,8 @@ def _tell(folder: Path, answers: Answers) -> None:
         without = f"judgestream broker --port {HOST_PORT} --topic {answers.topic}:4"
         judge = f", judgestream offline-judge --port {OFFLINE_PORT}" if answers.is_offline else ""
         typer.echo(
-            f"    (without Docker, each in a terminal: {without}{judge}, judgestream worker -c {SETTINGS})"
+            f"    (without Docker, each in its own terminal: {without}{judge}, judgestream worker -c "
+            f"{SETTINGS})"
         )
         typer.echo(f"  judgestream produce {EVENTS} --config {SETTINGS}")
         typer.echo(f"  judgestream tail --from-beginning --config {SETTINGS}")

@@ -42,10 +42,7 @@ def judge(
             "--metric",
             "-m",
             metavar="NAME",
-            help=(
-                "A built-in metric, one of --config, or any name with --prompt-pack; may be given "
-                "several times."
-            ),
+            help=("A built-in metric, one of --config, or any name with --prompt-pack; repeatable."),
         ),
     ],
     config: Annotated[
@@ -54,7 +51,8 @@ def judge(
             "--config",
             "-c",
             metavar="FILE",
-            help="A worker's settings: its mapping, endpoints, limits, redaction, prices, cache and metrics.",
+            help="A worker's settings file, for mapping, endpoints, limits, redaction, prices, cache and "
+            "metrics.",
         ),
     ] = None,
     prompt_pack: Annotated[
@@ -65,32 +63,34 @@ def judge(
         typer.Option(
             "--base-url",
             metavar="URL",
-            help="OpenAI-compatible endpoint, up to and with /v1; else OPENAI_BASE_URL.",
+            help="OpenAI-compatible endpoint, including /v1; default: OPENAI_BASE_URL.",
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="The model to ask; else OPENAI_MODEL.")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="The model; default: OPENAI_MODEL.")] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where results go; else standard output."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File for the results; default: standard output."
+        ),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an --output that exists, once the run is done.")
+        bool, typer.Option("--overwrite", help="Replace an existing --output when the run is done.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the results that --output has, and judge the rest.")
+        bool, typer.Option("--resume", help="Keep the results in --output and judge the rest.")
     ] = False,
     input_format: Annotated[
-        FormatName | None, typer.Option("--format", help="Format of FILE; else by its name, else jsonl.")
+        FormatName | None, typer.Option("--format", help="Format of FILE; default: by its name, else jsonl.")
     ] = None,
     output_format: Annotated[
-        FormatName | None, typer.Option("--output-format", help="Format of --output; else by its name.")
+        FormatName | None, typer.Option("--output-format", help="Format of --output; default: by its name.")
     ] = None,
     mode: Annotated[
         Literal["evidence", "verbatim"] | None,
         typer.Option(
             "--mode",
-            help="evidence: the judge lists, code counts; verbatim: the judge's own score. "
-            "Without it evidence, and verbatim with a prompt pack.",
+            help="evidence: the judge lists evidence, code scores it; verbatim: the judge's own score. "
+            "Default: evidence; with a prompt pack: verbatim.",
         ),
     ] = None,
     concurrency: Annotated[
@@ -99,13 +99,13 @@ def judge(
             "--concurrency",
             min=1,
             max=1000,
-            help=f"Results worked on at a time; else judge.max_in_flight of --config, else {CONCURRENCY}.",
+            help=f"Concurrent results; default: judge.max_in_flight of --config, else {CONCURRENCY}.",
         ),
     ] = None,
     fail_under: Annotated[
         list[str] | None,
         typer.Option(
-            "--fail-under", metavar="METRIC=MEAN", help="Exit code 1 where the mean is lower; for use in CI."
+            "--fail-under", metavar="METRIC=MEAN", help="Exit with 1 if the mean is lower (for CI)."
         ),
     ] = None,
     compare: Annotated[
@@ -113,31 +113,28 @@ def judge(
         typer.Option(
             "--compare",
             metavar="RESULTS",
-            help=(
-                "Results of an earlier run (JSON lines): the paired difference; exit code 1 where it "
-                "is a fall."
-            ),
+            help=("Compare with results of an earlier run (JSON lines); exit with 1 on a significant fall."),
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write the summary as one HTML file, too.")
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write the summary as an HTML file.")
     ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
             "--json",
-            help="The summary as JSON: on standard output with --output, else on standard error.",
+            help="Print the summary as JSON: on standard output with --output, else on standard error.",
         ),
     ] = False,
 ) -> None:
-    """Score the events of a file, one result an event and metric, in the order of the file.
+    """Score the events of a file: one result per event and metric, in file order.
 
-    Asks the endpoint of --base-url, or those of --config, or that of OPENAI_BASE_URL and OPENAI_API_KEY
-    (which is sent to either); without any of them a rule-based judge inside this process, which understands
-    nothing and costs nothing. What --config says of Kafka, sampling and budgets means nothing here.
+    Uses the endpoint of --base-url, else of --config, else of OPENAI_BASE_URL with OPENAI_API_KEY (the key is
+    also sent to --base-url); without any, a rule-based judge in this process, which is free. Settings for
+    Kafka, sampling and budgets are ignored.
 
-    Exit code 1: a line is no event, every result failed, the judge stayed away, or --fail-under or --compare
-    say so.
+    Exit code 1: a line is not an event, every result failed, the judge is unavailable, or --fail-under or
+    --compare report a fall.
     """
     call = FileCall(
         file,
@@ -153,7 +150,7 @@ def judge(
         _thresholds(fail_under or [], metric),
     )
     if overwrite and resume:
-        raise BadUsageError("--overwrite and --resume say opposite things; keep one of them")
+        raise BadUsageError("--overwrite and --resume exclude each other; keep one of them")
     _run(
         call,
         overwrite=overwrite,
@@ -325,10 +322,10 @@ def _end(
         results.finish()
     problems = []
     if summary.invalid:
-        problems.append(f"{summary.invalid.total()} of {summary.lines} lines are no events")
+        problems.append(f"{summary.invalid.total()} of {summary.lines} lines are not events")
     if summary.all_failed:
         reasons = ", ".join(f"{why} {n}" for one in summary.metrics for why, n in one.failed.most_common(3))
-        problems.append(f"judging failed for every event ({reasons})")
+        problems.append(f"judging failed for all events ({reasons})")
     for name, least in call.fail_under:
         mean = next(one for one in summary.metrics if one.metric == name).scored.mean
         if mean is None or mean < least:

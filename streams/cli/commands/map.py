@@ -38,20 +38,27 @@ def map_(
         ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="A topic, whose newest records are read.")
+        str | None, typer.Option("--topic", "-t", help="A topic; its newest records are read.")
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", metavar="FILE", help="Settings: ingest, sampling, metrics, brokers."),
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="Settings file: ingest, sampling, metrics, brokers."
+        ),
     ] = None,
     format_: Annotated[
         Literal["json", "otlp"] | None,
-        typer.Option("--format", help="What a record is; else as --config says, else by its first bytes."),
+        typer.Option(
+            "--format", help="Format of a record; default: from --config, else from its first bytes."
+        ),
     ] = None,
     number: Annotated[
         int | None,
         typer.Option(
-            "--number", "-n", min=1, help=f"Records; {DEFAULT_RECORDS} of JSON, all of an OTLP file."
+            "--number",
+            "-n",
+            min=1,
+            help=f"Number of records; default: {DEFAULT_RECORDS} of JSON, all of an OTLP file.",
         ),
     ] = None,
     bootstrap_servers: BootstrapOption = None,
@@ -60,15 +67,15 @@ def map_(
         typer.Option(
             "--json",
             help=(
-                "One JSON object a line: of OTLP the event, of JSON what was read, the event, and what "
-                "sampling says."
+                "Print one JSON object per line: for OTLP the event; for JSON the record, the event and the "
+                "sampling decision."
             ),
         ),
     ] = False,
 ) -> None:
-    """Show what records become under the settings: the mapped event, sampling, and the metrics that judge it.
+    """Show what records become: the mapped event, the sampling decision, and the metrics that judge it.
 
-    Judges nothing and writes nothing. Reads a topic without a consumer group: nobody's offsets move.
+    Judges and writes nothing. Reads a topic without a consumer group, so no offsets move.
     """
     from streams.cli.settings import settings_for_command
     from streams.intake.trial import Trial, looks_like_otlp
@@ -106,7 +113,7 @@ def _content(file: Path) -> bytes:
     if len(content) > MAX_FILE_BYTES:
         raise BadUsageError(f"{file}: must have at most {MAX_FILE_BYTES} bytes; cut some records out of it")
     if not content.strip():
-        raise BadUsageError(f"{file}: is empty; give a file with at least one record")
+        raise BadUsageError(f"{file}: is empty; use a file with at least one record")
     return content
 
 
@@ -130,7 +137,9 @@ def _json_records(content: bytes) -> list[RawRecord]:
         try:
             return [RawRecord(json.dumps(item).encode()) for item in json.loads(content)]
         except ValueError as error:
-            raise BadUsageError(f"the file begins as a JSON array and is none, {error}; mend it") from error
+            raise BadUsageError(
+                f"the file begins like a JSON array but is invalid, {error}; correct it"
+            ) from error
     return [RawRecord(line) for line in content.splitlines() if line.strip()]
 
 
@@ -155,7 +164,7 @@ async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawR
     finally:
         await consumer.stop()
     if not found and topic not in known:
-        names = ", ".join(sorted(known)) or "no topics at all"
+        names = ", ".join(sorted(known)) or "no topics"
         raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")
     records = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]
     try:

@@ -14,16 +14,16 @@ from streams.cli.errors import CommandError
 
 def offline_judge(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Where to listen; 0 takes a free port.")
+        int, typer.Option("--port", "-p", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 8000,
     latency_seconds: Annotated[
-        float, typer.Option("--latency-seconds", min=0, max=3600, help="Wait this long before each answer.")
+        float, typer.Option("--latency-seconds", min=0, max=3600, help="Latency of each reply.")
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
     """Run the rule-based judge behind an OpenAI-compatible address on loopback, until SIGTERM or Ctrl-C.
 
-    It compares words, understands nothing, and costs nothing. Its results carry its name.
+    It compares words and is free. Its results carry its name.
     """
     from streams.cli.running import run_until_stopped
 

@@ -27,11 +27,13 @@ def produce(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; `-` reads standard input.")],
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", help="Where to; else the events topic of --config, else qa.events."),
+        typer.Option(
+            "--topic", "-t", help="The topic; default: the events topic of --config, else qa.events."
+        ),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", "-r", metavar="R", help="Records a second; without it as fast as it goes."),
+        typer.Option("--rate", "-r", metavar="R", help="Records per second; default: unlimited."),
     ] = None,
     key_field: Annotated[
         str,
@@ -41,19 +43,17 @@ def produce(
     config: ConfigOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Put the lines of a file on a topic, each as it is.
+    """Send the lines of a file to a topic, unchanged.
 
-    A line that is not JSON is sent too, without a key: what becomes of it is the worker's to say. Empty lines
-    are left out. Ends when the broker has confirmed every record; exit code 1 when it refused some.
+    Lines that are not JSON are sent without a key. Empty lines are skipped. Ends when the broker has
+    confirmed every record; exit code 1 if it refused some.
     """
     import json
 
     from streams.cli.running import run_until_stopped
 
     if rate is not None and not rate > 0:
-        raise BadUsageError(
-            f"--rate must be above 0 records a second, got {rate:g}; leave it out for no limit"
-        )
+        raise BadUsageError(f"--rate must be above 0 records a second, got {rate:g}; omit it for no limit")
     where = connection(bootstrap_servers, config)
     target = topic or where.settings.topics.events
     sender = _Sender(target, rate=rate, key_field=key_field)

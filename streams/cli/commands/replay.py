@@ -19,22 +19,22 @@ def replay(
         typer.Option(
             "--from",
             metavar="TIME",
-            help="Events of the topic from then on, by the time of their records (RFC 3339).",
+            help="Start of the time range, by record timestamps (RFC 3339).",
         ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Only those before then; else before now.")
+        str | None, typer.Option("--to", metavar="TIME", help="End of the time range; default: now.")
     ] = None,
     events: Annotated[
         Path | None,
-        typer.Option("--events", metavar="FILE", help="Every event of a file (JSON lines, CSV, ...)."),
+        typer.Option("--events", metavar="FILE", help="Judge every event of a file (JSON lines, CSV, ...)."),
     ] = None,
     incident: Annotated[
         str | None,
         typer.Option(
             "--incident",
             metavar="ID",
-            help="The events, metrics and parts of an incident of the verdict store.",
+            help="Judge the events, metrics and parts of an incident in the verdict store.",
         ),
     ] = None,
     dead_letters: Annotated[
@@ -43,63 +43,57 @@ def replay(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "-m", metavar="NAME", help="A metric of the settings; repeatable; else all."
+            "--metric", "-m", metavar="NAME", help="A metric of the settings; repeatable; default: all."
         ),
     ] = None,
     pack: Annotated[
         Path | None,
-        typer.Option("--pack", metavar="FILE", help="Prompts for the metric in place of its own."),
+        typer.Option("--pack", metavar="FILE", help="Prompts to use instead of the metric's own."),
     ] = None,
     endpoint: Annotated[
         str | None,
-        typer.Option(
-            "--endpoint", metavar="NAME", help="The endpoint of the settings to ask; else as they say."
-        ),
+        typer.Option("--endpoint", metavar="NAME", help="The endpoint to use; default: as in the settings."),
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", "-r", metavar="R", help="Results (dead letters: records) a second at most."),
+        typer.Option("--rate", "-r", metavar="R", help="Maximum results (dead letters: records) per second."),
     ] = None,
     max_usd: Annotated[
-        float | None, typer.Option("--max-usd", metavar="USD", help="Stop before it costs more.")
+        float | None, typer.Option("--max-usd", metavar="USD", help="Stop before exceeding this cost.")
     ] = None,
     share: Annotated[
         float,
         typer.Option(
             "--share",
             metavar="S",
-            help="Share of the endpoints' limits and of judge.max_in_flight that it takes.",
+            help="Share of the endpoints' limits and of judge.max_in_flight to use.",
         ),
     ] = 0.2,
     resume: Annotated[
         str | None,
-        typer.Option(
-            "--resume", metavar="ID", help="Go on with a replay that was begun with the same options."
-        ),
+        typer.Option("--resume", metavar="ID", help="Resume a replay; give the same options."),
     ] = None,
     reason: Annotated[
         list[str] | None,
-        typer.Option("--reason", metavar="REASON", help="Only dead letters set aside for it; repeatable."),
+        typer.Option("--reason", metavar="REASON", help="Only dead letters with this reason; repeatable."),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic", "-t", metavar="NAME", help="Only dead letters that came from it; repeatable."
-        ),
+        typer.Option("--topic", "-t", metavar="NAME", help="Only dead letters from this topic; repeatable."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Judge a stretch of the past again, or send again what was set aside.
+    """Judge past events again, or send dead letters again.
 
-    Says first what it will take, and asks. The events are those that the live stream judged; results go to
-    the same topic under a replay id, and count in no live series. At the end both evaluators are compared on
-    the same events. Ctrl-C stops; --resume ID with the same options goes on.
+    Prints an estimate and asks first. Judges the events that the live stream sampled; results go to the same
+    topic with a replay id and do not count in live series. At the end it compares both evaluators on the same
+    events. After Ctrl-C, resume with --resume ID and the same options.
 
-    With --dead-letters, originals go to their topics again, key, value, headers and time as they were, once
-    the cause is mended; the dead letters stay where they are: limit a second run by --from.
+    With --dead-letters, the original records are sent to their topics again, with key, value, headers and
+    time, once you have fixed the cause. The dead letters remain: limit a second run with --from.
     """
     from streams.cli.running import run_until_stopped
 
@@ -116,7 +110,7 @@ def replay(
     )
     for option, value in (("--rate", rate), ("--max-usd", max_usd), ("--share", share)):
         if value is not None and not value > 0:
-            raise BadUsageError(f"{option} must be above 0, got {value:g}; leave it out for the default")
+            raise BadUsageError(f"{option} must be above 0, got {value:g}; omit it for the default")
     if share > 1:
         raise BadUsageError(f"--share must be at most 1, got {share:g}")
     since, until = _moment("--from", from_), _moment("--to", to)

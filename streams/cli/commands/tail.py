@@ -26,45 +26,45 @@ if TYPE_CHECKING:
 def tail(
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", help="The topic; else the results' topic of --config, else qa.scores."),
+        typer.Option(
+            "--topic", "-t", help="The topic; default: the results topic of --config, else qa.scores."
+        ),
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start with the oldest record, not with the next one.")
+        bool, typer.Option("--from-beginning", help="Start with the oldest record.")
     ] = False,
     metric: Annotated[
-        str | None, typer.Option("--metric", "-m", metavar="NAME", help="Only of this metric.")
+        str | None, typer.Option("--metric", "-m", metavar="NAME", help="Only this metric.")
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="NAME=VALUE", help="Only with this label; may be given again."),
+        typer.Option("--label", metavar="NAME=VALUE", help="Only with this label; repeatable."),
     ] = None,
     max_score: Annotated[
-        int | None, typer.Option("--max-score", metavar="N", help="Only scores up to N.")
+        int | None, typer.Option("--max-score", metavar="N", help="Only scores of at most N.")
     ] = None,
-    event_id: Annotated[
-        str | None, typer.Option("--event-id", metavar="ID", help="Only of this event.")
-    ] = None,
+    event_id: Annotated[str | None, typer.Option("--event-id", metavar="ID", help="Only this event.")] = None,
     status: Annotated[
         Literal["scored", "unscored", "failed"] | None,
-        typer.Option("--status", help="Only results of this status."),
+        typer.Option("--status", help="Only this status."),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="Start with records from then: 15m, 24h, 2026-03-14, or RFC 3339."),
+        typer.Option("--since", help="Start time: 15m, 24h, 2026-03-14, or RFC 3339."),
     ] = None,
     bootstrap_servers: BootstrapOption = None,
     config: ConfigOption = None,
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="One JSON object a record: topic, partition, offset, key, headers, value."
+            "--json", help="Print one JSON object per record: topic, partition, offset, key, headers, value."
         ),
     ] = False,
 ) -> None:
-    """Follow a topic until Ctrl-C, one line a record.
+    """Follow a topic until Ctrl-C, one line per record.
 
-    Events, tasks, results, dead letters and alerts are shown in their own way, anything else as it is. Reads
-    without a consumer group: nobody's offsets move.
+    Events, tasks, results, dead letters and alerts are formatted; other records are shown as they are. Reads
+    without a consumer group, so no offsets move.
     """
     from streams.cli.running import run_until_stopped
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 topics_app = typer.Typer(
-    help="Create the topics that are missing; drain the tasks of a metric that was removed.",
+    help="Create missing topics; drain the tasks of a removed metric.",
     invoke_without_command=True,
 )
 T = TypeVar("T")
@@ -31,15 +31,13 @@ def topics(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be created; create nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be created.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Create the topics that are missing, with partitions, copies and retention from the section `topics`.
+    """Create missing topics, with partitions, replicas and retention from section `topics`.
 
-    What is there is never changed: where it differs, that is said. A second time does nothing. Exit code 1: a
-    topic cannot be created, or with the settings of one that is there records would be lost.
+    Existing topics are never changed; differences are reported. Exit code 1: a topic cannot be created, or an
+    existing topic's settings would lose records.
     """
     if context.invoked_subcommand is not None:
         return
@@ -63,17 +61,14 @@ def topics(
 @topics_app.command()
 def drain(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
-    metric: Annotated[str, typer.Option("--metric", help="The metric that was removed from the settings.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many tasks wait; change nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    metric: Annotated[str, typer.Option("--metric", help="The metric removed from the settings.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many tasks wait.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Set aside the tasks of a metric that is not in the settings any more, which no worker judges.
+    """Set aside the tasks of a metric that is no longer in the settings.
 
-    Each becomes a dead letter with reason unknown_metric, and the records on the task topic are deleted.
-    Workers may run meanwhile. Exit code 1: the metric is still in the settings, has no topic, or the broker
-    refuses.
+    Each task becomes a dead letter with reason unknown_metric and is deleted from the task topic. Workers may
+    keep running. Exit code 1: the metric is still in the settings, has no topic, or the broker refuses.
     """
     from streams.kafka.topics.removed import drain as drain_metric
 
@@ -118,9 +113,9 @@ def _lines(report: TopicsReport, *, dry_run: bool) -> Iterator[str]:
                 f"copies, {settings}"
             )
         elif one.differences:
-            yield f"left {topic.name} as it is: {'; '.join(one.differences)}"
+            yield f"kept {topic.name}: {'; '.join(one.differences)}"
         else:
-            yield f"found {topic.name} as wanted"
+            yield f"ok {topic.name}"
 
 
 def _as_json(report: TopicsReport, *, dry_run: bool) -> dict[str, Any]:

@@ -17,14 +17,13 @@ DEFAULT_AGENTS = "intake,judge,monitor"
 def worker(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The settings file (YAML).")],
     agents: Annotated[
-        str, typer.Option("--agents", metavar="NAMES", help="Which parts run here, separated by commas.")
+        str, typer.Option("--agents", metavar="NAMES", help="Agents to run, separated by commas.")
     ] = DEFAULT_AGENTS,
 ) -> None:
-    """Judge production answers: read events, sample, judge, publish verdicts, watch for drops.
+    """Run the service: read events, sample, judge, publish verdicts, detect drops.
 
-    Runs until SIGTERM or Ctrl-C, and then finishes what is in hand. What it had in hand when it is killed,
-    the next one does again. With the agent `store` it also keeps results and texts in a file for `explore`,
-    `show` and `export`.
+    Runs until SIGTERM or Ctrl-C, then finishes the records in flight. After a crash the next worker repeats
+    them. The agent `store` also keeps results and texts in a file for `explore`, `show` and `export`.
     """
     import structlog
 

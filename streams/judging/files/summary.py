@@ -266,7 +266,7 @@ class FileSummary:
         told = [line for one in self.metrics for line in one.lines()]
         if self.invalid:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in self.invalid.most_common(5))
-            told.append(f"{self.invalid.total()} of {self.lines} lines are no events: {reasons}")
+            told.append(f"{self.invalid.total()} of {self.lines} lines are not events: {reasons}")
         return "\n".join(told)
 
 

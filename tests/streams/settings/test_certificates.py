@@ -41,7 +41,7 @@ def test_both_dates_are_read(tmp_path: Path, begins: datetime, ends: datetime) -
 def test_what_is_none_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "cert.pem"
     file.write_text(text)
-    with pytest.raises(ValueError, match="has no (PEM|readable) certificate"):
+    with pytest.raises(ValueError, match=r"has no (PEM|readable) certificate"):
         validity_of(file)
 
 

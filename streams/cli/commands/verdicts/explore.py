@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 StoreConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config", "-c", metavar="FILE", help="Settings file: where the store is, and who gets in."
-    ),
+    typer.Option("--config", "-c", metavar="FILE", help="Settings file: store and access."),
 ]
 StorePathOption = Annotated[
     Path | None,
-    typer.Option("--store", "-s", metavar="FILE", help="The store's file; else store.path of the settings."),
+    typer.Option(
+        "--store", "-s", metavar="FILE", help="The store's file; default: store.path of the settings."
+    ),
 ]
 PortOption = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")]
 
@@ -34,17 +34,13 @@ def explore(
     port: PortOption = 8081,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", help="Also keep the store up to date from the topics; no other worker may write it."
-        ),
+        typer.Option("--follow", help="Also update the store from the topics; no other worker may write it."),
     ] = False,
 ) -> None:
-    """Show the verdict store in a browser: answers, their evidence, charts, incidents.
+    """Browse the verdict store: answers, their evidence, charts, incidents.
 
-    Read only, until Ctrl-C.
-
-    Listens on telemetry.host of the settings (127.0.0.1 by default), with their password and TLS. On another
-    address than this machine's it wants a password, or a client's certificate.
+    Read only, until Ctrl-C. Listens on telemetry.host (127.0.0.1 by default) with its password and TLS. An
+    address that others can reach requires a password or a client certificate.
     """
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings, settings_for_command
@@ -81,8 +77,8 @@ async def _serve(settings: Settings, port: int, stop: asyncio.Event, *, follow: 
     listening = Port(setting="--port", host=settings.telemetry.host, port=port, auth=auth, tls=tls)
     if not listening.guarded:
         raise BadUsageError(
-            f"telemetry.host: {settings.telemetry.host} is reached by others, who would read answers; set "
-            "telemetry.basic_auth, "
+            f"telemetry.host: {settings.telemetry.host} can be reached by others, who could read answers; "
+            "set telemetry.basic_auth, "
             "or telemetry.tls with client_ca_file, or listen on 127.0.0.1"
         )
     if not follow and not settings.store.path.is_file():

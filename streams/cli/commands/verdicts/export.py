@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 def export(
     since: Annotated[
-        str | None, typer.Option("--since", help="Answers from then on: 24h, 7d, 2026-03-14, or RFC 3339.")
+        str | None, typer.Option("--since", help="Start time: 24h, 7d, 2026-03-14, or RFC 3339.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="Answers before then.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="End time.")] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", "-m", metavar="NAME", help="Of this metric.")
+        str | None, typer.Option("--metric", "-m", metavar="NAME", help="Only this metric.")
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="NAME=VALUE", help="With this label; may be given again."),
+        typer.Option("--label", metavar="NAME=VALUE", help="Only with this label; repeatable."),
     ] = None,
     form: Annotated[
-        Literal["csv", "jsonl", "parquet"], typer.Option("--format", "-f", help="How they are written.")
+        Literal["csv", "jsonl", "parquet"], typer.Option("--format", "-f", help="Output format.")
     ] = "jsonl",
     output: Annotated[
         Path | None,
@@ -44,24 +44,24 @@ def export(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="A file a day goes here: day=2026-03-14/verdicts.csv; else standard output.",
+            help="Folder for a file per day (day=2026-03-14/verdicts.csv); default: standard output.",
         ),
     ] = None,
     from_topics: Annotated[
-        bool, typer.Option("--from-topics", help="Read the topics from their begin, not the store.")
+        bool, typer.Option("--from-topics", help="Read the topics from the beginning instead of the store.")
     ] = False,
     views: Annotated[
         Literal["duckdb", "clickhouse"] | None,
         typer.Option(
             "--views",
-            help="Print SQL and export nothing: DuckDB's views over the files, or ClickHouse's tables.",
+            help="Only print SQL: DuckDB views over the files, or ClickHouse tables.",
         ),
     ] = None,
     config: ConfigOption = None,
     store: StorePathOption = None,
     bootstrap_servers: BootstrapOption = None,
 ) -> None:
-    """Write verdicts as CSV, JSON lines or Parquet, one row each, with people's labels beside them.
+    """Write verdicts as CSV, JSON lines or Parquet, one row each, with human labels.
 
     Parquet needs the extra `duckdb` and --output.
     """

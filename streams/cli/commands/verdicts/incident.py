@@ -17,18 +17,18 @@ def incident(
         str | None,
         typer.Argument(
             metavar="[ID]",
-            help="The incident, one of its alerts, or latest; without it all are listed, the latest first.",
+            help="The incident, one of its alerts, or latest; default: list all, the latest first.",
         ),
     ] = None,
     config: StoreConfigOption = None,
     store: StorePathOption = None,
     link: Annotated[
         str | None,
-        typer.Option("--link", metavar="URL", help="Where the explorer is: examples become links to it."),
+        typer.Option("--link", metavar="URL", help="Address of the explorer, for links to examples."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print what an incident is about, as Markdown: which parts fell, what explains it, and examples.
+    """Print an incident as Markdown: what fell, the likely cause, and examples.
 
     Drops that began together are one incident. Reads the verdict store (judgestream worker --agents store).
     """
@@ -83,4 +83,4 @@ def _list(incidents: list[dict[str, object]], *, as_json: bool) -> None:
             f"({counted_alerts(int(str(one['alerts'])))})"
         )
     if not incidents and not as_json:
-        typer.echo("no drop was called in the time that the store knows")
+        typer.echo("the store has no drops")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from streams.store.views.review.said import Scales
     from streams.store.views.review.server import Publish
 
-labels_app = typer.Typer(name="labels", help="What people say of verdicts, as files.", no_args_is_help=True)
+labels_app = typer.Typer(name="labels", help="Export and import human labels.", no_args_is_help=True)
 
 
 def review(
@@ -35,20 +35,20 @@ def review(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", "-p", min=0, max=65535, help="Port; else review.port (8082). 0 takes a free one."
+            "--port", "-p", min=0, max=65535, help="Port; default: review.port (8082). 0 takes a free one."
         ),
     ] = None,
     who: Annotated[
         str | None,
         typer.Option(
-            "--who", help="Whose labels these are; else the user of review.basic_auth, or yours here."
+            "--who", help="Name on the labels; default: the user of review.basic_auth, or your user name."
         ),
     ] = None,
 ) -> None:
-    """Label verdicts in a browser: a random sample, the doubtful ones, or an incident's; until Ctrl-C.
+    """Label verdicts in a browser until Ctrl-C: a random sample, doubtful ones, or an incident's.
 
-    Labels go to the topic qa.labels, and from there to every store. On an address that others reach it wants
-    review.basic_auth, a user of its own: who may read answers may not label them.
+    Labels go to the topic qa.labels and from there to every store. An address that others can reach requires
+    review.basic_auth, a login separate from the one for reading.
     """
     from streams.cli.running import run_until_stopped
     from streams.cli.settings import bad_settings
@@ -95,7 +95,8 @@ async def _serve(
     )
     if not listening.guarded:
         raise BadUsageError(
-            f"review.host: {wanted.host} is reached by others; set review.basic_auth, or listen on 127.0.0.1"
+            f"review.host: {wanted.host} can be reached by others; set review.basic_auth, or listen on "
+            "127.0.0.1"
         )
     name = who or (wanted.basic_auth.username if wanted.basic_auth is not None else getpass.getuser())
     async with _publishing(where) as publish:
@@ -153,22 +154,19 @@ def import_labels(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="CSV with a heading, or one JSON object a line; `-` reads standard input."
+            metavar="FILE", help="CSV with a header, or one JSON object per line; `-` reads standard input."
         ),
     ],
     config: ConfigOption = None,
     store: StorePathOption = None,
     bootstrap_servers: BootstrapOption = None,
-    who: Annotated[
-        str, typer.Option("--who", help="Whose labels these are, where a line does not say.")
-    ] = "import",
+    who: Annotated[str, typer.Option("--who", help="Name on the labels of lines without one.")] = "import",
 ) -> None:
     """Put labels on the topic qa.labels: result_id, or event_id and metric; score.
 
-    The score is what the metric gives: a number, true or false, or a label; empty where it cannot be said.
-    Note, who and labelled_at where there are any.
-
-    The same file a second time adds nothing. A line that cannot be used stops it before anything is written.
+    The score is what the metric gives: a number, true or false, or a label; empty for "cannot say". Optional
+    columns: note, who, labelled_at. Importing a file twice adds nothing. An invalid line stops the import
+    before anything is written.
     """
     from streams.cli.lines import opened
     from streams.cli.running import run_until_stopped
@@ -205,9 +203,7 @@ def import_labels(
 def export_labels(
     config: ConfigOption = None,
     store: StorePathOption = None,
-    form: Annotated[
-        Literal["csv", "jsonl"], typer.Option("--format", "-f", help="How they are written.")
-    ] = "csv",
+    form: Annotated[Literal["csv", "jsonl"], typer.Option("--format", "-f", help="Output format.")] = "csv",
 ) -> None:
     """Print all labels of the store with the judge's score beside each, oldest first."""
     from streams.cli.settings import settings_for_command

@@ -17,12 +17,10 @@ MAX_ITEM_CHARS = 300
 
 
 def show(
-    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="The event; or a result's id.")],
+    event_id: Annotated[str, typer.Argument(metavar="EVENT_ID", help="An event id or a result id.")],
     config: StoreConfigOption = None,
     store: StorePathOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, one object a verdict.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per verdict.")] = False,
 ) -> None:
     """Print one event: question, answer, and each verdict with its evidence, corrections and cost.
 
@@ -72,7 +70,7 @@ def _lines(found: list[dict[str, Any]]) -> Iterator[str]:
         yield from _text("question", texts["question"])
         yield from _text("answer", texts["answer"])
     else:
-        yield "(the store keeps no texts of it)"
+        yield "(the store has no texts of it)"
     for verdict in found:
         yield ""
         yield from _verdict(verdict)
@@ -98,7 +96,7 @@ def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
     judge = result.get("judge")
     cost = "no price known" if result.get("cost_usd") is None else f"${result['cost_usd']:.6f}"
     who = (
-        "no call was made"
+        "no call"
         if judge is None
         else f"{printable(judge['model_answered'], 80)} at {printable(judge['endpoint'], 80)}"
     )

@@ -119,7 +119,7 @@ async def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(tm
     assert ended.code == 1
     assert "line 5: value: is not valid JSON" in ended.err
     assert "line 6: answer: is required" in ended.err
-    assert "2 of 22 lines are no events" in ended.err
+    assert "2 of 22 lines are not events" in ended.err
     ids = [json.loads(line)["event_id"] for line in out.read_text().splitlines()]
     assert ids == [f"e{number}" for number in range(20)]
     summary = json.loads(ended.out)
@@ -345,7 +345,7 @@ async def test_a_file_whose_every_line_failed_is_a_failure(events: Path) -> None
             "judge", str(events), "-m", "coverage", "--base-url", server.url, "--model", "m"
         )
     assert ended.code == 1
-    assert "judging failed for every event (invalid_verdict 1)" in ended.err
+    assert "judging failed for all events (invalid_verdict 1)" in ended.err
 
 
 @pytest.mark.slow

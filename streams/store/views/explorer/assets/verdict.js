@@ -44,7 +44,7 @@ function facts(found) {
       make("b", { text: one.score === null ? "cannot say" : `should be ${one.value ?? one.score}` }), ` by `, ...words(one.who), ` on ${one.labelled_at.slice(0, 16).replace("T", " ")}`, one.note ? ": " : "", make("span", { dir: "auto" }, ...words(one.note)))))] : []),
     make("h3", { text: "Verdict" }),
     make("dl", {}, ...[
-      fact("judge", judge ? `${judge.model_answered} at ${judge.endpoint}` : "no call was made"),
+      fact("judge", judge ? `${judge.model_answered} at ${judge.endpoint}` : "no call"),
       fact("tries", judge ? `${judge.tries}${judge.fallback ? ", fallback" : ""}${judge.cached ? ", from the cache" : ""}` : null),
       fact("evaluator", make("a", { href: `/explore?${new URLSearchParams({ evaluator: result.evaluator.fingerprint })}`, text: result.evaluator.fingerprint })),
       fact("scoring", result.evaluator.scoring),
