@@ -95,8 +95,9 @@ class OpenAIChat:
         key = api_key.strip()
         if not (key.isascii() and key.isprintable()):
             raise JudgeConfigurationError(
-                f"the API key of judge endpoint {endpoint} holds characters that no HTTP header can carry: "
-                "look for line breaks or quotes in the secret"
+                f"the API key of judge endpoint {endpoint} contains characters that are invalid in an HTTP "
+                "header: "
+                "check the secret for line breaks or quotes"
             )
         self._endpoint = endpoint
         self._model = model

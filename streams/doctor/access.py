@@ -58,10 +58,7 @@ def check_topic_rights(
             not_tried(
                 "access",
                 "topics",
-                (
-                    "this broker does not tell rights, and a write would be needed to find out (Kafka "
-                    "2.3 and newer tell)"
-                ),
+                ("this broker does not report permissions (Kafka 2.3 and newer do)"),
             )
         )
     told = [f"{_WORDS[right]}: {', '.join(names)}" for right, names in allowed.items() if names]
@@ -73,12 +70,12 @@ def check_topic_rights(
 def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
     """Say whether an idempotent producer, as workers have one, would get its id."""
     if not error_code:
-        return ok("access", "producer", "an idempotent producer gets an id")
+        return ok("access", "producer", "idempotent writing is permitted")
     if error_code == ClusterAuthorizationFailedError.errno:
         return failed(
             "access",
             "producer",
-            f"{principal_of(kafka)} may not produce idempotently",
+            f"{principal_of(kafka)} may not write idempotently",
             (
                 "grant Write on the topics, or with a broker before 2.8: "
                 f"{acl_command(kafka, 'IdempotentWrite')}"
@@ -87,8 +84,8 @@ def check_producer(error_code: int, kafka: KafkaSettings) -> Finding:
     return failed(
         "access",
         "producer",
-        f"an idempotent producer gets no id: {for_code(error_code).__name__}",
-        "look at the broker's log",
+        f"idempotent writing fails: {for_code(error_code).__name__}",
+        "check the broker's log",
         may_pass=True,
     )
 
@@ -103,7 +100,7 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
         name = for_code(group.error_code).__name__
         return [
             failed(
-                "access", subject, f"nobody coordinates it: {name}", "look at the broker's log", may_pass=True
+                "access", subject, f"it has no coordinator: {name}", "check the broker's log", may_pass=True
             )
         ]
     if group.rights is not None and Right.READ not in group.rights:
@@ -127,7 +124,7 @@ def check_group(group_id: str, group: GroupView, kafka: KafkaSettings) -> list[F
         else f"{group.state}, {len(group.clients)} members"
     )
     if group.rights is None:
-        return [ok("access", subject, f"{state}; this broker does not tell whether it may be joined")]
+        return [ok("access", subject, f"{state}; this broker does not report whether it may be joined")]
     return [ok("access", subject, f"{state}; it may be joined")]
 
 
@@ -137,7 +134,7 @@ def check_hidden(hidden: Mapping[str, str], kafka: KafkaSettings) -> list[Findin
         warning(
             "topics",
             name or "broker",
-            f"its settings are not shown ({reason}), so they are not checked",
+            f"its settings cannot be read ({reason}), so they are not checked",
             acl_command(kafka, "DescribeConfigs", topic=name),
         )
         for name, reason in hidden.items()

@@ -61,7 +61,7 @@ class BrokerExaminer:
         try:
             options = client_options(self._kafka, self._env)
         except SettingsError:
-            why = "what kafka.security needs is not there, see secrets"
+            why = "credentials of kafka.security are missing, see secrets"
             return [not_tried(check, "", why) for check in ("broker", "topics", "access") if check in checks]
         probe = KafkaProbe(self._kafka, options, timeout_seconds=self._timeout_seconds)
         try:
@@ -80,7 +80,7 @@ class BrokerExaminer:
         if entrance is None:
             return [
                 *self._of("broker", checks, doors),
-                *(not_tried(check, "", "no broker lets us in") for check in rest if check in checks),
+                *(not_tried(check, "", "no broker connection") for check in rest if check in checks),
             ]
         doors = [_one_of_several(finding) for finding in doors]
         try:
@@ -90,7 +90,7 @@ class BrokerExaminer:
             return [
                 *self._of("broker", checks, [*doors, told]),
                 *(
-                    not_tried(check, "", "the broker does not name its topics")
+                    not_tried(check, "", "the broker does not list its topics")
                     for check in rest
                     if check in checks
                 ),
@@ -138,15 +138,15 @@ class BrokerExaminer:
                     "broker",
                     server,
                     f"its certificate ends in {max(left, 0) / 86_400:.0f} days ({until})",
-                    "have it renewed",
+                    "renew it",
                 )
-        return ok("broker", server, f"lets us in: {', '.join(parts)}")
+        return ok("broker", server, f"connected: {', '.join(parts)}")
 
     def _failure(self, check: CheckName, subject: str, error: BaseException, kafka: KafkaSettings) -> Finding:
         known = explain(error, kafka)
         if known is not None:
             return failed(check, subject, known.reason, known.remedy, may_pass=not known.lasting)
-        text = printable(str(error), 300) or "no more is said"
+        text = printable(str(error), 300) or "no details"
         return failed(
             check,
             subject,
@@ -204,7 +204,7 @@ class BrokerExaminer:
         for name, need in self._needs.items():
             view = cluster.topics.get(name)
             if view is None:
-                found.append(failed("topics", name, "the broker does not speak of it", "look at its log"))
+                found.append(failed("topics", name, "the broker does not report it", "check its log"))
                 continue
             found += check_topic(view, shown.topics.get(name), need, expected)
         return [*found, *check_hidden(shown.hidden, self._kafka)]
@@ -221,8 +221,8 @@ class BrokerExaminer:
             warning(
                 "topics",
                 self._settings.topics.task_topic(metric),
-                f"{tasks} tasks wait of metric {metric}, which is not in the settings: nobody judges them",
-                f"put the metric back, or judgestream topics drain --metric {metric}",
+                f"{tasks} tasks wait of metric {metric}, which is not in the settings: no worker judges them",
+                f"restore the metric, or run judgestream topics drain --metric {metric}",
             )
             for metric, tasks in waiting.items()
         ]
@@ -251,7 +251,7 @@ def _one_of_several(finding: Finding) -> Finding:
     return warning(
         finding.check,
         finding.subject,
-        f"{finding.detail}; another one of kafka.bootstrap_servers answers",
+        f"{finding.detail}; another server of kafka.bootstrap_servers answers",
         finding.remedy,
     )
 

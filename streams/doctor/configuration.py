@@ -50,7 +50,7 @@ def _broker_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]
     if security.protocol == "PLAINTEXT":
         return [ok("secrets", "kafka.security", "needs none (PLAINTEXT)")]
     how = security.protocol if security.mechanism is None else f"{security.protocol}, {security.mechanism}"
-    return [ok("secrets", "kafka.security", f"what it names is there ({how})")]
+    return [ok("secrets", "kafka.security", f"credentials are present ({how})")]
 
 
 def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
@@ -70,7 +70,7 @@ def _judge_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
             what = "the API key would be sent to another machine without encryption"
             found.append(warning("secrets", subject, what, "use an https address"))
             continue
-        found.append(ok("secrets", subject, "no API key is named" if key is None else "the API key is there"))
+        found.append(ok("secrets", subject, "no API key is set" if key is None else "the API key is present"))
     return found
 
 
@@ -83,7 +83,7 @@ def _page_secrets(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
     except SettingsError as error:
         return [bad_settings("secrets", "telemetry", one) for one in error.problems]
     named = [name for name in ("basic_auth", "tls") if getattr(telemetry, name) is not None]
-    return [ok("secrets", "telemetry", f"what {' and '.join(named)} name is there")]
+    return [ok("secrets", "telemetry", f"what {' and '.join(named)} name is present")]
 
 
 def examine_packs(settings: Settings) -> list[Finding]:
@@ -122,8 +122,8 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
         warning(
             "budget",
             f"price ({one.name})",
-            f"no price of {printable(one.model, 100)} is known: results carry no cost",
-            f"set usd_per_million_tokens of judge.endpoints ({one.name}); 0 where it costs nothing",
+            f"no price of {printable(one.model, 100)} is known: results have no cost",
+            f"set usd_per_million_tokens of judge.endpoints ({one.name}); 0 if it is free",
         )
         for one in unpriced
     ]
@@ -135,11 +135,11 @@ def examine_budget(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
             warning(
                 "budget",
                 "limit",
-                "there is none: a burst of events costs what it costs",
+                "no budget is set: the cost of a burst of events is unlimited",
                 "set judge.budget_usd_per_day, or calls_per_day under judge.budget",
             )
         )
-    return found or [ok("budget", "limit", "none, and none is needed: these judges cost nothing")]
+    return found or [ok("budget", "limit", "none needed: these judges are free")]
 
 
 def _limits(settings: Settings) -> str:

@@ -89,7 +89,7 @@ class EndpointExaminer:
         try:
             endpoints = judge_endpoints(self.settings.judge, self.env, self.settings.metrics)
         except SettingsError:
-            return [not_tried(one, "", "no judge is named, see secrets") for one in wanted]
+            return [not_tried(one, "", "no judge is set, see secrets") for one in wanted]
         listed = await asyncio.gather(*(self._list(endpoint) for endpoint in endpoints))
         found = [one.finding for one in listed] if "judge" in checks else []
         if "verdict" in checks:
@@ -106,7 +106,7 @@ class EndpointExaminer:
             key = resolve_api_key(endpoint, self.env)
         except SettingsError:
             return Listed(
-                not_tried("judge", endpoint.name, "its API key is not there, see secrets"), go_on=False
+                not_tried("judge", endpoint.name, "its API key is missing, see secrets"), go_on=False
             )
         text = "" if key is None else key.get_secret_value()
         if not (text.isascii() and text.isprintable()):
@@ -135,14 +135,14 @@ class EndpointExaminer:
         }
         wanted = {name: asked for name, asked in wanted.items() if endpoint.name in asked}
         if not listed.go_on:
-            return [not_tried("verdict", subject + name, "the endpoint cannot be asked") for name in wanted]
+            return [not_tried("verdict", subject + name, "the endpoint is not usable") for name in wanted]
         try:
             metrics = build_metrics(self.settings)
             prices = build_prices((endpoint,))
             # A verdict that is known would try nothing.
             stack = open_stack(self.settings.judge, (endpoint,), prices=prices, cached=False)
         except (SettingsError, JudgeConfigurationError) as error:
-            return [not_tried("verdict", endpoint.name, f"it cannot be asked: {printable(str(error), 300)}")]
+            return [not_tried("verdict", endpoint.name, f"it is not usable: {printable(str(error), 300)}")]
         async with stack:
             found = []
             for name, asked in wanted.items():
@@ -205,9 +205,9 @@ def _judged(
     if seconds is not None:
         spent.append(f"{seconds:.2f} s")
     if form is not None:
-        spent.append(f"asked by {form}")
+        spent.append(f"requested by {form}")
     if result.judge is not None and result.judge.tries > 1:
-        spent.append(f"mended at try {result.judge.tries}")
+        spent.append(f"repaired at attempt {result.judge.tries}")
     told = "; ".join(spent)
     match result:
         case Scored():
@@ -218,14 +218,14 @@ def _judged(
                 "verdict",
                 subject,
                 f"the sample was not scored: {result.reason} ({told})",
-                "look at the metric's settings and prompts",
+                "check the metric's settings and prompts",
             )
         case Failed():
             return failed(
                 "verdict",
                 subject,
                 f"{result.error_type}: {printable(result.detail, 300)} ({told})",
-                "try a more capable model, or mode verbatim, or mend the prompt pack",
+                "try a more capable model, mode verbatim, or correct the prompt pack",
             )
 
 
@@ -233,15 +233,15 @@ def _no_header(endpoint: EndpointSettings) -> Finding:
     return failed(
         "judge",
         endpoint.name,
-        "the API key holds characters that no HTTP header can carry",
-        "look for line breaks or quotes in the secret",
+        "the API key contains characters that are invalid in an HTTP header",
+        "check the secret for line breaks or quotes",
     )
 
 
 def _said(error: Exception) -> str:
     """What went wrong, with the endpoint's own words: the texts that they may quote are the doctor's."""
     said = error.said if isinstance(error, JudgeError) else ""
-    return printable(f"{error}. It says: {said}" if said and said not in str(error) else str(error), 500)
+    return printable(f"{error}. Reply: {said}" if said and said not in str(error) else str(error), 500)
 
 
 def _unreachable(endpoint: EndpointSettings, error: BaseException) -> Finding:
@@ -251,17 +251,17 @@ def _unreachable(endpoint: EndpointSettings, error: BaseException) -> Finding:
             "judge",
             endpoint.name,
             f"TLS with {host} fails: {_said(error)}",
-            "check base_url, and the authorities that this machine trusts (SSL_CERT_FILE)",
+            "check base_url, and this machine's certificate authorities (SSL_CERT_FILE)",
         )
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        why = "has no address here"
+        why = "has no address (DNS)"
     elif isinstance(error, TimeoutError):
         why = "does not answer in time"
     elif isinstance(error, aiohttp.ClientConnectorError):
         code = error.os_error.errno
         why = f"cannot be reached ({error.os_error if code is None else os.strerror(code)})"
     else:
-        why = f"breaks off ({type(error).__name__})"
+        why = f"closes the connection ({type(error).__name__})"
     return failed(
         "judge",
         endpoint.name,
@@ -277,7 +277,7 @@ def _answered(
     name, url = endpoint.name, f"{endpoint.base_url}/models"
     status, models = listed.status, listed.names
     if status == 401:  # the one that speaks of the key
-        key = "does not take the API key" if has_key else "wants an API key, and none is named"
+        key = "rejects the API key" if has_key else "requires an API key, and none is set"
         return failed(
             "judge", name, f"{url} {key} (401)", "check what api_key_env or api_key_file hold"
         ), False
@@ -332,17 +332,17 @@ def _clock(endpoints: Sequence[EndpointSettings], listed: Sequence[Listed]) -> F
         return not_tried(
             "clock",
             "",
-            "no endpoint tells the time (HTTP Date), and Kafka tells it to nobody who does not write",
+            "no endpoint reports its time (HTTP Date)",
         )
     name, skew = min(told, key=lambda one: abs(one[1]))
     if abs(skew) <= CLOCK_WARNING_SECONDS:
-        return ok("clock", "", f"agrees with that of judge endpoint {name}, to the second")
+        return ok("clock", "", f"agrees with judge endpoint {name} to the second")
     return warning(
         "clock",
         "",
         f"is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} that of judge endpoint {name}",
         (
-            "synchronise it (NTP): times in results, day budgets and the expiry of tokens and "
-            "certificates go by it"
+            "synchronise it (NTP): result times, budgets, and the expiry of tokens and certificates depend "
+            "on it"
         ),
     )

@@ -53,7 +53,7 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
             max_partition_fetch_bytes=MAX_RECORD_BYTES,
         )
     except SettingsError:
-        return [not_tried("events", topic, "what kafka.security needs is not there, see secrets")]
+        return [not_tried("events", topic, "credentials of kafka.security are missing, see secrets")]
     try:
         await consumer.start()
         partitions = len(await partitions_of(consumer, topic))
@@ -70,15 +70,15 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
     try:
         unpacking = open_registry(settings.ingest.registry, env, patient=False, seconds=timeout_seconds)
     except SettingsError as error:
-        return [failed("events", "schema registry", str(error), "mend ingest.registry")]
+        return [failed("events", "schema registry", str(error), "correct ingest.registry")]
     if unpacking is None:
         return check_events(settings, raw, partitions)
     try:
         kinds = await unpacking.client.kinds()
         raw, unread = await unpack(raw, unpacking)
     except (RegistryDownError, NoSchemaError, UnreadableError) as error:
-        what = str(error) or "knows no kinds of schemas"
-        remedy = "check ingest.registry.url and auth, and that it runs; until then reading would wait"
+        what = str(error) or "lists no schema types"
+        remedy = "check ingest.registry.url and auth, and that it runs; reading waits until it answers"
         return [failed("events", "schema registry", what, remedy, may_pass=True)]
     finally:
         await unpacking.close()
@@ -99,7 +99,7 @@ def check_events(
     """
     topic = settings.topics.events
     if not records and not without:
-        return [ok("events", topic, "holds no record to look at")]
+        return [ok("events", topic, "has no records")]
     outcomes = [*Trial(settings).outcomes(records), *without]
     what = "traces" if settings.ingest.format == "otlp" else "records"
     count = sum(outcome.event is not None for outcome in outcomes)
@@ -108,12 +108,12 @@ def check_events(
     unread = [one for one in outcomes if one.event is None and (what == "records" or one.before is None)]
     if unread:
         remedy = (
-            "run judgestream map --topic with these settings to see each; mend the producer, "
+            "run judgestream map --topic with these settings to see each; correct the producer, "
             "ingest.format or ingest.mapping"
         )
         said = printable(unread[0].problem or "", 300)
         findings.append(
-            warning("events", topic, f"{len(unread)} of them cannot be read, the first for: {said}", remedy)
+            warning("events", topic, f"{len(unread)} of them cannot be read; the first one: {said}", remedy)
         )
     return findings + _silent(topic, outcomes) + _uncited(settings, outcomes)
 
@@ -134,8 +134,8 @@ def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
     unread = next((text for answer, citing in uncited for text in unread_citations(answer, citing)), None)
     example = uncited[0][0][-80:] if unread is None else unread
     detail = (
-        f"{len(uncited)} of {len(answers)} answers cite nothing that is understood as a citation, for "
-        f"example: {printable(example, 80)}"
+        f"{len(uncited)} of {len(answers)} answers have no recognised citation, for example: "
+        f"{printable(example, 80)}"
     )
     return [warning("events", settings.topics.events, detail, REMEDY)]
 
@@ -148,8 +148,8 @@ def _keys(settings: Settings, records: Sequence[RawRecord], partitions: int) -> 
     if not strange:
         return []
     detail = (
-        f"{len(strange)} of {len(records)} records are not keyed by trace id, so that traces are "
-        f"spread over {partitions} partitions"
+        f"{len(strange)} of {len(records)} records are not keyed by trace id, so traces are spread over "
+        f"{partitions} partitions"
     )
     return [failed("events", topic, detail, _KEYS)]
 
@@ -165,6 +165,6 @@ def _silent(topic: str, outcomes: Sequence[Outcome]) -> list[Finding]:
     findings: list[Finding] = []
     for hint, count in hints.items():
         family, _, remedy = hint.partition(": ")
-        detail = f"{count} of {len(outcomes)} traces hold calls of models without what was said ({family})"
+        detail = f"{count} of {len(outcomes)} traces have model calls without recorded content ({family})"
         findings.append(warning("events", topic, detail, remedy))
     return findings

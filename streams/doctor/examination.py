@@ -76,7 +76,7 @@ class Examination:
             *(await examine_port(self._settings.telemetry, self._env) if "port" in self._checks else ()),
             *broker,
             *endpoints,
-            *(not_tried(name, "", "it was left out (--skip)") for name in self._skip),
+            *(not_tried(name, "", "skipped (--skip)") for name in self._skip),
         ]
         # They are asked for at the same time, and told in their order. No secret gets here; this is the
         # second lock.
@@ -92,7 +92,7 @@ class Examination:
             for one in broker
             if one.check in {"broker", "topics", "access"}
         ):
-            return [not_tried("events", topic, "first mend what broker, topics and access say")]
+            return [not_tried("events", topic, "first fix the problems of broker, topics and access")]
         return await examine_events(self._settings, self._env, self._timeout_seconds)
 
     async def run_until_well(

@@ -34,7 +34,12 @@ def examine_process(settings: Settings, *, descriptors: int | None = None) -> li
     file = settings.judge.cache.file
     if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
         found.append(
-            failed("process", "cache", f"{file} cannot be written", "mend rights or path of judge.cache.file")
+            failed(
+                "process",
+                "cache",
+                f"{file} cannot be written",
+                "correct permissions or path of judge.cache.file",
+            )
         )
     return found
 
@@ -44,10 +49,10 @@ def _compiled_parts() -> Finding:
         return failed(
             "process",
             "faust",
-            "its compiled stream iterator is missing, and a worker refuses to start without",
+            "its compiled stream iterator is missing, and the worker needs it",
             "install faust-streaming from a wheel (or with a C compiler) and unset NO_CYTHON",
         )
-    return ok("process", "faust", "its compiled parts are there")
+    return ok("process", "faust", "its compiled parts are present")
 
 
 def _descriptors(settings: Settings, descriptors: int | None) -> Finding:
@@ -57,13 +62,10 @@ def _descriptors(settings: Settings, descriptors: int | None) -> Finding:
         return warning(
             "process",
             "file descriptors",
-            (
-                f"{may} may be open, and {settings.judge.max_in_flight} judge calls at a time want "
-                f"about {needed}"
-            ),
+            (f"{may} may be open; {settings.judge.max_in_flight} concurrent judge calls need about {needed}"),
             f"raise the limit (ulimit -n {needed}), or lower judge.max_in_flight",
         )
-    return ok("process", "file descriptors", f"{may} may be open, about {needed} are wanted")
+    return ok("process", "file descriptors", f"{may} may be open, about {needed} are needed")
 
 
 async def examine_port(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding]:
@@ -82,7 +84,7 @@ async def _port(telemetry: TelemetrySettings) -> Finding:
         return failed(
             "port",
             subject,
-            f"cannot be listened on ({error.strerror or error})",
+            f"cannot be used ({error.strerror or error})",
             (
                 "set telemetry.port to a free one (0 takes any), and telemetry.host to an address of "
                 "this machine"
@@ -118,8 +120,8 @@ def _reach(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding
             warning(
                 "port",
                 host,
-                "this is Kubernetes, and neither its probes nor Prometheus get at a loopback address",
-                "set telemetry.host to 0.0.0.0, and keep others away by a NetworkPolicy",
+                "in Kubernetes, probes and Prometheus cannot reach a loopback address",
+                "set telemetry.host to 0.0.0.0, and restrict access by a NetworkPolicy",
             )
         ]
     if telemetry.basic_auth is not None or (
@@ -130,7 +132,7 @@ def _reach(telemetry: TelemetrySettings, env: Mapping[str, str]) -> list[Finding
         warning(
             "port",
             host,
-            "anyone who reaches it can read the page and the metrics, verdicts of single answers among them",
-            "set telemetry.basic_auth, or keep others away by network policy",
+            "anyone who can reach it can read the page and metrics, including verdicts of single answers",
+            "set telemetry.basic_auth, or restrict access by network policy",
         )
     ]

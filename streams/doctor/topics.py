@@ -75,7 +75,9 @@ def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Finding:
         made = settings.topics
         if made.create:
             return ok(
-                "topics", name, f"is not there; a worker creates it with {made.create_partitions} partitions"
+                "topics",
+                name,
+                f"does not exist; a worker creates it with {made.create_partitions} partitions",
             )
         return failed(
             "topics",
@@ -88,14 +90,14 @@ def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Finding:
         return failed(
             "topics",
             name,
-            f"is not there, or {principal_of(settings.kafka)} may not even see it",
+            f"does not exist, or {principal_of(settings.kafka)} may not describe it",
             f"create it, or: {acl_command(settings.kafka, *need.operations, topic=name)}",
         )
     return failed(
         "topics",
         name,
         f"cannot be used: {for_code(topic.error_code).__name__}",
-        "look at the broker's log",
+        "check the broker's log",
         may_pass=True,
     )
 
@@ -113,10 +115,10 @@ def _leaders(topic: TopicView) -> list[Finding]:
             "topics",
             topic.name,
             (
-                f"{without} of {len(topic.partitions)} partitions have no leader: nothing is read or "
-                "written there"
+                f"{without} of {len(topic.partitions)} partitions have no leader, so they cannot be read or "
+                "written"
             ),
-            "look at which brokers are down",
+            "check which brokers are down",
             may_pass=True,
         )
     ]
@@ -161,10 +163,10 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                     "topics",
                     topic.name,
                     (
-                        f"{in_sync} replicas of a partition keep up and min.insync.replicas is "
+                        f"{in_sync} replicas of a partition are in sync and min.insync.replicas is "
                         f"{least}: writes are refused"
                     ),
-                    "look at which brokers are down or slow",
+                    "check which brokers are down or slow",
                     may_pass=True,
                 )
             )
@@ -174,8 +176,8 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                     "topics",
                     topic.name,
                     (
-                        f"min.insync.replicas is {least}, as many as there are replicas: no write "
-                        "while one broker restarts"
+                        f"min.insync.replicas is {least}, the number of replicas: writes fail while one "
+                        "broker restarts"
                     ),
                     "lower min.insync.replicas by one, or add a replica",
                 )
@@ -185,7 +187,7 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
                 warning(
                     "topics",
                     topic.name,
-                    "min.insync.replicas is 1: what is confirmed may exist once, and be lost with one disk",
+                    "min.insync.replicas is 1: a confirmed record may exist on one disk only",
                     "set it to 2",
                 )
             )
@@ -194,8 +196,8 @@ def _copies(topic: TopicView, settings: Mapping[str, str], need: TopicUse) -> li
             warning(
                 "topics",
                 topic.name,
-                "has 1 replica: what is on it is lost with one disk",
-                "3 replicas with min.insync.replicas 2, outside of trials",
+                "has 1 replica: a disk failure loses its records",
+                "use 3 replicas with min.insync.replicas 2, except in trials",
             )
         )
     return found
@@ -212,8 +214,8 @@ def _retention(topic: TopicView, settings: Mapping[str, str], need: TopicUse) ->
             "topics",
             topic.name,
             (
-                f"keeps records for {_duration(milliseconds)}: what waits longer, for a judge that is "
-                "down, is lost"
+                f"keeps records for {_duration(milliseconds)}: tasks that wait longer, for a judge that is "
+                "down, are lost"
             ),
             f"set retention.ms to {round(LEAST_RETENTION_SECONDS * 1000)} or more",
         )
@@ -225,9 +227,9 @@ def _partitions(topic: TopicView, need: TopicUse, workers: int, kafka: KafkaSett
     if not need.reads or (count >= workers and count > 1):
         return []
     idle = (
-        f"{workers - count} of {workers} workers get nothing of it"
+        f"{workers - count} of {workers} workers get no partition"
         if count < workers
-        else "a second worker would get nothing of it"
+        else "a second worker would get no partition"
     )
     return [
         warning(
@@ -256,8 +258,8 @@ def _size(topic: TopicView, settings: Mapping[str, str], need: TopicUse, expecte
             "topics",
             topic.name,
             (
-                f"takes records of up to {limit} bytes, and events may have {largest}: what is too "
-                "large becomes a dead letter"
+                f"takes records of up to {limit} bytes, but events may have {largest}: larger ones become "
+                "dead letters"
             ),
             f"set max.message.bytes to {largest} or more, or ingest.max_event_bytes to {limit} or less",
         )
@@ -273,7 +275,7 @@ def _summary(topic: TopicView, settings: Mapping[str, str]) -> str:
     if least is not None:
         parts.append(f"{least} of them in sync at least")
     if keeps is not None:
-        parts.append("kept for ever" if keeps < 0 else f"kept for {_duration(keeps)}")
+        parts.append("kept forever" if keeps < 0 else f"kept for {_duration(keeps)}")
     if size is not None:
         parts.append(f"records up to {size} bytes")
     return ", ".join(parts)

@@ -22,7 +22,7 @@ _log = structlog.stdlib.get_logger(__name__)
 def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
     """Collect the prices of endpoints: the settings' own, else the published ones.
 
-    One whose price is not known is named in the log; its results carry no cost.
+    One whose price is not known is named in the log; its results have no cost.
     """
     prices: dict[str, Price] = {}
     for endpoint in endpoints:
@@ -31,7 +31,7 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
             prices[endpoint.name] = price
         elif endpoint.model != OFFLINE_MODEL:
             _log.warning(
-                "no price is known, results carry no cost; set usd_per_million_tokens",
+                "no price is known, results have no cost; set usd_per_million_tokens",
                 endpoint=endpoint.name,
                 model=endpoint.model,
             )

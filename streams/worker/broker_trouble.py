@@ -35,12 +35,12 @@ def broker_trouble(
         registry: The schema registry; None without one.
     """
     found = [
-        f"sink {sink.name} takes nothing: {sink.trouble}"
+        f"sink {sink.name} fails: {sink.trouble}"
         for sink in sinks
         if isinstance(sink, Delivery) and sink.trouble is not None
     ]
     if registry is not None and registry.client.trouble is not None:
-        found.append(f"reading waits for the schema registry: {registry.client.trouble}")
+        found.append(f"waiting for the schema registry: {registry.client.trouble}")
     if refused is not None:
         found.append(f"the broker refuses new connections: {refused}")
     if failing is not None:

@@ -109,7 +109,7 @@ class Health:
         # stuck.
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
-            reasons.append(f"the delivery loop has not turned for {idle:.0f} s")
+            reasons.append(f"the delivery loop has not run for {idle:.0f} s")
         waiting = (
             self._judge_trouble() is not None
             or self._deferred() is not None
@@ -120,7 +120,7 @@ class Health:
             quiet = now - agent.last_finished
             if agent.in_hand and quiet > STUCK_AGENT_SECONDS and not waiting:
                 reasons.append(
-                    f"agent {agent.name} has {agent.in_hand} records in hand and finished none for "
+                    f"agent {agent.name} has {agent.in_hand} records in flight and finished none for "
                     f"{quiet:.0f} s"
                 )
         return Report(not reasons, tuple(reasons))
@@ -132,7 +132,7 @@ class Health:
         if self.stopping:
             reasons.append("stopping")
         if loop is None or not loop.assigned:
-            reasons.append("the consumer group has assigned nothing yet (joining or rebalancing)")
+            reasons.append("no partitions assigned yet (joining or rebalancing)")
         trouble = self._judge_trouble()
         if trouble is not None:
             reasons.append(f"judge unavailable: {trouble}")
@@ -155,4 +155,4 @@ class Health:
         quiet = 0.0 if answered is None else self._now() - answered
         if quiet <= self._silent_seconds:
             return None
-        return f"the broker is away: the group's coordinator has not answered for {quiet:.0f} s"
+        return f"the broker is unavailable: the group coordinator has not answered for {quiet:.0f} s"

@@ -148,7 +148,7 @@ def _rate_factor(
     if settings.judge.budget.when_spent == "defer" or not spending.limits.any:
         return None
     if "judge" not in agents:
-        why = "for each worker counts what it spends by itself; run them together, or use defer"
+        why = "because each worker counts its own spending; run them together, or use defer"
         raise SettingsError(
             [f"judge.budget.when_spent: lower_rate needs intake and judge in one worker, {why}"]
         )

@@ -62,9 +62,9 @@ def tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> N
 def tell_move(move: Move) -> None:
     """Say that a partition goes on elsewhere than where it was read to."""
     _log.error(
-        "records were removed by retention before they were read"
+        "retention removed records before they were read"
         if move.why == "retention"
-        else "the log has become shorter, reading goes on elsewhere",
+        else "the log has become shorter; resuming at another offset",
         topic=move.topic,
         partition=move.partition,
         from_offset=move.before,
@@ -84,9 +84,9 @@ async def watch_removed_metrics(settings: Settings, metrics: Metrics) -> None:
             metrics.set_removed_tasks(tasks)
             for metric, count in tasks.items():
                 _log.warning(
-                    "tasks of a metric that is not in the settings wait, and nobody judges them",
+                    "tasks of a metric that is not in the settings wait; no worker judges them",
                     metric=metric,
                     tasks=count,
-                    remedy=f"put the metric back, or judgestream topics drain --metric {metric}",
+                    remedy=f"restore the metric, or run judgestream topics drain --metric {metric}",
                 )
         await asyncio.sleep(REMOVED_METRICS_SECONDS)

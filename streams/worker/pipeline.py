@@ -76,17 +76,17 @@ class Pipeline:
         except DrainingError:
             return  # not acknowledged: the partition's next reader gets it again
         except (JudgeConfigurationError, SettingsError) as error:
-            _log.critical("stopping: nothing can succeed as configured", agent=self.name, error=str(error))
+            _log.critical("stopping: the configuration cannot work", agent=self.name, error=str(error))
             await self._crash(error)
             return
         except DeadLetterLimitError as error:
-            _log.critical("stopping: too many records would be set aside", agent=self.name, error=str(error))
+            _log.critical("stopping: too many dead letters", agent=self.name, error=str(error))
             await self._crash(error)
             return
         except Exception as error:  # noqa: BLE001 - the one place that must survive any record
             # The error's own words may quote the record; they go aside with it.
             _log.error(
-                "unexpected error, the record is set aside",
+                "unexpected error: the record becomes a dead letter",
                 agent=self.name,
                 topic=record.topic,
                 partition=record.partition,
@@ -98,7 +98,7 @@ class Pipeline:
             try:
                 await self._on_surprise(record, error)
             except Exception as second:  # noqa: BLE001 - it goes to anyone who watches the worker
-                _log.exception("stopping: the record could not be set aside", agent=self.name)
+                _log.exception("stopping: the dead letter could not be written", agent=self.name)
                 await self._crash(second)
                 return
         await stream.ack(event)
@@ -117,5 +117,5 @@ class Pipeline:
         for task in late:
             task.cancel()
         if late:
-            _log.warning("records given up, to be read again", agent=self.name, records=len(late))
+            _log.warning("records released, to be read again", agent=self.name, records=len(late))
             await asyncio.wait(late)

@@ -206,7 +206,7 @@ class _Worker:
         try:
             await asyncio.wait_for(self._wiring.app.stop(), CLOSE_SECONDS)
         except TimeoutError:
-            _log.warning("leaving the group took too long, gone without", seconds=CLOSE_SECONDS)
+            _log.warning("leaving the group took too long; stopped without leaving", seconds=CLOSE_SECONDS)
 
 
 async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

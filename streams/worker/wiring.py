@@ -182,9 +182,7 @@ class Wiring:
         """
         if "sink" in self.agents and len(self.agents) > 1:
             # Both would read the results in one group; and nothing that a receiver does may hold up judging.
-            raise SettingsError(
-                ["agents: sink runs in a worker of its own; start another with --agents sink"]
-            )
+            raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])
         for name in self.agents:
             {
                 "intake": self._add_intake,

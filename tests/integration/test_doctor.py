@@ -79,7 +79,7 @@ async def test_all_is_well(topics: Stage, broker: RunningBroker) -> None:
     """Nothing fails; what a broker tells of rights is told, and what it does not is not claimed."""
     diagnosis = await diagnosed(topics)
     assert diagnosis.failures == ()
-    assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "lets us in: plain text"
+    assert found(diagnosis, "broker", topics.bootstrap_servers).detail == "connected: plain text"
     events = found(diagnosis, "topics", topics.topic("events"))
     # One broker holds one replica, which is worth a word wherever it is.
     assert (events.outcome, events.detail.partition(":")[0]) == ("warning", "has 1 replica")
@@ -126,7 +126,7 @@ async def test_topics_that_do_not_serve(stage: Stage, broker: RunningBroker) -> 
     diagnosis = await diagnosed(stage, workers=3)
     told = [(one.subject, one.outcome, one.detail) for one in diagnosis.findings if one.check == "topics"]
     expected = [
-        ("events", "warning", "too few partitions (2): 1 of 3 workers get nothing of it"),
+        ("events", "warning", "too few partitions (2): 1 of 3 workers get no partition"),
         ("tasks.tone", "failed", "cleanup.policy must be delete (got compact)"),
         ("dead", "failed", "max.message.bytes must be at least 32768 (got 1000)"),
     ]

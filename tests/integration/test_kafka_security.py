@@ -562,7 +562,7 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
     [
         ("wrong password", "refuses the user 'judgestream' or its password"),
         ("wrong authority", "is not signed by an authority that is trusted here"),
-        ("the broker's certificate has expired", "has expired; have it renewed there"),
+        ("the broker's certificate has expired", "has expired; renew it there"),
         ("our certificate has expired", r"certificate_file.* has expired"),
         ("our certificate is of a stranger", r"certificate_file .*truststore"),
     ],

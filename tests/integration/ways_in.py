@@ -128,7 +128,7 @@ FAULTS = (
         "the broker's certificate has expired",
         "EXPIRED",
         tls,
-        "the certificate of the broker .* has expired; have it renewed there, and check this machine's clock",
+        "the certificate of the broker .* has expired; renew it there, and check this machine's clock",
     ),
     Fault(
         "our certificate has expired",

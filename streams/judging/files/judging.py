@@ -171,7 +171,7 @@ async def judge_lines(
         ingest: Reads an event, with the mapping of the settings.
         source: Names the file; part of each result's id.
         concurrency: Results that are worked on at the same time; at least 1.
-        done: Ids of results that are there already; they are passed over.
+        done: Ids of results that exist already; they are passed over.
         whole: Names of the metrics that judge conversations: all events of one `conversation_id` together.
 
     Yields:

@@ -55,7 +55,7 @@ class ResultFile:
 
     @property
     def done(self) -> frozenset[str]:
-        """Ids of the results that are there already."""
+        """Ids of the results that exist already."""
         return frozenset(result.result_id for result in self.earlier)
 
     def write(self, result: Scored | Unscored | Failed) -> None:

@@ -37,7 +37,7 @@ TELL_SECONDS: Final = 15.0
 
 
 class Admission:
-    """Whether the broker lets us in: what became of the latest connections. Used from several threads.
+    """Whether the broker connected: what became of the latest connections. Used from several threads.
 
     Args:
         kafka: The settings that the clients are built from.

@@ -94,7 +94,7 @@ def _certificate_of_broker(error: ssl.SSLCertVerificationError, kafka: KafkaSett
         return Explanation(
             "certificate",
             f"the certificate of {_broker(kafka)}, or of the authority that signed it, has expired",
-            "have it renewed there, and check this machine's clock",
+            "renew it there, and check this machine's clock",
         )
     if code == _VERIFY_NOT_YET:
         return Explanation(
@@ -302,7 +302,7 @@ def _refused(_: ConnectionRefusedError, kafka: KafkaSettings) -> Explanation:
 def _unknown_host(_: socket.gaierror, kafka: KafkaSettings) -> Explanation:
     return Explanation(
         "unreachable",
-        f"a host of {kafka.bootstrap_servers} has no address here",
+        f"a host of {kafka.bootstrap_servers} has no address (DNS)",
         "check the name and the resolver",
         lasting=False,
     )

@@ -39,7 +39,7 @@ async def reach(
         timeout_seconds: How long each server may take.
 
     Raises:
-        Exception: Why none of the servers lets us in: the error for which `explain` has most to say.
+        Exception: Why none of the servers connected: the error for which `explain` has most to say.
         SettingsError: A secret, certificate or library is not where the settings say.
     """
     options = dict(client_options(kafka) if options is None else options)

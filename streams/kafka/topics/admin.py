@@ -219,7 +219,7 @@ async def create_topics(
     while missing := await missing_topics(admin, topics):
         if time.monotonic() >= deadline:
             names = ", ".join(topic.name for topic in missing)
-            raise TopicsError(f"topics were created and do not appear: {names}; look at the broker's log")
+            raise TopicsError(f"topics were created and do not appear: {names}; check the broker's log")
         await asyncio.sleep(0.1)
 
 

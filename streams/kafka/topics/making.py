@@ -1,4 +1,4 @@
-"""Makes the topics of an installation, and tells how those stand that are there already."""
+"""Makes the topics of an installation, and tells how those stand that exist already."""
 
 from __future__ import annotations
 

@@ -28,9 +28,8 @@ _ASSETS: Final = {
 }
 _FAR_PATHS: Final = frozenset({"/metrics"})
 _UNGUARDED: Final = (
-    "texts of answers are shown to nobody here: set telemetry.basic_auth, or telemetry.tls with "
-    "client_ca_file, "
-    "or let telemetry.host be 127.0.0.1\n"
+    "answer texts are not shown: set telemetry.basic_auth, telemetry.tls with client_ca_file, or "
+    "telemetry.host 127.0.0.1\n"
 )
 
 
@@ -111,9 +110,8 @@ class WebServer:
         await self._port.start(app)
         if self._open:
             _log.warning(
-                "anyone who reaches this port can read the page and the metrics, verdicts of single answers "
-                "among them; "
-                "set telemetry.basic_auth, or keep others away by network policy",
+                "anyone who can reach this port can read the page and metrics, including verdicts of single "
+                "answers; set telemetry.basic_auth, or restrict access by network policy",
                 url=self.url,
             )
 

@@ -43,7 +43,7 @@ Wanted = Callable[[str, _Place], bool]
 
 @dataclass(slots=True)
 class History:
-    """Results that are there already.
+    """Results that exist already.
 
     Args:
         fingerprints: The evaluator of each metric that is judged now.

@@ -100,7 +100,7 @@ class Replay:
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
         if plan.max_usd is not None and unknown:
-            what = f"needs a price, and none is known of {unknown[0]}"
+            what = f"needs a price, and none is known for {unknown[0]}"
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
     async def run(self, person: Person, stop: asyncio.Event) -> Report:
@@ -145,7 +145,7 @@ class Replay:
         if not any(one.count for one in scan.left.values()):
             return None, "done"
         if wanted := scan.wanted():
-            what = f"judge {len(wanted)} answers first, to learn what the rest will take?"
+            what = f"judge {len(wanted)} answers first, to estimate the rest?"
             if not person.agrees(what):
                 return None, None
             end = await judging.run(_given(wanted), lambda: None)
@@ -259,7 +259,11 @@ class Replay:
             except (MessageSizeTooLargeError, RecordTooLargeError):
                 continue
             return
-        _log.error("result not published, no form of it fits", event_id=result.event_id, metric=result.metric)
+        _log.error(
+            "result not published: it is too large in every form",
+            event_id=result.event_id,
+            metric=result.metric,
+        )
 
     def _compared(self, history: History) -> list[Comparison]:
         return [

@@ -81,7 +81,7 @@ class Scan:
         """Give it for people."""
         passed = ", ".join(f"{count:,} {reason}" for reason, count in self.tally.passed.most_common())
         tasks = ", ".join(f"{all_.count:,} {name}" for name, all_ in self.tasks.items()) or "nothing to judge"
-        again = f"; {done:,} are there already" if done else ""
+        again = f"; {done:,} exist already" if done else ""
         return (
             f"{replay_id}: {self.tally.records:,} records, {self.tally.sampled:,} events to judge"
             f"{f' ({passed})' if passed else ''}: {tasks}{again}"

@@ -74,7 +74,7 @@ def test_the_producer() -> None:
         (GroupView(30), "failed", "may not use it"),
         (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",), frozenset()), "failed",
             "may not join it"),
-        (GroupView(15), "failed", "nobody coordinates it: GroupCoordinatorNotAvailableError"),
+        (GroupView(15), "failed", "it has no coordinator: GroupCoordinatorNotAvailableError"),
         (GroupView(0, "Stable", "consumer", "range", ("judgestream",)), "failed",
             "another application (1 members, protocol range)"),
         (GroupView(0, "Stable", "consumer", "roundrobin", ("x", "judgestream")), "failed",

@@ -144,11 +144,11 @@ async def test_a_wrong_key(examiner: Callable[..., EndpointExaminer]) -> None:
     async with served() as server:
         found = await examiner(server.url, key="sk-wrong-key").examine(ALL)
         assert outcomes(found) == {"judge": "failed", "verdict": "not tried", "clock": "ok"}
-        assert "does not take the API key" in found[0].detail
+        assert "rejects the API key" in found[0].detail
         assert not found[0].may_pass
         assert "sk-wrong-key" not in str(found)
         found = await examiner(server.url, api_key_env=None).examine(JUDGE)
-        assert "wants an API key, and none is named" in found[0].detail
+        assert "requires an API key, and none is set" in found[0].detail
         assert server.asked == []
 
 

@@ -28,14 +28,14 @@ def test_a_topic_whose_records_become_events_is_well() -> None:
     assert told({}, event, event) == [("ok", "2 of the 2 newest records become events", "")]
     trace = RawRecord(request(span(1, "chat", SAID)), key=TRACE.encode())
     assert told(OTLP, trace) == [("ok", "1 of the 1 newest traces become events", "")]
-    assert told({}) == [("ok", "holds no record to look at", "")]
+    assert told({}) == [("ok", "has no records", "")]
 
 
 def test_records_that_cannot_be_read_are_counted_with_the_first_problem() -> None:
     """`judgestream map` shows the others."""
     _, (outcome, detail, remedy) = told({}, RawRecord(b"{}"), RawRecord(b"x"))
     assert outcome == "warning"
-    assert detail.startswith("2 of them cannot be read, the first for: event_id: must be text")
+    assert detail.startswith("2 of them cannot be read; the first one: event_id: must be text")
     assert "judgestream map" in remedy
 
 
@@ -54,7 +54,7 @@ def test_traces_without_content_name_the_switch() -> None:
     _, (outcome, detail, remedy) = told(OTLP, RawRecord(request(span(1, "chat", CALL)), key=TRACE.encode()))
     assert (outcome, detail) == (
         "warning",
-        "1 of 1 traces hold calls of models without what was said (otel-genai)",
+        "1 of 1 traces have model calls without recorded content (otel-genai)",
     )
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in remedy
 

@@ -57,7 +57,7 @@ def test_a_sound_topic_is_one_line() -> None:
     ]
     # What the broker does not show is neither told nor held against it.
     assert check_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
-    assert "kept for ever" in judged(topic(), retention_ms="-1")[0][1]
+    assert "kept forever" in judged(topic(), retention_ms="-1")[0][1]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_topics_that_cannot_be_used() -> None:
     assert "--create --topic qa.events --partitions 4" in found.remedy
     settings = Settings.model_validate({"topics": {"create": True}})
     (found,) = check_topic(missing, None, READ, Expected(settings, 1))
-    assert (found.outcome, found.detail) == ("ok", "is not there; a worker creates it with 4 partitions")
+    assert (found.outcome, found.detail) == ("ok", "does not exist; a worker creates it with 4 partitions")
     (found,) = check_topic(TopicView("t", 29), None, READ, Expected(Settings(), 1))
     assert "may not even see it" in found.detail
     assert found.remedy.endswith("--operation Read --topic t")

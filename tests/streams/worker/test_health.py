@@ -45,7 +45,7 @@ def test_a_loop_that_turns_is_alive() -> None:
     """Up to the bound all is well; past it the report says for how long nothing moved."""
     assert _health(now=STUCK_LOOP_SECONDS, loop=_Loop()).alive().ok
     report = _health(now=STUCK_LOOP_SECONDS + 5, loop=_Loop()).alive()
-    assert report.reasons == ("the delivery loop has not turned for 65 s",)
+    assert report.reasons == ("the delivery loop has not run for 65 s",)
 
 
 @pytest.mark.parametrize("loop", [None, _Loop(last_turn=None)])
@@ -113,7 +113,7 @@ def test_a_broker_that_does_not_answer_is_away() -> None:
     assert _health(now=112.0, loop=loop).ready().ok
     health = _health(now=113.0, loop=loop)
     assert health.ready().reasons == (
-        "the broker is away: the group's coordinator has not answered for 13 s",
+        "the broker is unavailable: the group coordinator has not answered for 13 s",
     )
     assert health.alive().ok
 
@@ -122,5 +122,5 @@ def test_a_rebalance_is_told_as_such() -> None:
     """While the group decides, its coordinator may take its time."""
     loop = _Loop(assigned=False, coordinator_answered=0.0)
     assert _health(now=40.0, loop=loop).ready().reasons == (
-        "the consumer group has assigned nothing yet (joining or rebalancing)",
+        "no partitions assigned yet (joining or rebalancing)",
     )

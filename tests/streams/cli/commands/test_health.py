@@ -23,7 +23,7 @@ from tests.streams.certificates import Authority, Files
 from tests.streams.cli.test_main import call
 
 ALIVE: dict[str, Any] = {"ok": True, "reasons": []}
-STUCK: dict[str, Any] = {"ok": False, "reasons": ["the delivery loop has not turned for 70 s", "stopping"]}
+STUCK: dict[str, Any] = {"ok": False, "reasons": ["the delivery loop has not run for 70 s", "stopping"]}
 
 
 class Port(ThreadingHTTPServer):
@@ -96,7 +96,7 @@ def test_a_stuck_worker_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with listening(STUCK, ALIVE) as port:
         assert call("health", "--config", settings(tmp_path, port=port)) == 1
     said = capsys.readouterr().err
-    assert said == "error: /healthz answered 503: the delivery loop has not turned for 70 s; stopping\n"
+    assert said == "error: /healthz answered 503: the delivery loop has not run for 70 s; stopping\n"
 
 
 def test_ready_is_another_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

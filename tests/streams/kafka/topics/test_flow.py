@@ -32,7 +32,7 @@ def test_what_agents_do_with_topics() -> None:
 def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
     """A row that lacks one would break the creation of topics or the reading of records.
 
-    What is compacted is kept for ever, and what only this release reads has no schema.
+    What is compacted is kept forever, and what only this release reads has no schema.
     """
     topics = TopicSettings()
     for kind in TOPICS:
