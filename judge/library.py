@@ -266,7 +266,7 @@ def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_
     if not (address or key):
         if model:
             raise JudgeConfigurationError(
-                f"model {model} is named, but no endpoint; give base_url or api_key, or set "
+                f"model {model} is given without an endpoint; give base_url or api_key, or set "
                 "OPENAI_BASE_URL or OPENAI_API_KEY"
             )
         return OfflineChat()

@@ -26,7 +26,7 @@ DEFAULT_MEMORY_MB: Final = 512
 
 Mode = Literal["evidence", "verbatim", "code"]
 """evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as
-possible; code: no judge is asked, `prepare` decides."""
+possible; code: no judge is used, `prepare` decides."""
 
 Verification = Literal["marks", "strict", "off"]
 """What becomes of what code merely suspects: marks: it is noted on the result; strict: it lowers the score;

@@ -32,7 +32,7 @@ class TooLargeReplyError(Exception):
     """
 
     def __init__(self, limit: int, *, is_success: bool) -> None:
-        super().__init__(f"the reply is larger than {limit} bytes, which no verdict is")
+        super().__init__(f"the reply is larger than {limit} bytes, too large for a verdict")
         self.is_success = is_success
 
 
@@ -168,11 +168,11 @@ def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> 
     try:
         text = unpacker.decompress(content, limit + 1)
     except zlib.error as error:
-        raise UnreadableReplyError(f"the reply cannot be unpacked: {error}") from error
+        raise UnreadableReplyError(f"the reply cannot be decompressed: {error}") from error
     if len(text) > limit:
         raise TooLargeReplyError(limit, is_success=is_success)
     if not unpacker.eof:
-        raise UnreadableReplyError("the packed reply breaks off")
+        raise UnreadableReplyError("the compressed reply is truncated")
     return text
 
 

@@ -158,7 +158,7 @@ class OpenAIChat:
             except _TemperatureRefusedError:
                 self._takes_temperature = False
                 _log.warning(
-                    "judge endpoint %s refuses temperature %s; from now on it is asked without one",
+                    "judge endpoint %s refuses temperature %s; it is not sent any more",
                     self._endpoint,
                     request.temperature,
                 )
@@ -184,7 +184,7 @@ class OpenAIChat:
             # A success of such a size is this request's own: waiting for a smaller one would take for ever.
             return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
         return JudgeUnavailableError(
-            f"judge endpoint {self._endpoint} cannot be reached or broke off: {_root(error)}"
+            f"judge endpoint {self._endpoint} cannot be reached or closed the connection: {_root(error)}"
         )
 
     def _remember(self, response_format: ResponseFormat) -> None:
@@ -196,8 +196,8 @@ class OpenAIChat:
         if formats.index(response_format) > formats.index(self._response_format):
             _log.warning(
                 (
-                    "judge endpoint %s refuses response_format %s; from now on it is asked by: %s, "
-                    "with the schema in the prompt"
+                    "judge endpoint %s refuses response_format %s; using %s from now on, with the schema in "
+                    "the prompt"
                 ),
                 self._endpoint,
                 self._response_format.value,
@@ -228,7 +228,7 @@ class OpenAIChat:
             kind = quoted(reply.headers.get("content-type", "no content type"))
             raise JudgeUnavailableError(
                 (
-                    f"judge endpoint {self._endpoint} answered {reply.status} with a body that is no "
+                    f"judge endpoint {self._endpoint} answered {reply.status} with a body that is not a "
                     f"{'pair of vectors' if request.embeds else 'chat completion'} ({kind})"
                 ),
                 reply=paid,

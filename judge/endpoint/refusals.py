@@ -151,7 +151,7 @@ def _error(
 
     if schema_sent and status in _REQUEST | {500, 501}:
         if _mentions(words, _BAD_SCHEMA_WORDS):
-            return JudgeConfigurationError(f"{told}. Mend the response_schema of the prompt pack")
+            return JudgeConfigurationError(f"{told}. Correct the response_schema of the prompt pack")
         named = "response_format" in codes or _mentions(words, _FORMAT_WORDS)
         if named and not any(codes & known for _, known, _ in _REQUEST_KINDS[:2]):
             return ResponseFormatError(told)
@@ -206,11 +206,11 @@ def _error_for_request(told: str, codes: frozenset[str], words: str, said: str) 
 
 def _remedy(status: int) -> str:
     if 300 <= status < 400:
-        return "It points elsewhere: set base_url to the address that answers"
+        return "It redirects: set base_url to the address that answers"
     return {
         401: "Check the API key (api_key_env)",
         402: "Check the account's balance",
-        403: "Check what the API key is allowed to do",
+        403: "Check the permissions of the API key",
         404: "Check base_url (it usually ends in /v1) and the model's name",
     }.get(status, "Check base_url")
 

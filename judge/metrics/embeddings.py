@@ -89,9 +89,7 @@ class EmbeddingSimilarity(WholeTask):
         except (ValueError, TypeError, KeyError):
             cosine, dimensions = math.nan, 0
         if not math.isfinite(cosine):
-            raise EventError(
-                "invalid_verdict", "the endpoint gave no vectors; name a model that embeds texts"
-            )
+            raise EventError("invalid_verdict", "the endpoint gave no vectors; name an embedding model")
         number = min(max(cosine, 0.0), 1.0)
         reason = f"cosine {cosine:.4f} of two vectors of {dimensions} numbers"
         return self._scale.outcome(number, reason=reason, evidence={"cosine": cosine})

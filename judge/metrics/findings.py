@@ -47,7 +47,7 @@ class Findings:
         named = "; ".join(self._not_found[:MAX_NAMED])
         more = len(self._not_found) - MAX_NAMED
         return (
-            "these quotations stand nowhere in their text: "
+            "these quotations are not in their text: "
             f"{named}{f'; and {more} more' if more > 0 else ''}. Copy each character by "
             "character from the text, in one piece, or correct what rests on it"
         )

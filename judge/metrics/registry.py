@@ -97,7 +97,7 @@ def build_metric(
         return _own_metric(name, pack, score_range)
     if pack is not None and (pack.choice is not None or pack.is_number):
         raise JudgeConfigurationError(
-            f"metric {name}: a pack for it has no result, for its scores are whole numbers; remove it"
+            f"metric {name}: a pack for it must not have `result`: its scores are whole numbers; remove it"
         )
     # Citations are relevance's alone.
     citing = {"citation_pattern": citation_pattern, "without_citations": without_citations}

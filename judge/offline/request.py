@@ -54,7 +54,7 @@ def read_request(body: Any) -> Asked:
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise BadRequestError("model must be a text", "model")
     if body.get("stream"):
-        raise BadRequestError("stream is not supported; leave it out", "stream")
+        raise BadRequestError("stream is not supported; omit it", "stream")
     if body.get("n") not in {None, 1}:
         raise BadRequestError("n must be 1", "n")
     messages = body.get("messages")

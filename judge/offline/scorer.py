@@ -27,7 +27,7 @@ from judge.text.tags import cited_pages, page_key, page_number, tagged_claims, w
 from judge.text.words import content_words, word_texts
 from judge.verdict.repair import REPAIR_BEGINNING
 
-REFUSAL = "offline judge finds no answer in this prompt"
+REFUSAL = "offline judge found no answer in this prompt"
 """Said to a prompt that shows nothing to judge: a number for it would be invented."""
 
 MetricName = Literal["coverage", "relevance"]
@@ -171,7 +171,7 @@ def _by_share(shown: Shown, low: int, high: int, choices: Sequence[str | bool]) 
             "the answer has {} of the question's words",
         )
     else:
-        wanted, known, told = [], said, "nothing is shown to compare the answer with: the middle of the range"
+        wanted, known, told = [], said, "there is nothing to compare the answer with: the middle of the range"
     different = set(wanted)
     share = (
         Fraction(sum(word in known for word in different), len(different)) if different else Fraction(1, 2)

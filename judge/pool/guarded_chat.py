@@ -217,7 +217,7 @@ class GuardedChat:
             return False
         if isinstance(trouble, JudgeUnavailableError):
             return True  # its failure was counted
-        why = f"it fails every verdict ({', '.join(sorted(kinds))}) and a neutral one, too"
+        why = f"it fails every verdict ({', '.join(sorted(kinds))}), and a neutral one"
         before = f"{self._streak.limit - 1} results were published before that"
         self.take_down(f"{why}; {before}: {trouble}", metric, kinds)
         return True

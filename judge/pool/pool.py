@@ -166,7 +166,7 @@ class EndpointPool:
         unknown = [name for name in names if name not in known]
         if unknown:
             raise JudgeConfigurationError(
-                f"no judge endpoint is called {', '.join(unknown)}; there are {', '.join(known)}"
+                f"no judge endpoint is called {', '.join(unknown)}; known: {', '.join(known)}"
             )
         chats = tuple(known[name] for name in names) or self.chats
         if chats not in self._asked:
@@ -249,7 +249,7 @@ class EndpointPool:
         if not self._closed:
             await self._change.wait()
         if self._closed or self._drains != drains:
-            raise DrainingError("given up while it waited for an endpoint")
+            raise DrainingError("cancelled while waiting for an endpoint")
 
     def _changed(self) -> None:
         change, self._change = self._change, asyncio.Event()

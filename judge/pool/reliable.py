@@ -88,7 +88,7 @@ class ReliableJudge:
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
-            DrainingError: The task was given up before it was sent, by `EndpointPool.drain`.
+            DrainingError: The task was cancelled before it was sent, by `EndpointPool.drain`.
             EndpointDownError: All endpoints are down, and nobody is patient.
             ValueError: The task is another metric's.
         """
@@ -189,7 +189,7 @@ class ReliableJudge:
         if not attempt.cut_short:
             await self._suspect(chat, attempt)
         if attempt.suspicion.proven:
-            detail = f"{attempt.failures} calls failed while others were answered; the last: {error}"
+            detail = f"{attempt.failures} calls failed while others succeeded; the last: {error}"
             return judge.failed(task, "no_answer", detail, tries=attempt.calls)
         here = attempt.failed_at[chat.endpoint] = attempt.failed_at.get(chat.endpoint, 0) + 1
         if here >= TRIES_BEFORE_NEXT or error.kind == "timeout":

@@ -63,6 +63,4 @@ class Observer:
         except ValidationError:
             # What cannot be read counts for nothing, and so the identity does not hold: the fault shows
             # there.
-            _log.exception(
-                "%s %s@%s is not what belongs there", record.topic, record.partition, record.offset
-            )
+            _log.exception("%s %s@%s has a foreign format", record.topic, record.partition, record.offset)

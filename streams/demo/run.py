@@ -227,7 +227,7 @@ class _Demo:
             for name, task in tasks.items():
                 if task.done() and (name != "feed" or task.exception() is not None):
                     task.result()  # raises what ended it
-                    raise DemoError(f"the demo's {name} ended by itself; start it again")
+                    raise DemoError(f"the demo's {name} stopped unexpectedly; start it again")
             if ready.done() and not is_ready:
                 is_ready = True
                 self._display.begin(self._board, self._heading(ready.result()))

@@ -97,7 +97,7 @@ class EmbeddedBroker:
         """
         if self._port == 0:
             raise EmbeddedBrokerError(
-                "bootstrap_servers is known once the broker is started: await start() first"
+                "bootstrap_servers is known after the broker's start: await start() first"
             )
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port}"
@@ -110,7 +110,7 @@ class EmbeddedBroker:
             OSError: The port is taken.
         """
         if self._is_running:
-            raise EmbeddedBrokerError("the broker runs already: await stop() before another start()")
+            raise EmbeddedBrokerError("the broker is already running: await stop() before another start()")
         self._port = await self._server.start(self._host, self._port)
         self._is_running = True
         self._sessions = asyncio.create_task(self._coordinator.watch_sessions())

@@ -103,7 +103,7 @@ class Intake:
             self._output.passed(record.topic)
         elif routing.unroutable:
             detail = (
-                f"no metric's conditions fit: {', '.join(one.metric for one in self._routes)}; see "
+                f"no metric's conditions match: {', '.join(one.metric for one in self._routes)}; see "
                 "metrics.*.when"
             )
             await self._output.dead_letter(record, "unroutable", detail, event_id=event.event_id)

@@ -141,7 +141,7 @@ def open_registry(
             tls = ssl.create_default_context(cafile=str(registry.ca))
         except OSError as error:
             raise SettingsError(
-                [f"ingest.registry.ca: {registry.ca} holds no authorities ({error}); name a PEM file"]
+                [f"ingest.registry.ca: {registry.ca} has no authorities ({error}); name a PEM file"]
             ) from error
     client = RegistryClient(
         registry.url, auth=_authorization(registry, env), tls=tls, timeout_seconds=seconds, patient=patient

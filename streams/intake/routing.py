@@ -66,7 +66,7 @@ class Routing:
 
     @property
     def unroutable(self) -> bool:
-        """Whether no metric's conditions fit: the event is a dead letter."""
+        """Whether no metric's conditions match: the event is a dead letter."""
         return not self.fitting
 
     @property

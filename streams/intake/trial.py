@@ -21,9 +21,9 @@ from streams.settings import Settings
 
 WHY_NONE: Final = {
     "ours": "spans of a judgestream worker are not judged",
-    "no_model": "no model took part",
-    "no_content": "models answered, but what they said was not recorded",
-    "no_answer": "models took part, but none gave an answer in words",
+    "no_model": "it has no model call",
+    "no_content": "the model's answer was not recorded",
+    "no_answer": "no model call has an answer text",
 }
 """Why a trace becomes no event, in words."""
 
@@ -168,7 +168,7 @@ class Trial:
         return Outcome(
             before,
             event,
-            problem="unroutable: no metric's conditions fit; see metrics.*.when"
+            problem="unroutable: no metric's conditions match; see metrics.*.when"
             if routing.unroutable
             else None,
             kept=decision.keep,

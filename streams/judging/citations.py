@@ -12,8 +12,8 @@ from schemas import Failed, Scored, Unscored
 MIN_RESULTS: Final = 20
 """Results before anything is said."""
 REMEDY: Final = (
-    "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use "
-    "a metric that needs no citations"
+    "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a "
+    "metric without citations"
 )
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -54,7 +54,6 @@ class CitationWatch:
         if self._results < MIN_RESULTS or 2 * self._uncited <= self._results:
             return None
         return (
-            f"{self._uncited} of {self._results} answers cite nothing that is understood as a citation, so "
-            "that relevance is 1 "
+            f"{self._uncited} of {self._results} answers have no recognised citation, so relevance is 1 "
             f"(for example event {self._example[:80]!r}); {REMEDY}"
         )

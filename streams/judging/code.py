@@ -45,7 +45,7 @@ def build_code_metric(name: str, settings: MetricSettings) -> CodeMetric:
     except (JudgeConfigurationError, PromptPackError) as error:
         where = "python" if settings.python is not None else "code"
         raise SettingsError([f"metrics.{name}.{where}: {error}"]) from error
-    raise SettingsError([f"metrics.{name}: names neither code nor python"])
+    raise SettingsError([f"metrics.{name}: has neither code nor python"])
 
 
 def _function(name: str, python: PythonSettings, score_range: Range | None) -> Function:

@@ -31,7 +31,7 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
             prices[endpoint.name] = price
         elif endpoint.model != OFFLINE_MODEL:
             _log.warning(
-                "no price is known, results have no cost; set usd_per_million_tokens",
+                "no known price: results have no cost; set usd_per_million_tokens",
                 endpoint=endpoint.name,
                 model=endpoint.model,
             )
@@ -77,7 +77,7 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
     limits = budget_limits(judge)
     paid = [one for one in endpoints if is_paid(one)]
     if paid and not limits.any and not judge.budget.unlimited:
-        what = f"is required, for {paid[0].model} at {paid[0].base_url} is paid by the token"
+        what = f"is required, for {paid[0].model} at {paid[0].base_url} is paid per token"
         raise SettingsError(
             [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
         )
@@ -89,10 +89,11 @@ def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) ->
 
 
 def _unpriced(name: str) -> str:
-    why = "for no price of this model at this address is known"
+    why = "because no price is known for this model at this address"
     if "/" in name:  # a metric's own model
         return (
-            f"metrics.*.model ({name}): has no known price, which a budget in dollars needs; add an endpoint "
+            f"metrics.*.model ({name}): has no known price, and a budget in dollars needs one; add an "
+            "endpoint "
             "with this model and usd_per_million_tokens, or limit calls instead"
         )
     return (

@@ -56,7 +56,7 @@ def judge_endpoints(
         raise SettingsError(
             [
                 (
-                    "judge.endpoints: names no judge; add one, or set OPENAI_API_KEY (and "
+                    "judge.endpoints: names no endpoint; add one, or set OPENAI_API_KEY (and "
                     "OPENAI_BASE_URL, OPENAI_MODEL)"
                 )
             ]
@@ -169,7 +169,7 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
     """
     key = resolve_api_key(endpoint)
     if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
-        _log.warning("the API key is sent without encryption; use an https address", endpoint=endpoint.name)
+        _log.warning("the API key is sent unencrypted; use an https address", endpoint=endpoint.name)
     return OpenAIChat(
         endpoint=endpoint.name,
         model=endpoint.model,

@@ -84,7 +84,7 @@ class App(faust.App):
             return
         foreseen = (StreamsError, JudgeError, *DENIED)
         if isinstance(reason, DENIED):
-            self.log.error("the broker refuses what is needed: %r", reason)
+            self.log.error("the broker refuses access: %r", reason)
         elif not isinstance(reason, foreseen):
             self.log.error("Crashed: %r", reason, exc_info=reason)
         # The parts are left alone, so that they can still be stopped in order; Faust would have each of them
@@ -131,7 +131,7 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         raise UnsupportedFaustError(
             "Faust's compiled stream iterator is missing; install faust-streaming from a wheel (or with a "
             "C compiler) "
-            "and unset NO_CYTHON: its pure Python twin acknowledges differently"
+            "and unset NO_CYTHON: the pure Python version acknowledges differently"
         )
     urls = [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
     session = kafka.session_timeout_seconds

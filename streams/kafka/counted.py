@@ -96,7 +96,7 @@ class OnceCounter:
                 if place not in own:
                     self._seen.add(result_id)
         except (KafkaError, TimeoutError, OSError) as error:
-            _log.warning("the latest results cannot be read, some may count twice", error=repr(error))
+            _log.warning("the latest results cannot be read; some may count twice", error=repr(error))
         finally:
             self._learning -= 1
             if not self._learning:

@@ -55,16 +55,14 @@ class DeadLetterLimit:
         tally.add(aside=True)
         if limit.consecutive is not None and tally.consecutive > limit.consecutive:
             raise DeadLetterLimitError(
-                f"{tally.consecutive} records of {topic} in a row would be set aside, "
+                f"{tally.consecutive} consecutive records of {topic} would become dead letters, "
                 "dead_letters.limit.consecutive is "
-                f"{limit.consecutive}; look at the latest dead letters, then mend their cause or raise the "
-                "limit"
+                f"{limit.consecutive}; check the latest dead letters, then fix their cause or raise the limit"
             )
         full = len(tally.latest) == tally.latest.maxlen
         if limit.ratio is not None and full and tally.aside > limit.ratio * len(tally.latest):
             raise DeadLetterLimitError(
-                f"{tally.aside} of the latest {len(tally.latest)} records of {topic} would be set aside, "
-                f"dead_letters.limit.ratio is {limit.ratio:g}; look at the latest dead letters, then mend "
-                "their cause or "
-                "raise the limit"
+                f"{tally.aside} of the latest {len(tally.latest)} records of {topic} would become dead "
+                f"letters, dead_letters.limit.ratio is {limit.ratio:g}; check the latest dead letters, then "
+                "fix their cause or raise the limit"
             )

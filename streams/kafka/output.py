@@ -190,7 +190,7 @@ class Output:
         known = self._failing.get(topic)
         self._failing[topic] = WriteTrouble(topic, time.monotonic() if known is None else known.since, error)
         if known is None:
-            _log.error("writing fails and is tried again until it works", topic=topic, error=repr(error))
+            _log.error("writing fails; retrying until it works", topic=topic, error=repr(error))
 
     async def task(self, task: JudgeTask) -> None:
         """Hand an event to its metric.
@@ -270,14 +270,16 @@ class Output:
         while not await self._written(forms(), record.key):
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             if self._policy.when_refused == "skip":
-                _log.error("record skipped, no form of its dead letter fits", **place, reason=reason)
+                _log.error(
+                    "record skipped: every form of its dead letter is too large", **place, reason=reason
+                )
                 self._metrics.count_skipped_letter(reason)
                 return
             self._note_failure(
                 self._topics.dead_letters,
                 TooLargeError(
-                    f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits; "
-                    f"raise max.message.bytes of {self._topics.dead_letters}, or set "
+                    f"every dead letter of {record.topic}-{record.partition} at offset {record.offset} is "
+                    f"too large; raise max.message.bytes of {self._topics.dead_letters}, or set "
                     "dead_letters.when_refused to skip"
                 ),
             )

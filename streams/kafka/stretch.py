@@ -141,7 +141,9 @@ class StretchReader:
             found = await consumer.getmany(*ends, timeout_ms=_WAIT_MS)
             silent = 0 if found else silent + 1
             if silent > _SILENT_WAITS:
-                raise StreamsError(f"the broker has given no records of {topic} for a minute; is it well?")
+                raise StreamsError(
+                    f"the broker has sent no records of {topic} for a minute; check the broker"
+                )
             for tp, records in found.items():
                 for record in records:
                     if record.offset < ends[tp]:

@@ -41,7 +41,7 @@ class Forwarder:
             # Not written by a worker of this version; there is nothing to set aside, the record stays on its
             # topic.
             _log.warning(
-                "record on the scores topic is not a result, passed over",
+                "record on the scores topic is not a result; skipped",
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,

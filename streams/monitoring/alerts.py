@@ -72,7 +72,7 @@ def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
     normal, current, measure = change.baseline, change.current, change.measure
     level = _share if measure.is_share else _points
     if change.kind == "recovered":
-        moved = f"is back from its drop: {level(current.mean)}"
+        moved = f"has recovered from its drop: {level(current.mean)}"
         before = f"{level(normal.mean)} before the drop" if normal.count else f"target {level(normal.mean)}"
         before = f", {before}"
     elif normal.count:
@@ -80,7 +80,9 @@ def _summary(change: Change, key: SeriesKey, model: str, now: datetime) -> str:
         moved = (
             f"{verb}{' further' if change.further else ''} from {level(normal.mean)} to {level(current.mean)}"
         )
-        before = ", by a change of the mix of labels, not within it" if measure.name == MIX else ""
+        before = (
+            "because the mix of labels changed, not within any label value" if measure.name == MIX else ""
+        )
     else:
         moved = "rose above" if measure.worse == "up" else "fell below"
         moved, before = f"{moved} its target {level(normal.mean)} to {level(current.mean)}", ""

@@ -34,7 +34,7 @@ def monitor_config(
     score_ranges = {name: metric.score_range for name, metric in metrics.items()}
     problems = [
         f"monitor.objectives.{metric}.at_least: must be above {scale[0]:g} and at most {scale[1]:g}, the "
-        f"scale of {metric} (got {objective.at_least:g}); choose a score of that scale"
+        f"scale of {metric} (got {objective.at_least:g}); choose a score on that scale"
         for metric, objective in settings.objectives.items()
         if (scale := score_ranges.get(metric)) is not None and not scale[0] < objective.at_least <= scale[1]
     ]
@@ -80,12 +80,12 @@ def _label_share(
         metrics[metric].labels if metric in metrics else {},
     )
     if label not in numbers:
-        given = ", ".join(numbers) or "numbers alone"
-        problems.append(f"{where}: {metric} does not give it (it gives {given}); remove it")
+        given = ", ".join(numbers) or "numbers only"
+        problems.append(f"{where}: {metric} has no such label (it gives {given}); remove it")
     others = [one for one, number in numbers.items() if one != label and number == numbers.get(label)]
     if others:
         problems.append(
-            f"{where}: {others[0]} has the same number; give each label of the metric one of its own"
+            f"{where}: {others[0]} has the same number; give each label of the metric a distinct number"
         )
     return share_of(
         f"{SHARE_OF}{label}", {float(numbers.get(label, 0))}, worse=worse, min_change=settings.min_share_rise

@@ -179,7 +179,7 @@ class Keeper:
             try:
                 await self._look()
             except Exception:  # noqa: BLE001 - whatever it is, the next look tries again
-                _log.exception("the monitor's state could not be read or kept, and is tried again")
+                _log.exception("the monitor's state could not be read or saved; retrying")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _look(self) -> None:
@@ -228,7 +228,7 @@ class Keeper:
             try:
                 take(kept, number, record.key, record.value)
             except (ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
-                _log.warning("a record of the monitor's state cannot be read, passed over", error=repr(error))
+                _log.warning("a record of the monitor's state cannot be read; skipped", error=repr(error))
         if kept.next is None:
             return None
         monitor = Monitor(self._config)
@@ -241,7 +241,7 @@ class Keeper:
             try:
                 monitor.load(key, series.state, until=series.next)
             except (ValueError, KeyError, TypeError, IndexError) as error:
-                _log.warning("a series begins again: its state cannot be read", key=key, error=repr(error))
+                _log.warning("a series restarts: its state cannot be read", key=key, error=repr(error))
         _log.info("monitor continues", partition=number, series=len(kept.series), offset=kept.next)
         return _Held(monitor, kept.next)
 
@@ -301,7 +301,7 @@ class Keeper:
                 try:
                     await self._out.monitor_state(series_key(number, key), value)
                 except TooLargeError as error:
-                    _log.warning("the state of a series is too large to be kept", key=key, error=str(error))
+                    _log.warning("the state of a series is too large to save", key=key, error=str(error))
             await self._out.monitor_state(mark_key(number), pack(held.next))
         except BaseException:
             held.monitor.put_back(key for key, _ in changes)
@@ -316,7 +316,7 @@ def _result(record: Record) -> Scored | Unscored | Failed | None:
         # Not written by a worker of this version; there is nothing to set aside, the record stays on its
         # topic.
         _log.warning(
-            "record is not a result, passed over",
+            "record is not a result; skipped",
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,

@@ -88,7 +88,7 @@ class Monitor:
             ValueError: The time has no offset.
         """
         if now.tzinfo is None:
-            raise ValueError(f"now must carry its offset from UTC, got {now}; use datetime.now(UTC)")
+            raise ValueError(f"now must have a UTC offset, got {now}; use datetime.now(UTC)")
         reason = self._reason_to_ignore(result)
         if reason is not None:
             self._ignored[reason] += 1

@@ -33,7 +33,7 @@ class MeasureSnapshot:
         state: learning, watching or dropped.
         baseline: What is normal; None while learning.
         tolerated: The worst level that is all right, in the measure's units; None while learning.
-        statistic: Evidence for a drop; while dropped, that with which it was called.
+        statistic: Evidence for a drop; while dropped, the evidence at the alert.
         threshold: Where the statistic calls a drop.
         dropped_at: When the drop seems to have begun; None unless dropped.
     """

@@ -92,7 +92,7 @@ def _unpack(value: bytes) -> Any:
     unpacking = zlib.decompressobj()
     text = unpacking.decompress(value, MAX_STATE_BYTES)
     if unpacking.unconsumed_tail:
-        raise ValueError(f"a state must unpack to at most {MAX_STATE_BYTES} bytes; it is not ours")
+        raise ValueError(f"a state must unpack to at most {MAX_STATE_BYTES} bytes; it is not a monitor state")
     content = json.loads(text)
     if content["version"] != VERSION:
         raise ValueError(f"a state must be of version {VERSION}, got {content['version']}")

@@ -251,7 +251,7 @@ class Watch:
         current = estimate_of(measure, since)
         baseline = self._goodness_estimate(self._fallen.looked_at) if further else self.baseline
         if current is None or baseline is None:
-            raise AssertionError("a change is called by a score, and after the baseline")
+            raise AssertionError("a change is detected on a score, after the baseline")
         began_at = since[0].occurred_at
         latest_first = since[::-1]
         worst = sorted(latest_first, key=lambda one: measure.goodness(measure.amount(one.score)))

@@ -51,7 +51,7 @@ class SinkAgent:
             result = RESULT.validate_json(record.value or b"")
         except ValidationError as error:
             detail = (
-                f"value: is no result, {error.error_count()} problems; is topics.scores the results' topic?"
+                f"value: is not a result, {error.error_count()} problems; is topics.scores the results topic?"
             )
             await self._output.dead_letter(record, "undecodable", detail)
             return

@@ -164,7 +164,7 @@ class Delivery(Generic[ItemT]):
             except SinkDownError as error:
                 if self.trouble is None:
                     _log.error(
-                        "a sink takes nothing and is tried again until it does",
+                        "a sink fails; retrying until it accepts verdicts",
                         sink=self.name,
                         error=str(error),
                     )
@@ -174,7 +174,7 @@ class Delivery(Generic[ItemT]):
                 continue
             break
         if self.trouble is not None:
-            _log.info("a sink takes verdicts again", sink=self.name)
+            _log.info("a sink accepts verdicts again", sink=self.name)
             self.trouble = None
         self._on_outcome("refused", len(refused))
         self._on_outcome("delivered", len(batch) - len(refused))

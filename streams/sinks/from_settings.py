@@ -54,9 +54,7 @@ def build_sinks(
         SettingsError: There is no sink, or a secret is not where the settings say.
     """
     if not settings.sinks:
-        raise SettingsError(
-            ["sinks: names no receiver, and the agent sink has nothing to do; add one or leave it out"]
-        )
+        raise SettingsError(["sinks: has no receiver for the agent sink; add one or remove the agent"])
     verdicts: list[Delivery[Evaluation] | TopicSink] = []
     incidents: list[Delivery[Notice]] = []
     for name, sink in settings.sinks.items():

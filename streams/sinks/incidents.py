@@ -143,7 +143,7 @@ class IncidentAgent:
         try:
             alert = Alert.model_validate_json(record.value or b"")
         except ValidationError as error:
-            detail = f"value: is no alert, {error.error_count()} problems; is topics.alerts right?"
+            detail = f"value: is not an alert, {error.error_count()} problems; is topics.alerts right?"
             await self._output.dead_letter(record, "undecodable", detail)
             return
         raised = alert.raised_at.timestamp()

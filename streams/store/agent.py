@@ -130,7 +130,7 @@ class StoreAgent:
         self.behind = read.behind
         self.last_turn = time.monotonic()
         if self.trouble is not None:
-            _log.info("the store is written again")
+            _log.info("the store can be written again")
             self.trouble = None
         if self._now() - self._tidied >= TIDY_SECONDS and read.behind == 0:
             self._tidied = self._now()
@@ -147,21 +147,19 @@ class StoreAgent:
             return None
         batch = self._decoder.batch(read.records, read.positions, oldest=self._keeping.oldest(self._now()))
         if batch.unreadable:
-            _log.warning(
-                "records that are not what belongs on their topic are left out", records=batch.unreadable
-            )
+            _log.warning("skipped records with a foreign format", records=batch.unreadable)
         return batch
 
     def _tidy(self, writer: Writer) -> None:
         gone = retention.forget_older(writer, self._keeping.oldest(self._now()))
         gone += retention.keep_below(writer, self._keeping.bytes)
         if gone:
-            _log.info("old verdicts and texts left the store", count=gone)
+            _log.info("deleted old verdicts and texts", count=gone)
 
     def _note(self, trouble: str) -> None:
         self.last_turn = time.monotonic()
         if self.trouble is None:
-            _log.error("the store is not written; it is tried again", error=trouble)
+            _log.error("the store cannot be written; retrying", error=trouble)
         self.trouble = trouble
 
 

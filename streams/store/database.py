@@ -41,7 +41,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
         )
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"store.path: {path} cannot be opened ({error}); check the path and rights"
+            f"store.path: {path} cannot be opened ({error}); check the path and permissions"
         ) from error
     try:
         # A row that is deleted gives its pages back a few at a time, so that the file shrinks with retention.
@@ -72,8 +72,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         return
     if tables:
         raise StoreDamagedError(
-            f"store.path: {path} has version {version} of the tables, this is {VERSION}; it is "
-            "rebuilt from the topics"
+            f"store.path: {path} has version {version} of the tables, expected {VERSION}; it is rebuilt "
+            "from the topics"
         )
     connection.executescript(
         f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; COMMIT;"
@@ -131,8 +131,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
     if version != VERSION:
         connection.close()
         raise StoreError(
-            f"the store at {path} has version {version} of the tables, this program reads {VERSION}; "
-            "start its worker once with this program, which rebuilds it"
+            f"the store at {path} has version {version} of the tables, expected {VERSION}; start its worker "
+            "with this release once, which rebuilds it"
         )
     return connection
 
@@ -170,9 +170,9 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreFullError(
-            f"store.path: the disk of {path} is full; free some, or lower store.keep_days or "
+            f"store.path: the disk of {path} is full; free some space, or lower store.keep_days or "
             "store.max_gigabytes"
         )
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreDamagedError(f"store.path: {path} is damaged ({error}); it is rebuilt from the topics")
-    return StoreError(f"store.path: {path} cannot be used ({error}); check the path, rights and the disk")
+    return StoreError(f"store.path: {path} cannot be used ({error}); check path, permissions and disk")

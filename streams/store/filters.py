@@ -93,7 +93,7 @@ def parse(query: Mapping[str, str], labels: Sequence[str], now: datetime) -> Fil
     status = query.get("status") or None
     if status is not None and status not in STATUSES:
         raise BadFilterError(
-            f"status must be one of {', '.join(STATUSES)}, got {status[:40]!r}; leave it out for all"
+            f"status must be one of {', '.join(STATUSES)}, got {status[:40]!r}; omit it for all"
         )
     if len(labels) > MAX_LABELS:
         raise BadFilterError(f"label may be given {MAX_LABELS} times, got {len(labels)}; drop some")

@@ -50,17 +50,17 @@ SUMS: Final = {
 """The six sums from which a weighted mean and its interval follow, over any window."""
 
 MONITOR_GAUGES: Final = (
-    ("state", "1", "Where a measure of a series stands: 0 learning, 1 watching, 2 dropped."),
-    ("evidence", "1", "Evidence for a drop; while dropped, that with which it was called."),
-    ("threshold", "1", "Where the evidence calls a drop."),
-    ("baseline", "points or share", "What is normal."),
-    ("tolerated", "points or share", "The worst level that is all right, apart from season and mix."),
+    ("state", "1", "State of a series' measure: 0 learning, 1 watching, 2 dropped."),
+    ("evidence", "1", "Evidence for a drop; while dropped, the evidence at the alert."),
+    ("threshold", "1", "Evidence at which a drop is called."),
+    ("baseline", "points or share", "The normal level."),
+    ("tolerated", "points or share", "The worst tolerated level, without season and mix."),
 )
 """What the owner of a series tells of each of its measures."""
 
 CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec(
-        "judgestream_events_total", "counter", "events", "Events read, by what became of them.",
+        "judgestream_events_total", "counter", "events", "Events read, by outcome.",
         ("outcome", "reason"),
     ),
     Spec(
@@ -86,52 +86,52 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_judge_cost_usd_total", "counter", "US dollars",
-        "Cost of judging, where prices are known.",
+        "Cost of judging, if prices are known.",
         ("endpoint", "model"),
     ),
-    Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls under way.", ("endpoint",)),
+    Spec("judgestream_judge_in_flight", "gauge", "calls", "Judge calls in flight.", ("endpoint",)),
     Spec(
         "judgestream_judge_breaker_open", "gauge", "1", "1 while the breaker is open.",
         ("endpoint",),
     ),
     Spec(
         "judgestream_judge_budget_spent_ratio", "gauge", "1",
-        "Share of the judging budget of this worker that is spent, of the limit of which most is; only "
-        "with a budget.",
+        "Spent share of this worker's judging budget, for the limit nearest to exhaustion; only with a "
+        "budget.",
         ("period",),
     ),
     Spec(
         "judgestream_verdict_cache_failures_total", "counter", "accesses",
-        "Verdicts that could not be read from the cache, or not be kept in it.",
+        "Verdicts that could not be read from or written to the cache.",
     ),
     Spec(
         "judgestream_verdict_corrections_total", "counter", "corrections",
-        "What the judge claimed and code found otherwise.",
+        "Claims of the judge that code corrected.",
         ("metric", "kind"),
     ),
     Spec(
         "judgestream_verdict_suspicions_total", "counter", "verdicts",
-        "Verdicts with a suspicion of a kind: what code finds odd and cannot show to be wrong.",
+        "Verdicts with a suspicion, by kind: what code finds implausible but cannot prove wrong.",
         ("metric", "kind"),
     ),
     Spec(
         "judgestream_panel_disagreement_ratio", "histogram", "ratio",
-        "How far the votes of a panel are from its result: 0 none, 1 as far as the scale goes.",
+        "Distance of a panel's votes from its result: 0 none, 1 the whole scale.",
         ("metric",), _SHARE_BUCKETS,
     ),
     Spec(
         "judgestream_event_to_result_seconds", "histogram", "seconds",
-        "From the event's own time to its result.",
+        "Time from the event to its result.",
         ("metric",), _WAIT_BUCKETS,
     ),
     Spec(
         "judgestream_consumer_lag_records", "gauge", "records",
-        "Records that are not finished, up to the partition's end.",
+        "Unfinished records, up to the partition's end.",
         ("topic", "partition"),
     ),
     Spec(
         "judgestream_oldest_unfinished_seconds", "gauge", "seconds",
-        "Age of the oldest record in hand; 0 without one.",
+        "Age of the oldest record in flight; 0 without one.",
         ("topic", "partition"),
     ),
     Spec(
@@ -151,38 +151,39 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
     ),
     Spec(
         "judgestream_traces_without_content_total", "counter", "traces",
-        "Traces with models whose words were not recorded, by instrumentation.",
+        "Traces with model calls but without recorded content, by instrumentation.",
         ("instrumentation",),
     ),
     Spec(
         "judgestream_sink_verdicts_total", "counter", "verdicts",
-        "Verdicts handed to a sink, by what became of them: delivered, skipped, refused.",
+        "Verdicts handed to a sink, by outcome: delivered, skipped, refused.",
         ("sink", "outcome"),
     ),
-    Spec("judgestream_dead_letters_total", "counter", "records", "Records set aside.", ("reason",)),
+    Spec("judgestream_dead_letters_total", "counter", "records", "Dead letters written.", ("reason",)),
     Spec(
         "judgestream_dead_letters_skipped_total", "counter", "records",
-        "Records skipped because no form of their dead letter fits (dead_letters.when_refused: skip).",
+        "Records skipped because every form of their dead letter is too large (dead_letters.when_refused: "
+        "skip).",
         ("reason",),
     ),
     Spec(
         "judgestream_lost_records_total", "counter", "records",
-        "Offsets that retention removed before they were read.",
+        "Records that retention removed before they were read.",
         ("topic",),
     ),
     Spec(
         "judgestream_offset_moves_total", "counter", "moves",
-        "Partitions that went on elsewhere because their offset was out of range.",
+        "Partitions that resumed at another offset because theirs was out of range.",
         ("topic", "why"),
     ),
     Spec(
         "judgestream_removed_metric_tasks", "gauge", "records",
-        "Tasks of a metric that is not in the settings any more: nobody judges them.",
+        "Tasks of a metric that is no longer in the settings; no worker judges them.",
         ("metric",),
     ),
     Spec(
         "judgestream_results_repeated_total", "counter", "results",
-        "Results written again after a redelivery, and therefore counted nowhere else.",
+        "Results repeated after a redelivery; they count in no other metric.",
         ("metric",),
     ),
     *(
@@ -209,12 +210,12 @@ CATALOGUE: Final[tuple[Spec, ...]] = (
         ("metric", "fingerprint", "met"),
     ),
     Spec(
-        "judgestream_objective_share", "gauge", "1", "Share of the answers that have to meet the objective.",
+        "judgestream_objective_share", "gauge", "1", "Share of the answers that must meet the objective.",
         ("metric",),
     ),
     Spec("judgestream_score_range", "gauge", "points", "Ends of a metric's scale.", ("metric", "end")),
     Spec(
-        "judgestream_evaluator_info", "gauge", "1", "1 for each evaluator whose numbers these are.",
+        "judgestream_evaluator_info", "gauge", "1", "1 for each evaluator in use.",
         ("metric", "fingerprint", "model"),
     ),
 )  # fmt: skip

@@ -157,8 +157,8 @@ def _last(known: _Repeated) -> logging.LogRecord:
     message: Any = first.msg
     if isinstance(message, dict):
         shown = {name: value for name, value in message.items() if name not in {"timestamp", "exc_info"}}
-        line.msg = {**shown, "event": f"no longer repeated: {message.get('event')}"}
+        line.msg = {**shown, "event": f"stopped repeating: {message.get('event')}"}
     else:
-        line.msg, line.args = f"no longer repeated: {first.getMessage()}", None
+        line.msg, line.args = f"stopped repeating: {first.getMessage()}", None
     _add(line, times=known.in_all, seconds=seconds)
     return line

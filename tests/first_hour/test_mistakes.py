@@ -70,7 +70,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "must be host:port without http:// or the like (got 'https://kafka:9092')",
         ),
         ("config check empty.yaml", 2, "metrics: is required (got nothing); name what is judged"),
-        ("worker --config empty.yaml", 2, "judge.endpoints: names no judge; add one, or set OPENAI_API_KEY"),
+        (
+            "worker --config empty.yaml",
+            2,
+            "judge.endpoints: names no endpoint; add one, or set OPENAI_API_KEY",
+        ),
         ("config check key.yaml", 2, "the environment variable NO_SUCH_KEY is not set or empty"),
         (
             "config check key.yaml",
@@ -89,7 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             "judge events.jsonl -m coverage -o events.jsonl",
             2,
-            "--output events.jsonl: is the file that is read",
+            "--output events.jsonl: is the input file",
         ),
         ("judge events.jsonl -m coverage -o table.jsonl", 2, "add --resume to go on from it, or --overwrite"),
         ("judge array.jsonl -m coverage", 2, "is a JSON array, not JSON lines; add --format json"),

@@ -79,7 +79,7 @@ def test_from_nothing_to_a_verdict_with_the_embedded_broker(terminal: Terminal, 
 
 @pytest.mark.kafka
 def test_from_nothing_to_a_verdict_with_apache_kafka(terminal: Terminal, tmp_path: Path) -> None:
-    """The same, on a Kafka that runs already."""
+    """The same, on a Kafka that is already running."""
     (tmp_path / "kafka").mkdir()
     kafka = ApacheKafka(tmp_path / "kafka")
     kafka.start()

@@ -428,14 +428,14 @@ async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, 
             await until(complains, "a complaint")
             assert not log.ready()[0]
             assert f"writing to {scores} has failed for " in log.ready()[1]
-            assert f"User:{USER} may not do what is needed with the topic {scores}; grant " in log.ready()[1]
+            assert f"User:{USER} lacks permissions on the topic {scores}; grant " in log.ready()[1]
             kafka.allow(stage.principal, [Grant("topic", scores, ("Write",))])
             await until(lambda: stage.judged(20), "20 results")
             await until(lambda: log.ready()[0], "a ready worker")
             kafka.forbid(stage.principal, [Grant("topic", events, ("Read",))])
             code, last = await ended(process, log)
             assert code == 2
-            assert f"may not do what is needed with the topic {events}" in last
+            assert f"lacks permissions on the topic {events}" in last
             kafka.allow(stage.principal, [Grant("topic", events, ("Read",))])
         await stage.produce([event(number) for number in range(20, 30)])
         group = [Grant("group", stage.settings.kafka.group_id, ("Read",))]

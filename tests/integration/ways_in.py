@@ -152,7 +152,7 @@ FAULTS = (
         "no certificate",
         "MUTUAL",
         tls,
-        r"wants a certificate of ours, and there is none; set kafka\.security\.certificate_file and key_file",
+        r"requires a client certificate, and none is set; set kafka\.security\.certificate_file and key_file",
     ),
     Fault(
         "plain text to TLS",
@@ -170,13 +170,13 @@ FAULTS = (
         "TLS to plain text",
         "CLIENTS",
         tls,
-        r"protocol is SSL, and the port .* speaks no TLS; use the port of the TLS listener",
+        r"protocol is SSL, and the port .* does not use TLS; use the port of the TLS listener",
     ),
     Fault(
         "TLS to a login in plain text",
         "LOGIN",
         scram,
-        r"protocol is SASL_SSL, and the port .* speaks no TLS; .*SASL_PLAINTEXT",
+        r"protocol is SASL_SSL, and the port .* does not use TLS; .*SASL_PLAINTEXT",
     ),
     Fault(
         "no login",
@@ -194,6 +194,6 @@ FAULTS = (
         "a login where none is asked for",
         "CLIENTS",
         lambda _: in_the_clear(),
-        "asks for no login; use the port of the SASL listener, or set the protocol to PLAINTEXT",
+        "does not use SASL; use the port of the SASL listener, or set the protocol to PLAINTEXT",
     ),
 )

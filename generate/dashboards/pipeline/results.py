@@ -104,7 +104,7 @@ RESULTS: Final = (
             ),
             Panel(
                 title="Dead letters in the hour before, by reason",
-                description="Records set aside. *undecodable* is no event, *unroutable* fits no metric, "
+                description="Dead letters written. *undecodable* is no event, *unroutable* fits no metric, "
                 "*oversized* is over `ingest.max_event_bytes`, *invalid_task* and *unknown_metric* come from "
                 "workers of different versions or a foreign producer on a task topic. The first of a kind is "
                 "not seen by Prometheus.",

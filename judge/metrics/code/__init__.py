@@ -1,1 +1,1 @@
-"""Metrics that code decides: no judge is asked, nothing is paid."""
+"""Metrics that code decides: no judge is used, nothing is paid."""

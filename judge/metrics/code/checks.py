@@ -204,7 +204,7 @@ class FromLabel(Anywhere):
         if not math.isfinite(number):
             raise EventError(
                 "metric_error",
-                f"label {self.label} must be a number, got {written[:60]!r}; mend the producer",
+                f"label {self.label} must be a number, got {written[:60]!r}; correct the producer",
             )
         return _within(self.scale, number, f"label {self.label} is {written[:60]}")
 

@@ -194,7 +194,7 @@ def _defines(code: bytes, name: str, origin: str) -> bool:
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError) as error:
-        raise JudgeConfigurationError(f"{origin} is no Python: {error}; mend it") from error
+        raise JudgeConfigurationError(f"{origin} is not valid Python: {error}; correct it") from error
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
             return True

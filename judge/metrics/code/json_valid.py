@@ -38,7 +38,7 @@ class JsonValid:
             Draft202012Validator.check_schema(orjson.loads(self.schema))
         except (SchemaError, RecursionError, orjson.JSONDecodeError) as error:
             raise JudgeConfigurationError(
-                f"schema is no JSON Schema: {str(error).splitlines()[0][:300]}"
+                f"schema is not a JSON Schema: {str(error).splitlines()[0][:300]}"
             ) from error
 
     version: ClassVar[str] = "1"
@@ -67,11 +67,11 @@ class JsonValid:
         try:
             document = orjson.loads(_unfenced(task.answer))
         except orjson.JSONDecodeError as error:
-            return self.scale.outcome(value=False, reason=f"the answer is no JSON: {str(error)[:200]}")
+            return self.scale.outcome(value=False, reason=f"the answer is not JSON: {str(error)[:200]}")
         problem = None if self.schema is None else _breach(self.schema, document)
         if problem is None:
             return self.scale.outcome(value=True, reason="the answer is valid JSON")
-        return self.scale.outcome(value=False, reason=f"the answer breaks the schema: {problem}")
+        return self.scale.outcome(value=False, reason=f"the answer violates the schema: {problem}")
 
 
 def _unfenced(answer: str) -> str:

@@ -95,7 +95,7 @@ class CodeMetric(WholeTask):
         Raises:
             InvalidVerdictError: Always.
         """
-        raise InvalidVerdictError("no judge is asked")
+        raise InvalidVerdictError("no judge is used")
 
 
 def python_metric(

@@ -65,6 +65,6 @@ def _compiled(pattern: str) -> Any:
         said = error.args[0] if error.args else error
         said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         raise JudgeConfigurationError(
-            "pattern must be a regular expression of RE2, which has no look-around and no back-references: "
-            f"{said}; mend it"
+            f"pattern must be a regular expression of RE2, without look-around and back-references: {said}; "
+            "correct it"
         ) from error

@@ -75,7 +75,7 @@ class Scale:
         shown = repr(value)
         shown = shown if len(shown) <= MAX_SHOWN_CHARS else f"{shown[:MAX_SHOWN_CHARS]}…"
         return EventError(
-            "metric_error", f"the metric must give {wanted}, got {type(value).__name__} {shown}; mend it"
+            "metric_error", f"the metric must give {wanted}, got {type(value).__name__} {shown}; correct it"
         )
 
 

@@ -55,9 +55,9 @@ def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Count
         and not statements.may_state_anything()
         and findings.suspect(
             "match_not_borne_out",
-            f"{counts.facts[0]} facts and {counts.conclusions[0]} conclusions are said to be matched, but "
-            "no sentence of "
-            "the answer has a word of the reference beyond those of the question, or it is on something else",
+            f"{counts.facts[0]} facts and {counts.conclusions[0]} conclusions are reported as matched, but "
+            "no sentence of the answer shares a word with the reference beyond the question's words, or its "
+            "topic differs",
         )
     ):
         counts = replace(counts, facts=(0, counts.facts[1]), conclusions=(0, counts.conclusions[1]))
@@ -69,7 +69,8 @@ def lowered_counts(task: JudgeTask, counts: Counts, findings: Findings) -> Count
         and not any(word.text in said for word in telling)
         and findings.suspect(
             "term_not_in_answer",
-            f"{counts.terms[0]} terms are said to be matched, but the answer has no word of the reference",
+            f"{counts.terms[0]} terms are reported as matched, but the answer shares no word with the "
+            "reference",
         )
     ):
         counts = replace(counts, terms=(0, counts.terms[1]))
@@ -95,7 +96,7 @@ def _without_contradicted(task: JudgeTask, counts: Counts, findings: Findings) -
 def _with_facts(task: JudgeTask, counts: Counts, findings: Findings) -> Counts:
     """Without facts, conclusions count as facts, else the reference's sentences: no neutral ratio."""
     if counts.conclusions[1]:
-        detail = "conclusions are counted without a fact that they could be drawn from"
+        detail = "conclusions are counted without any fact to draw them from"
         if findings.suspect("conclusions_without_facts", detail):
             return replace(counts, facts=counts.conclusions, conclusions=(0, 0))
         return counts

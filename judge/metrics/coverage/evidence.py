@@ -180,8 +180,8 @@ class _Verifier:
             self.findings.suspect(
                 "match_not_borne_out",
                 (
-                    f"{quoted(item.item)} says no more than the question, and nothing else of the "
-                    "reference is matched"
+                    f"{quoted(item.item)} only repeats the question, and nothing else of the reference is "
+                    "matched"
                 ),
             )
             for item in matched
@@ -205,7 +205,7 @@ class _Verifier:
         # whole weight.
         if self.findings.suspect(
             "conclusions_without_facts",
-            "conclusions are listed with hardly a fact that they could be drawn from",
+            "conclusions are listed with hardly any fact to draw them from",
         ):
             return [*facts, *conclusions], []
         return facts, conclusions
@@ -216,7 +216,7 @@ class _Verifier:
         spans = {fact.reference for fact in facts} - {None}
         kept = []
         for conclusion in conclusions:
-            detail = f"{quoted(conclusion.item)} is listed as a fact, too, and stays one"
+            detail = f"{quoted(conclusion.item)} is also listed as a fact and counts as one"
             if _key(conclusion) in items:
                 self.findings.correct("both_fact_and_conclusion", detail)
             elif conclusion.reference not in spans or not self.findings.suspect(

@@ -140,9 +140,8 @@ class Statements:
         if 2 * shared >= len(wanted):
             return None
         return (
-            f"the answer has hardly a word of the question, and of the sentence it shares {shared} of "
-            f"{len(wanted)} words, "
-            "at least half are needed"
+            f"the answer has hardly a word of the question, and shares {shared} of {len(wanted)} words with "
+            "the sentence (at least half needed)"
         )
 
     def _within(self, start: int, end: int) -> list[Word]:
@@ -152,7 +151,7 @@ class Statements:
         named = {significant(word.text) for word in words(item)} - {None}
         numbers = {number for word in wanted for number in (significant(word.text),) if number in named}
         if numbers and said.numbers and said.numbers.isdisjoint(numbers):
-            return "its numbers are others"
+            return "its numbers differ"
         return None
 
     def repeats_question(self, stated: tuple[int, int]) -> bool:
@@ -168,7 +167,7 @@ class Statements:
         shared = sum(word in said for word in wanted)
         if 2 * shared >= len(wanted) or is_answering(said):
             return None
-        return f"it shares {shared} of {len(wanted)} words with it, at least half are needed"
+        return f"it shares {shared} of {len(wanted)} words with it (at least half needed)"
 
 
 def _has_share(asked: Collection[str], said: Collection[str] | Vocabulary) -> bool:

@@ -149,7 +149,7 @@ def _decided(prompt: LibraryPrompt, inputs: Inputs, reply: str) -> Outcome:
             "change the verdict"
         )
     if value is True and not check.count(said):
-        raise InvalidVerdictError(f"true needs its words: give {', '.join(prompt.quotes)}, or say false")
+        raise InvalidVerdictError(f"true needs a quotation: give {', '.join(prompt.quotes)}, or say false")
     evidence = {key: said.get(key) for key in prompt.quotes}
     if prompt.choice is None:
         return ScoredOutcome({"score": score, "justification": justification}, score, evidence=evidence)
@@ -211,7 +211,7 @@ def _checked(
     if counted.every:
         name = given.get("name")
         if not isinstance(name, str) or name not in (inputs.context or {}):
-            findings.correct("span_not_in_page", f"{where}: {quoted(str(name))} is no text of the context")
+            findings.correct("span_not_in_page", f"{where}: {quoted(str(name))} is not a text of the context")
             return None
         inputs = Inputs("", "", context={name: (inputs.context or {})[name]})
     else:
@@ -229,7 +229,7 @@ def _checked(
         if span is None or QuoteCheck({key: prompt.quotes[key]}, inputs).not_found(given):
             findings.not_found(f"{where}.{key}", span, f"the {prompt.quotes[key]}")
             findings.correct(
-                "span_not_in_page", f"{where}: {quoted(str(span))} stands nowhere, so it does not hold"
+                "span_not_in_page", f"{where}: {quoted(str(span))} is not in the text, so it does not count"
             )
             # Invented words show neither that a rule is followed nor that it is broken.
             return {**given, counted.holds: False} if given[counted.holds] else None

@@ -31,7 +31,7 @@ class Conformity:
             Draft202012Validator.check_schema(schema.schema)
         except (SchemaError, RecursionError) as error:
             raise PromptPackError(
-                f"response_schema is no JSON Schema: {str(error).splitlines()[0][:300]}"
+                f"response_schema is not a JSON Schema: {str(error).splitlines()[0][:300]}"
             ) from error
         self._schema = schema
         self._validator = Draft202012Validator(schema.schema)
@@ -52,4 +52,4 @@ class Conformity:
             for error in islice(self._validator.iter_errors(verdict), MAX_TOLD)
         ]
         if told:
-            raise InvalidVerdictError(f"the verdict breaks the response schema: {'; '.join(told)}")
+            raise InvalidVerdictError(f"the verdict violates the response schema: {'; '.join(told)}")

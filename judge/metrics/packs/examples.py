@@ -69,7 +69,7 @@ def _example(number: int, given: Any, uses: frozenset[InputName], check: Callabl
             continue
         name = key if NAMED.fullmatch(key) else _NAMES.get(key)
         if name is None or name in texts or name not in uses:
-            reason = "is given twice" if name in texts else "is not among what the templates use"
+            reason = "is given twice" if name in texts else "is not used by the templates"
             raise PromptPackError(f"{where}: {key!r} {reason}; it takes {_listed(uses)} and reply")
         texts[name] = _value(where, key, name, value)
     missing = uses - texts.keys()

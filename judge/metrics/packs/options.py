@@ -146,7 +146,7 @@ def _response_schema(given: Any, warnings: list[str]) -> ResponseSchema:
     try:
         json.dumps(schema, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise PromptPackError(f"response_schema holds what JSON cannot: {error}") from error
+        raise PromptPackError(f"response_schema has values that JSON cannot express: {error}") from error
     if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(properties):
         warnings.append(
             "response_schema is sent in strict mode, which many endpoints take only with "

@@ -193,7 +193,7 @@ def _pack(
     uses = frozenset(piece.name for _, template in messages for piece in template if piece.name is not None)
     if not uses:
         raise PromptPackError(
-            f"it uses none of the names that are filled in ({dialect.listed}); {dialect.hint(parts)}"
+            f"it uses none of the placeholders ({dialect.listed}); {dialect.hint(parts)}"
         )
     if not uses & ({"answer"} if options.is_pair else {"answer", "messages"}):
         raise PromptPackError(
@@ -205,7 +205,7 @@ def _pack(
             "where the second belongs"
         )
     if not any(role == "user" for role, _ in messages):
-        raise PromptPackError("it has no user part; the answer to judge belongs into one")
+        raise PromptPackError("it has no user part for the answer to judge")
     conformity = None if options.response_schema is None else Conformity(options.response_schema)
     return PromptPack(
         name=options.name,

@@ -86,7 +86,7 @@ class Dialect:
             hint = f" (did you mean {self.form % close[0]}?)" if close else ""
         shield = f"; double braces that are meant literally: {{{{{written[:60]}}}}}" if self is YAML else ""
         raise PromptPackError(
-            f"the placeholder {self.form % written[:60]} is unknown{hint}; known are {self.listed}{shield}"
+            f"the placeholder {self.form % written[:60]} is unknown{hint}; known: {self.listed}{shield}"
         )
 
 
@@ -195,7 +195,7 @@ def split_roles(text: str, warnings: list[str]) -> list[tuple[Role, str]]:
     if not parts:
         return [("user", text.strip())]
     if not _TITLE.fullmatch("\n".join(before)):
-        warnings.append("what stands before the first System or User line is not sent")
+        warnings.append("text before the first System or User line is not sent")
     for role, lines in parts.items():
         if not "".join(lines).strip():
             raise PromptPackError(f"its {role} part is empty; write one or leave its line out")

@@ -18,7 +18,7 @@ MAX_EXAMPLE_CHARS = 100
 CAP_WITH_FLAW = RELEVANCE_RANGE[1] - 1
 """No answer with a flaw gets full marks."""
 
-CITES_NOTHING = (RELEVANCE_RANGE[0], "the answer makes claims and cites no page")
+CITES_NOTHING = (RELEVANCE_RANGE[0], "the answer makes claims but cites no page")
 """What an answer without any citation allows."""
 
 
@@ -34,9 +34,7 @@ def suspicions_of_citations(answer: str, citing: Citing) -> tuple[Suspicion, ...
     if not tagged_claims(answer, citing):
         example = quoted(unread[0] if unread else answer[:MAX_EXAMPLE_CHARS])
         found.append(
-            Suspicion(
-                kind="no_citation", detail=f"nothing in the answer is understood as a citation: {example}"
-            )
+            Suspicion(kind="no_citation", detail=f"the answer has no recognised citation: {example}")
         )
     return tuple(found)
 

@@ -80,7 +80,7 @@ class Support:
             return _problem_of_repetition(claim, said)
         numbers = {significant(word.text) for word in own} - {None}
         if numbers and said.numbers and said.numbers.isdisjoint(numbers):
-            return "its numbers are others"
+            return "its numbers differ"
         return shortfall(own, claim, said, around.told(place, neighbours=1), of=whole)
 
     def told(self, page: int, index: TextIndex, place: tuple[int, int]) -> str:
@@ -161,4 +161,4 @@ def _problem_of_repetition(claim: str, said: Vocabulary) -> str | None:
     wanted = {word.text for word in content_words(claim)}
     shared = sum(word in said for word in wanted)
     few = 2 * shared < len(wanted)
-    return f"it has {shared} of its {len(wanted)} words, at least half are needed" if few else None
+    return f"it has {shared} of its {len(wanted)} words (at least half needed)" if few else None

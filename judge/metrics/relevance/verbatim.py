@@ -65,7 +65,7 @@ def _caps(
 ) -> list[tuple[int, str]]:
     pages = sources.cited(task.answer)
     with_page = [claim for claim in tagged if any(page in pages for page in claim.pages)]
-    share = f"{len(tagged) - len(with_page)} of {len(tagged)} claims cite missing pages alone"
+    share = f"{len(tagged) - len(with_page)} of {len(tagged)} claims cite only missing pages"
     caps = [
         (relevance_cap(upheld=len(with_page), total=len(tagged)), share),
         *caps_of_tags(sources.missing(task.answer)),

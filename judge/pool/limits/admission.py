@@ -122,7 +122,7 @@ class Admission:
             DrainingError: Calls that wait were given up, or no verdict may begin any more.
         """
         if self.waiting.closed and not begun:
-            raise DrainingError("not begun, for the pool is closed")
+            raise DrainingError("not started: the pool is closed")
         if self.waiting.lane(late=late) or self.wait_seconds(tokens, late=late) > 0:
             return await self._turn(tokens, late=late, begun=begun)
         return self._enter_now(tokens, late=late)

@@ -64,7 +64,7 @@ class Waiting:
         for lane in (self.fresh, self.late):
             for turn, _, begun in lane:
                 if not (begun or turn.done()):
-                    turn.set_exception(DrainingError("given up before it was sent"))
+                    turn.set_exception(DrainingError("cancelled before it was sent"))
 
     def look_again(self, seconds: float) -> None:
         """Let those who wait go, after so long at the latest."""

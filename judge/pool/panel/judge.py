@@ -57,7 +57,7 @@ class PanelJudge:
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
-            DrainingError: The task was given up before it was sent.
+            DrainingError: The task was cancelled before it was sent.
             ValueError: The task is another metric's.
         """
         asked = range(len(self._members))
@@ -115,7 +115,7 @@ class PanelJudge:
             if isinstance(one, Failed)
         )
         given = len(results) - len(failed)
-        detail = f"{given} of {len(self._members)} members gave a verdict, {self._quorum} are needed: {told}"
+        detail = f"{given} of {len(self._members)} members gave a verdict, {self._quorum} needed: {told}"
         update = {**common, "error_type": "no_quorum", "detail": detail, "times": _times(results)}
         return failed[0].model_copy(update=update)
 

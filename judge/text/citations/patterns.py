@@ -29,12 +29,11 @@ def safe_pattern(pattern: str) -> str:
         parsed = re_parser.parse(pattern)
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"citation_pattern is no regular expression: {error}; mend it") from error
+        raise ValueError(f"citation_pattern is not a regular expression: {error}; correct it") from error
     if _repetitions(parsed) > MAX_REPETITIONS:
         raise ValueError(
-            f"citation_pattern must not repeat what repeats, have more than {MAX_REPETITIONS} unbounded "
-            "repetitions or refer back to a "
-            "group, for its time could explode; bound them as in {0,100}"
+            f"citation_pattern must not nest repetitions, have more than {MAX_REPETITIONS} unbounded "
+            f"repetitions or back-references, whose time could grow exponentially; bound them as in {0, 100}"
         )
     return pattern
 

@@ -85,7 +85,7 @@ class Letters:
     def nearest(self, wanted: Letters, begin: int) -> tuple[int, int] | None:
         """The place from an offset on that is most like these letters.
 
-        None where it is not like enough, or its numbers are others.
+        None where it is not like enough, or its numbers differ.
         """
         earliest = self._token_at(self._row_position(begin))
         candidates = sorted(self._candidates(wanted, earliest), reverse=True)

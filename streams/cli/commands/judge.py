@@ -262,7 +262,7 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
             f"--metric must be one of {', '.join(known)}, got {name!r}; any other name needs --prompt-pack"
         )
     if pack is not None and call.mode == "evidence":
-        raise BadUsageError("--mode must be verbatim with a prompt pack, got 'evidence'; leave it out")
+        raise BadUsageError("--mode must be verbatim with a prompt pack, got 'evidence'; omit it")
     wanted = MetricSettings() if named is None or call.prompt_pack is not None else named
     try:
         update = {"prompt_pack": pack, "mode": wanted.mode if call.mode is None else call.mode}

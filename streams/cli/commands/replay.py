@@ -160,7 +160,7 @@ def _check(
     misplaced = not_dead_letters if given == ["--dead-letters"] else only_dead_letters
     for name, value in misplaced.items():
         if value:
-            raise BadUsageError(f"{name} does not go with {given[0]}; leave it out")
+            raise BadUsageError(f"{name} does not go with {given[0]}; omit it")
 
 
 def _moment(option: str, text: str | None) -> datetime | None:

@@ -63,7 +63,7 @@ class ProducerStates:
             raise RefusedError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 (
-                    f"producer {header.producer_id} must go on with sequence {expected}, got "
+                    f"producer {header.producer_id} must continue with sequence {expected}, got "
                     f"{header.base_sequence}"
                 ),
             )

@@ -149,7 +149,7 @@ class Topics:
             validate_only: Check everything and create nothing.
 
         Raises:
-            RefusedError: It exists already, or the name, the count or a setting is not allowed.
+            RefusedError: It already exists, or the name, the count or a setting is not allowed.
         """
         count = self.default_partitions if partition_count is None else partition_count
         if not _NAME.fullmatch(name) or name in {".", ".."}:
@@ -158,7 +158,7 @@ class Topics:
                 f"topic name {name[:300]!r} must be 1-249 of the characters a-z A-Z 0-9 . _ -",
             )
         if name in self._topics:
-            raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+            raise RefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
         if not 1 <= count <= _MAX_PARTITIONS:
             raise RefusedError(
                 ErrorCode.INVALID_PARTITIONS,

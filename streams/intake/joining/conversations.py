@@ -92,6 +92,6 @@ class ConversationIntake:
 
 def _key_problem(got: str) -> str:
     return (
-        "metrics.*.unit: conversation needs records keyed by conversation_id, or a conversation is spread "
-        f"over partitions {got}; produce with that key, or let the metrics judge single events"
+        "metrics.*.unit: conversation needs records keyed by conversation_id, otherwise a conversation is "
+        f"spread over partitions {got}; use that key, or remove unit: conversation"
     )

@@ -206,7 +206,7 @@ class Gathering(Generic[T]):
                     await self._recall(one)
         except Exception as error:  # noqa: BLE001 - without it groups that straddle the offset are poorer, and no more
             _log.warning(
-                f"reading back failed: a {self._kind.noun} that began before this offset may lack parts",
+                f"rereading failed: a {self._kind.noun} that began before this offset may be incomplete",
                 topic=record.topic,
                 partition=record.partition,
                 offset=record.offset,

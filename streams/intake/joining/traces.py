@@ -68,7 +68,7 @@ class TraceIntake:
             traces = self._reader.spans(record.value, split.kept.__contains__)
         except ValueError:
             await self._intake.refuse(
-                record, DecodeError("undecodable", "traceId: is not hexadecimal; mend the producer")
+                record, DecodeError("undecodable", "traceId: is not hexadecimal; correct the producer")
             )
             return
         except DecodeError as error:
@@ -112,7 +112,8 @@ class TraceIntake:
 
 def _key_problem(got: str) -> str:
     return (
-        "ingest.otlp.unit: trace needs records keyed by trace id, or a trace is spread over partitions "
+        "ingest.otlp.unit: trace needs records keyed by trace id, otherwise a trace is spread over "
+        "partitions "
         f"{got}; "
         "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
         "Collector's Kafka exporter, or ingest.otlp.unit: span"

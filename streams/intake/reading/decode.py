@@ -164,7 +164,7 @@ class Ingest:
         trace = _trace(fields, opened, headers)
         event_id = _event_id(fields, opened)
         if not isinstance(event_id, str):
-            raise DecodeError("undecodable", "event_id: must be text; mend the producer")
+            raise DecodeError("undecodable", "event_id: must be text; correct the producer")
         return SamplingFields(
             event_id=event_id,
             trace_id=trace["trace_id"],
@@ -256,7 +256,7 @@ def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[
         if value is not None and not isinstance(value, str):
             raise DecodeError(
                 "undecodable",
-                f"{name}: must be text (got {str(value)[:80]!r}); send it as W3C writes it or leave it out",
+                f"{name}: must be text (got {str(value)[:80]!r}); send it in W3C format or omit it",
             )
         trace[name] = _NORMAL[name](value)
     return trace
@@ -275,8 +275,8 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         raise DecodeError(
             "undecodable",
             (
-                f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); mend it "
-                "or leave it out"
+                f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); correct or "
+                "omit it"
             ),
         ) from None
 

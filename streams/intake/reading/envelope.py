@@ -81,8 +81,8 @@ def open_record(value: bytes, headers: Headers) -> Opened:
         raise DecodeError(
             "undecodable",
             (
-                f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send "
-                "one event a record"
+                f"content-type: must not be a batch of CloudEvents (got {content_type[:80]!r}); send one "
+                "event per record"
             ),
         )
     document = _json_object(strip_confluent(value), "value")
@@ -106,7 +106,7 @@ def _open_structured(envelope: dict[str, Any]) -> Opened:
     if not isinstance(envelope.get("specversion"), str):
         raise DecodeError(
             "undecodable",
-            "specversion: is required in a structured CloudEvent; mend the producer or the content type",
+            "specversion: is required in a structured CloudEvent; correct the producer or the content type",
         )
     data = envelope.get("data")
     if data is None and isinstance(envelope.get("data_base64"), str):
@@ -114,7 +114,7 @@ def _open_structured(envelope: dict[str, Any]) -> Opened:
             raw = base64.b64decode(envelope["data_base64"], validate=True)
         except (binascii.Error, ValueError):
             raise DecodeError(
-                "undecodable", "data_base64: is not standard base64; mend the producer"
+                "undecodable", "data_base64: is not standard base64; correct the producer"
             ) from None
         data = _json_object(raw, "data_base64")
     elif isinstance(data, str):
@@ -156,7 +156,7 @@ def _json_object(raw: bytes, field: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise DecodeError(
             "undecodable",
-            f"{field}: must be a JSON object (got {describe(document)}); send one event a record",
+            f"{field}: must be a JSON object (got {describe(document)}); send one event per record",
         )
     return document
 

@@ -105,7 +105,7 @@ def _search(target: str, expression: str, search: Callable[[Any], Any], document
             "undecodable",
             (
                 f"ingest.mapping.{target}: {expression[:MAX_EXPRESSION_CHARS]!r} fails on this event, "
-                f"{why}; mend either"
+                f"{why}; correct one of them"
             ),
         ) from None
     return found

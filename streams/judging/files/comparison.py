@@ -109,7 +109,7 @@ class Comparison:
     def text(self) -> str:
         """Give it for people."""
         if self.difference is None:
-            return f"{self.metric}: no event is scored in both runs"
+            return f"{self.metric}: no event was scored in both runs"
         ends = "" if self.interval is None else f" (95%: {self.interval[0]:+.2f} to {self.interval[1]:+.2f})"
         changed = "" if self.evaluators[0] == self.evaluators[1] else "; the evaluator changed, too"
         return (

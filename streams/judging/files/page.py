@@ -36,7 +36,7 @@ def page(title: str, summary: FileSummary, comparisons: Sequence[Comparison] = (
             "'unsafe-inline'\">"
         ),
         f"<style>{_STYLE}</style><h1>{shown}</h1>",
-        f"<p>{summary.lines:,} lines, {summary.invalid.total():,} of them no events.</p>",
+        f"<p>{summary.lines:,} lines, {summary.invalid.total():,} of them not events.</p>",
         *(f"<p{' class=worse' if one.is_worse else ''}>{escape(one.text())}</p>" for one in comparisons),
     ]
     for metric in summary.metrics:

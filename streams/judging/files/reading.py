@@ -133,7 +133,7 @@ def _csv(handle: BinaryIO, name: str) -> Iterator[Line]:
         for number, row in enumerate(csv.DictReader(text, strict=True), start=2):
             yield Line(number, _row(row))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise SettingsError([f"{name}: is not CSV in UTF-8 ({error}); mend it or see --format"]) from None
+        raise SettingsError([f"{name}: is not CSV in UTF-8 ({error}); correct it or see --format"]) from None
     finally:
         text.detach()  # the file is its opener's to close
 

@@ -89,10 +89,7 @@ class ResultFile:
         if self._handle is None:
             return None
         self._handle.close()
-        return (
-            f"{self._count + len(self.earlier)} results are kept in {self._partial}; --resume goes on "
-            "from them"
-        )
+        return f"{self._count + len(self.earlier)} results are in {self._partial}; continue with --resume"
 
 
 def partial_of(path: Path) -> Path:
@@ -116,7 +113,7 @@ def open_results(
         SettingsError: Something is there that must not go, or the folder cannot be written to.
     """
     if source is not None and path.exists() and source.exists() and path.samefile(source):
-        raise SettingsError([f"--output {path}: is the file that is read; name another"])
+        raise SettingsError([f"--output {path}: is the input file; name another"])
     if path.is_dir():
         raise SettingsError([f"--output {path}: is a folder; name a file in it"])
     if form == "parquet":
@@ -127,14 +124,10 @@ def open_results(
         earlier = _read_results(partial if partial.exists() else path, path)
     elif not overwrite and (path.exists() or partial.exists()):
         there = path if path.exists() else partial
-        raise SettingsError(
-            [f"--output {path}: {there} is there already; add --resume to go on from it, or --overwrite"]
-        )
+        raise SettingsError([f"--output {path}: {there} exists; add --resume to continue it, or --overwrite"])
     folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise SettingsError(
-            [f"--output {path}: {folder} is no folder that can be written to; choose another"]
-        )
+        raise SettingsError([f"--output {path}: {folder} is not a writable folder; choose another"])
     return ResultFile(path, form, earlier)
 
 
@@ -160,7 +153,7 @@ def _result(line: bytes, path: Path, number: int) -> Scored | Unscored | Failed:
         raise SettingsError(
             [
                 (
-                    f"{path}: line {number} is no result of judgestream; name a file that `judge -o "
+                    f"{path}: line {number} is not a judgestream result; name a file that `judge -o "
                     "FILE.jsonl` wrote"
                 )
             ]
@@ -172,7 +165,7 @@ def _read_results(there: Path, path: Path) -> list[Scored | Unscored | Failed]:
     if not there.exists():
         return []
     if there == path and path.suffix.lower() not in {".jsonl", ".ndjson"}:
-        raise SettingsError([f"--resume: cannot go on from {path}, only from JSON lines; add --overwrite"])
+        raise SettingsError([f"--resume: cannot resume from {path}, only from JSON lines; add --overwrite"])
     found: list[Scored | Unscored | Failed] = []
     with contextlib.suppress(SettingsError) if there != path else contextlib.nullcontext():
         found.extend(read_results(there))

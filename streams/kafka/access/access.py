@@ -122,7 +122,7 @@ def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSL
         )
     except (OSError, ValueError) as error:
         if asked:
-            what = "is encrypted" if password is None else "cannot be decrypted with the password given"
+            what = "is encrypted" if password is None else "cannot be decrypted with this password"
             raise SettingsError(
                 [
                     (

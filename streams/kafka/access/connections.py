@@ -115,7 +115,7 @@ def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation
     return Explanation(
         "certificate",
         f"the certificate in kafka.security.certificate_file ({file}) {what}",
-        "renew it (a changed file is read again for each connection), and check this machine's clock",
+        "renew it (the file is read again for each connection), and check this machine's clock",
     )
 
 
@@ -144,7 +144,7 @@ class Password:
         try:
             self._last = self._resolve()
         except SettingsError as error:
-            _log.warning("the password cannot be read again, the last one goes on", error=str(error))
+            _log.warning("the password cannot be reread; keeping the last one", error=str(error))
         return self._last
 
     def __repr__(self) -> str:

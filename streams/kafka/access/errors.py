@@ -106,18 +106,14 @@ def _certificate_of_broker(error: ssl.SSLCertVerificationError, kafka: KafkaSett
         return Explanation(
             "certificate",
             f"the certificate of {_broker(kafka)} is for another host ({message.rstrip('.')})",
-            "use a name that it carries in kafka.bootstrap_servers and in the broker's "
-            "advertised.listeners, or have a "
-            "certificate issued that carries this one",
+            "use a name of the certificate in kafka.bootstrap_servers and the broker's "
+            "advertised.listeners, or issue a certificate for this host",
         )
     if code in _VERIFY_ISSUER:
         trusted = kafka.security.ca_file
         return Explanation(
             "certificate",
-            (
-                f"the certificate of {_broker(kafka)} is not signed by an authority that is trusted "
-                f"here ({message})"
-            ),
+            (f"the certificate of {_broker(kafka)} is not signed by a trusted authority ({message})"),
             "put the certificate of the authority that signed it into kafka.security.ca_file "
             + (f"(now {trusted})" if trusted is not None else "(now unset: the system's authorities)"),
         )
@@ -138,7 +134,7 @@ def _tls(error: ssl.SSLError, kafka: KafkaSettings) -> Explanation | None:
         return _own_certificate(said, kafka)
     return Explanation(
         "protocol",
-        f"{_broker(kafka)} and this client find no way to speak TLS with each other ({_quote(error.reason)})",
+        f"{_broker(kafka)} and this client cannot agree on TLS parameters ({_quote(error.reason)})",
         "check the TLS versions and ciphers that the listener allows",
     )
 
@@ -148,10 +144,10 @@ def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
     if kafka.security.certificate_file is None:
         return Explanation(
             "certificate",
-            f"{_broker(kafka)} wants a certificate of ours, and there is none",
+            f"{_broker(kafka)} requires a client certificate, and none is set",
             (
-                "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener that "
-                "asks for none"
+                "set kafka.security.certificate_file and key_file (mutual TLS), or use a listener without "
+                "client certificates"
             ),
         )
     if "EXPIRED" in said:
@@ -160,9 +156,8 @@ def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
         return Explanation(
             "certificate",
             f"{_broker(kafka)} does not know the authority that signed {ours}",
-            "use a certificate that an authority in the broker's truststore has signed, with the "
-            "intermediate ones in "
-            "the same file",
+            "use a certificate signed by an authority in the broker's truststore, with intermediate "
+            "certificates in the same file",
         )
     return Explanation(
         "certificate",
@@ -176,8 +171,8 @@ def _speaks_plain_text(kafka: KafkaSettings) -> Explanation:
     other = {"SSL": "PLAINTEXT", "SASL_SSL": "SASL_PLAINTEXT"}.get(protocol, "PLAINTEXT")
     return Explanation(
         "protocol",
-        f"kafka.security.protocol is {protocol}, and the port of {_broker(kafka)} speaks no TLS",
-        f"use the port of the TLS listener, or set the protocol to {other} if nobody can listen in",
+        f"kafka.security.protocol is {protocol}, and the port of {_broker(kafka)} does not use TLS",
+        f"use the port of the TLS listener, or set the protocol to {other} on a trusted network",
     )
 
 
@@ -188,8 +183,8 @@ def _wrong_protocol(error: WrongProtocolError, kafka: KafkaSettings) -> Explanat
     other = "SASL_SSL" if protocol.startswith("SASL_") else "SSL"
     return Explanation(
         "protocol",
-        f"kafka.security.protocol is {protocol}, and the port {error.server} speaks TLS",
-        f"set the protocol to {other} (with ca_file, where the authority is your own), or use another port",
+        f"kafka.security.protocol is {protocol}, and the port {error.server} uses TLS",
+        f"set the protocol to {other} (with ca_file for your own authority), or use another port",
     )
 
 
@@ -202,8 +197,9 @@ def _login_wanted(error: LoginWantedError, kafka: KafkaSettings) -> Explanation:
     offered = f" (it offers {', '.join(error.mechanisms)})" if error.mechanisms else ""
     return Explanation(
         "protocol",
-        f"kafka.security.protocol is {protocol}, and the listener {error.server} asks for a login{offered}",
-        f"set the protocol to {other}, with mechanism, username and password_env or what the mechanism needs",
+        f"kafka.security.protocol is {protocol}, and the listener {error.server} requires a login{offered}",
+        f"set the protocol to {other}, with mechanism and its credentials (such as username and "
+        "password_env)",
     )
 
 
@@ -241,7 +237,7 @@ def _no_sasl(_: IllegalSaslStateError, kafka: KafkaSettings) -> Explanation:
     other = "SSL" if protocol == "SASL_SSL" else "PLAINTEXT"
     return Explanation(
         "protocol",
-        f"kafka.security.protocol is {protocol}, and the listener of {_broker(kafka)} asks for no login",
+        f"kafka.security.protocol is {protocol}, and the listener of {_broker(kafka)} does not use SASL",
         f"use the port of the SASL listener, or set the protocol to {other}",
     )
 
@@ -258,7 +254,7 @@ def _topic(error: TopicAuthorizationFailedError, kafka: KafkaSettings) -> Explan
     names = ", ".join(sorted(map(str, named))) if isinstance(named, set | frozenset | list | tuple) else named
     return Explanation(
         "permission",
-        f"{principal_of(kafka)} may not do what is needed with the topic {_quote(names)}".rstrip(),
+        f"{principal_of(kafka)} lacks permissions on the topic {_quote(names)}".rstrip(),
         "grant what docs/permissions.md lists for it (kafka-acls --add)",
     )
 
@@ -275,9 +271,9 @@ def _group(error: GroupAuthorizationFailedError, kafka: KafkaSettings) -> Explan
 def _cluster(_: ClusterAuthorizationFailedError, kafka: KafkaSettings) -> Explanation:
     return Explanation(
         "permission",
-        f"{principal_of(kafka)} may not do what is needed with the cluster",
-        "grant IdempotentWrite on the cluster where the broker is older than 2.8 (Write on a topic is enough "
-        "since); with topics.create also Create",
+        f"{principal_of(kafka)} lacks permissions on the cluster",
+        "grant IdempotentWrite on the cluster if the broker is older than 2.8 (since then Write on a topic "
+        "is enough); with topics.create also Create",
     )
 
 
@@ -293,7 +289,7 @@ def principal_of(kafka: KafkaSettings) -> str:
 def _refused(_: ConnectionRefusedError, kafka: KafkaSettings) -> Explanation:
     return Explanation(
         "unreachable",
-        f"nobody listens at {kafka.bootstrap_servers}",
+        f"nothing listens at {kafka.bootstrap_servers}",
         "check kafka.bootstrap_servers and that the broker runs",
         lasting=False,
     )
@@ -312,7 +308,7 @@ def _timeout(_: TimeoutError, kafka: KafkaSettings) -> Explanation:
     return Explanation(
         "unreachable",
         f"{_broker(kafka)} does not answer in time",
-        "check the network between here and there (firewall, network policy) and the broker's load",
+        "check the network path (firewall, network policy) and the broker's load",
         lasting=False,
     )
 

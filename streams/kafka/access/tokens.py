@@ -86,7 +86,7 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
             except TokenError as error:
                 if self._token is None or age >= self._token.life_seconds:
                     raise
-                _log.warning("no new token, the last one goes on until it expires", error=str(error))
+                _log.warning("no new token; using the last one until it expires", error=str(error))
             else:
                 self._fetched_at = asked_at
             return self._token.value
@@ -137,7 +137,7 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
             ago = round(self._clock() - expires_at)
             raise TokenError(
                 f"kafka.security.token_file: the token in {self._file} expired {ago} s ago",
-                "have whatever writes it write a new one (it is read again for each connection)",
+                "renew it (the file is read again for each connection)",
                 lasting=True,
             )
         return value
@@ -243,10 +243,10 @@ class ClientCredentialsTokens(CachedTokens):
         if status == 200 and isinstance(value, str) and value:
             return Token(value, _life_seconds(fields.get("expires_in"), value))
         words = [str(fields[name]) for name in ("error", "error_description") if fields.get(name)]
-        told = printable(": ".join(words).replace(secret, "***"), 200) or "without a word why"
+        told = printable(": ".join(words).replace(secret, "***"), 200) or "without a reason"
         if status in {400, 401, 403}:
             raise TokenError(
-                f"{_ENDPOINT}: the token endpoint gives no token to {self._oauth.client_id!r} "
+                f"{_ENDPOINT}: the token endpoint refuses a token to {self._oauth.client_id!r} "
                 f"(status {status}, {told})",
                 "check kafka.security.oauth: client_id, the secret, scope",
                 lasting=True,
@@ -297,7 +297,8 @@ class MskTokens(CachedTokens):
                     f"no token can be signed for Amazon MSK ({type(error).__name__}: "
                     f"{printable(str(error), 200)})"
                 ),
-                "see that the process has AWS credentials (role of the pod or machine, variables, profile)",
+                "make sure that the process has AWS credentials (role of the pod or machine, variables, "
+                "profile)",
                 lasting=False,  # the machine's metadata service may come later than the process
             ) from None
         return Token(value, max(expires_at_ms / 1000 - time.time(), 0.0))

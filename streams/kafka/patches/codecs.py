@@ -32,8 +32,8 @@ class BatchTooLargeError(CorruptRecordException):  # type: ignore[misc]  # aioka
 
     def __init__(self) -> None:
         super().__init__(
-            f"the batch holds more than {UNPACKED_BYTES} bytes when it is decompressed; "
-            "lower the producer's batch.size or max.request.size"
+            f"the batch holds more than {UNPACKED_BYTES} bytes decompressed; lower the producer's "
+            "batch.size or max.request.size"
         )
 
 

@@ -206,7 +206,7 @@ async def create_topics(
             raise KafkaAccessError(explain_denied([Grant("topic", name, ("Create",))], kafka))
         if code not in {0, TopicAlreadyExistsError.errno}:
             said = reason[0] if reason and reason[0] else for_code(code).__name__
-            raise TopicsError(f"topic {name} cannot be created: {said}; create it by other means")
+            raise TopicsError(f"topic {name} cannot be created: {said}; create it another way")
     for topic in topics:
         _log.info(
             "topic created",
@@ -219,7 +219,7 @@ async def create_topics(
     while missing := await missing_topics(admin, topics):
         if time.monotonic() >= deadline:
             names = ", ".join(topic.name for topic in missing)
-            raise TopicsError(f"topics were created and do not appear: {names}; check the broker's log")
+            raise TopicsError(f"created topics do not appear: {names}; check the broker's log")
         await asyncio.sleep(0.1)
 
 

@@ -57,22 +57,19 @@ def problems_of(
         policy = topic.settings.get("cleanup.policy", "")
         if "compact" in policy and not topic.compacted:
             found.append(
-                f"topic {name}: cleanup.policy must be delete (got {policy}): compaction removes records "
-                "that share a "
-                "key before they are read; set it, with a retention that outlasts an outage of the judge"
+                f"topic {name}: cleanup.policy must be delete (got {policy}): compaction removes unread "
+                "records that share a key; set it, with a retention longer than any judge outage"
             )
         size = topic.settings.get("max.message.bytes", "")
         if size.isdigit() and int(size) < MIN_MESSAGE_BYTES:
             found.append(
-                f"topic {name}: max.message.bytes must be at least {MIN_MESSAGE_BYTES} (got {size}): not "
-                "even what is "
-                "set aside would fit; raise it"
+                f"topic {name}: max.message.bytes must be at least {MIN_MESSAGE_BYTES} (got {size}): dead "
+                "letters would not fit; raise it"
             )
         if topic.replicas > 1 and topic.settings.get("unclean.leader.election.enable") == "true":
             found.append(
-                f"topic {name}: unclean.leader.election.enable must be false (got true): a replica that "
-                "lags may lead, "
-                "and what was confirmed is gone; set it"
+                f"topic {name}: unclean.leader.election.enable must be false (got true): a lagging replica "
+                "may become leader and lose confirmed records; set it"
             )
     return found
 
@@ -86,9 +83,8 @@ def auto_create_risk(broker: Mapping[str, str]) -> str | None:
     if broker.get(_AUTO_CREATE) != "true":
         return None
     return (
-        f"{_AUTO_CREATE} is on: a topic that is deleted comes back at once, with the broker's own "
-        "partitions, copies and "
-        "retention, and nobody notices; switch it off"
+        f"{_AUTO_CREATE} is on: a deleted topic is recreated with the broker's default partitions, replicas "
+        "and retention; disable it"
     )
 
 
@@ -100,7 +96,7 @@ def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[s
             (
                 f"kafka.session_timeout_seconds must be at least the broker's {_SHORTEST_SESSION} "
                 f"({int(shortest) / 1000:g} s) "
-                f"(got {kafka.session_timeout_seconds:g}); raise the one or lower the other"
+                f"(got {kafka.session_timeout_seconds:g}); raise it, or lower the broker's"
             )
         ]
     if longest.isdigit() and ours > int(longest):
@@ -108,7 +104,7 @@ def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[s
             (
                 f"kafka.session_timeout_seconds must be at most the broker's {_LONGEST_SESSION} "
                 f"({int(longest) / 1000:g} s) "
-                f"(got {kafka.session_timeout_seconds:g}); lower the one or raise the other"
+                f"(got {kafka.session_timeout_seconds:g}); lower it, or raise the broker's"
             )
         ]
     return []
@@ -138,11 +134,11 @@ async def find_problems(
             for topic in await admin.describe_topics(list(names))
         }
     except KafkaError as error:
-        _log.warning("the broker does not show its settings, they are not checked", error=repr(error))
+        _log.warning("the broker's settings cannot be read, so they are not checked", error=repr(error))
         return []
     if hidden := _hidden(answers):
         _log.warning(
-            "the broker does not show all its settings; whether they let nothing be lost is not checked",
+            "some of the broker's settings cannot be read, so their durability is not checked",
             hidden=hidden,
             remedy=("grant DescribeConfigs on these topics and on the cluster (docs/permissions.md)"),
         )
@@ -151,7 +147,7 @@ async def find_problems(
         (settings for (kind, _), settings in shown.items() if kind is ConfigResourceType.BROKER), {}
     )
     if (risk := auto_create_risk(broker)) is not None:
-        _log.warning("the broker creates topics by itself", risk=risk)
+        _log.warning("the broker creates topics automatically", risk=risk)
     topics = {
         name: TopicFacts(replicas.get(name, 0), settings, compacted=name in compacted)
         for (kind, name), settings in shown.items()

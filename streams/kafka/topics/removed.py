@@ -98,7 +98,7 @@ async def drain(settings: Settings, metric: str, *, dry_run: bool = False) -> in
     topic = settings.topics.task_topic(metric)
     if metric in settings.metrics:
         raise TopicsError(
-            f"metric {metric} is in the settings, and its workers judge its tasks; remove it there first"
+            f"metric {metric} is in the settings, and workers judge its tasks; remove it there first"
         )
     async with admin_client(settings.kafka) as admin:
         if topic not in await admin.list_topics():
@@ -200,8 +200,8 @@ async def _write(producer: AIOKafkaProducer, topic: str, record: Any, detail: st
             continue
         return
     raise TopicsError(
-        f"no dead letter of {record.topic}-{record.partition} at offset {record.offset} fits on {topic}; "
-        "raise its "
+        f"every dead letter of {record.topic}-{record.partition} at offset {record.offset} is too large for "
+        f"{topic}; raise its "
         "max.message.bytes"
     )
 

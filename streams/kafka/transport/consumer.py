@@ -170,7 +170,7 @@ class Consumer(driver.Consumer):
         try:
             await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
         except TimeoutError:
-            self.log.warning("The last commit took longer than %s s, gone without", LAST_COMMIT_SECONDS)
+            self.log.warning("The last commit took longer than %s s; stopped without it", LAST_COMMIT_SECONDS)
 
     # Assignments
 
@@ -264,7 +264,7 @@ class Consumer(driver.Consumer):
         except KafkaError as error:
             if not error.retriable:
                 raise
-            self.log.warning("Fetching failed and will be tried again: %r", error)
+            self.log.warning("Fetching failed; retrying: %r", error)
             await self.sleep(FETCH_TIMEOUT_SECONDS)
             return
         for partition, batch in taken.records.items():
@@ -326,9 +326,7 @@ class Consumer(driver.Consumer):
         position = book.position
         if position is None or records[0].offset >= position:
             return records
-        self.log.warning(
-            "Records of %r from offset %s on were read before and are passed over", tp, records[0].offset
-        )
+        self.log.warning("Records of %r from offset %s on were read before; skipped", tp, records[0].offset)
         return [record for record in records if record.offset >= position]
 
     def verify_event_path(self, now: float, tp: TP) -> None:

@@ -117,7 +117,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         try:
             await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS)
         except TimeoutError:
-            self.log.warning("Leaving the group took longer than %s s, gone without", LEAVE_SECONDS)
+            self.log.warning(
+                "Leaving the group took longer than %s s; stopped without leaving", LEAVE_SECONDS
+            )
             # What `stop` has not come to; tasks of aiokafka's that live on would open new connections.
             await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka can only stop as a whole
             await self._gather_remaining_tasks()
@@ -252,7 +254,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         ):
             return  # a rebalance came in between, and who has it now finds out
         if after is None:
-            self.log.warning("Offset %s of %r was said to be out of range and is not", offset, place)
+            self.log.warning("Offset %s of %r was reported out of range but is not", offset, place)
         elif state.has_valid_position and state.position == offset:
             if after > offset:
                 consumer.seek(tp, after)
@@ -296,7 +298,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         except KafkaError as error:
             if not error.retriable:
                 raise
-            self.log.warning("Commit failed and will be tried again: %r", error)
+            self.log.warning("Commit failed; retrying: %r", error)
             return False
         return True
 

@@ -64,9 +64,8 @@ class Membership:
             self._fenced = FencedError(
                 f"another worker has joined group {self._coordinator.group_id} with the same "
                 "kafka.group_instance_id "
-                f"({self._instance_id}) and taken this one's place; give each worker an id of its own (in "
-                "Kubernetes "
-                "the name of its pod)"
+                f"({self._instance_id}) and replaced this worker; give each worker its own id (in "
+                "Kubernetes its pod name)"
             )
             self._on_fenced(self._fenced)
         if self._fenced is not None:

@@ -59,7 +59,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
         CorruptRecordException: From here on nothing can be told apart; what came before holds.
     """
     if len(raw) < HEAD.size or raw[16] < 2:
-        raise CorruptRecordException("the batch has no head that is known here")
+        raise CorruptRecordException("the batch has an unknown header")
     base, _, _, _, _, attributes, _, first, latest, _, _, _, count = HEAD.unpack_from(raw)
     decode = CODECS.get(attributes & _CODEC_BITS)
     if decode is None:

@@ -66,7 +66,7 @@ def tell_starts(
             numbers.setdefault(partition.topic, {})[partition.partition] = offsets[partition]
     for topic, begins in numbers.items():
         _log.info(
-            "the group has no offsets on this topic and begins as kafka.start says",
+            "the group has no offsets on this topic and starts at kafka.start",
             topic=topic,
             start=str(starts[topic]),
             offsets=begins,

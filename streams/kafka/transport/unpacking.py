@@ -59,7 +59,7 @@ def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
             if not suspects.is_lost(fetched._tp, fetched.next_fetch_offset):  # noqa: SLF001 - as above
                 return  # the position stays before it, so that it is fetched again
             yield _damaged(
-                fetched, batches.last, "its checksum does not hold, it was damaged on a disk or on the way"
+                fetched, batches.last, "its checksum is wrong: it was damaged on disk or in transit"
             )
             continue
         if committed_only and batch.producer_id is not None and _is_aborted(fetched, batch):
@@ -128,7 +128,7 @@ def _damaged(fetched: Any, raw: memoryview, what: str, *, reason: DecodeReason =
     return Unreadable.of(
         raw,
         offset=start,
-        detail=f"{which} is passed over: {what}",
+        detail=f"{which} is skipped: {what}",
         reason=reason,
         records=min(count, following - start),
         timestamp=timestamp,

@@ -281,7 +281,7 @@ class MetricSettings(Section):
 
     @property
     def is_code(self) -> bool:
-        """Whether code decides and no judge is asked."""
+        """Whether code decides and no judge is used."""
         return (self.code is not None and not self.embeds) or self.python is not None
 
     @property

@@ -78,12 +78,7 @@ def begun_at(replay_id: str, plan: Plan) -> datetime:
         raise SettingsError([f"--resume: must be the id of a replay, got {replay_id!r}; see its first line"])
     if found[2] != plan.digest():
         raise SettingsError(
-            [
-                (
-                    f"--resume: {replay_id} was started with other options; use the same ones, or start a new "
-                    "replay"
-                )
-            ]
+            [f"--resume: {replay_id} has other options; use the same ones, or start a new replay"]
         )
     return datetime.strptime(found[1], _TIME).replace(tzinfo=UTC)
 

@@ -138,7 +138,7 @@ async def test_an_empty_settings_file_starts_nothing(tmp_path: Path) -> None:
         assert "2 problems in the settings" in ended.err
         assert "metrics: is required" in ended.err
         assert (
-            "judge.budget: is required, for gpt-4.1-mini at https://api.openai.com/v1 is paid by the token"
+            "judge.budget: is required, for gpt-4.1-mini at https://api.openai.com/v1 is paid per token"
             in ended.err
         )
 
@@ -222,7 +222,7 @@ async def test_a_worker_without_a_judge_is_bad_configuration(tmp_path: Path) -> 
     config.write_text(json.dumps({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "telemetry": {"port": 0}}))
     ended = await judgestream("worker", "--config", str(config))
     assert ended.code == 2
-    assert "judge.endpoints: names no judge" in ended.err
+    assert "judge.endpoints: names no endpoint" in ended.err
 
 
 async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(tmp_path: Path) -> None:

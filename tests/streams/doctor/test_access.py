@@ -53,7 +53,7 @@ def test_what_is_missing_is_named_with_its_command() -> None:
 def test_what_the_broker_does_not_tell_is_not_claimed() -> None:
     (found,) = check_topic_rights([TopicView("in", 0), TopicView("out", 3)], NEEDS, KAFKA)
     assert found.outcome == "not tried"
-    assert "does not tell rights" in found.detail
+    assert "does not report permissions" in found.detail
 
 
 def test_the_producer() -> None:
@@ -70,7 +70,7 @@ def test_the_producer() -> None:
         (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",) * 3, frozenset({READ})), "ok",
             "Stable, 3 members; it may be joined"),
         (GroupView(0, "Dead", rights=frozenset({READ})), "ok", "does not exist yet; it may be joined"),
-        (GroupView(0, "Empty", "consumer"), "ok", "this broker does not tell"),
+        (GroupView(0, "Empty", "consumer"), "ok", "this broker does not report"),
         (GroupView(30), "failed", "may not use it"),
         (GroupView(0, "Stable", "consumer", "roundrobin", ("judgestream",), frozenset()), "failed",
             "may not join it"),

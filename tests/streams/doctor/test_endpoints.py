@@ -127,7 +127,7 @@ async def test_the_form_of_the_reply_that_was_found(examiner: Callable[..., Endp
         relevance = one.settings.model_copy(update={"metrics": {"relevance": MetricSettings()}})
         found = await EndpointExaminer(relevance, one.env, 5.0).examine(VERDICT)
     assert found[0].outcome == "failed"
-    assert "asked by plain" in found[0].detail
+    assert "requested by plain" in found[0].detail
 
 
 async def test_verdicts_can_be_left_out(examiner: Callable[..., EndpointExaminer]) -> None:
@@ -158,7 +158,7 @@ async def test_a_missing_or_broken_key(examiner: Callable[..., EndpointExaminer]
     async with served() as server:
         found = await examiner(server.url, key="sk-a\nb-c").examine(ALL[:2])
     assert outcomes(found) == {"judge": "failed", "verdict": "not tried"}
-    assert "no HTTP header can carry" in found[0].detail
+    assert "invalid in an HTTP header" in found[0].detail
     assert "sk-a" not in str(found)
 
 

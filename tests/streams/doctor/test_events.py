@@ -65,7 +65,7 @@ def test_answers_whose_citations_are_not_understood_are_told_of() -> None:
     record = RawRecord(json.dumps(event).encode())
     _, (outcome, detail, remedy) = told({}, record, record)
     assert outcome == "warning"
-    assert detail.startswith("2 of 2 answers cite nothing")
+    assert detail.startswith("2 of 2 answers have no")
     assert "{{ref 1}}" in detail
     assert "citation_pattern" in remedy
     metrics = {"relevance": {"citation_pattern": r"\{\{ref (\d+)\}\}"}}

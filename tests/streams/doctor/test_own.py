@@ -89,7 +89,7 @@ def test_secrets_that_are_too_short_are_a_warning() -> None:
     assert found["judge.endpoints (main)"].outcome == "ok"
     short = found["judge.endpoints.0.api_key_env"]
     assert (short.outcome, "EMPTY" in str(short)) == ("warning", False)
-    assert short.remedy.startswith("take a longer one")
+    assert short.remedy.startswith("use a longer one")
     assert {one.outcome for one in examine_secrets(given, {"KEY": "EMPTY"}, judges=False)} == {"ok"}
 
 
@@ -191,7 +191,7 @@ async def test_who_gets_at_the_port() -> None:
     )
     assert len(await examine_port(guarded, {})) == 1
     _, found = await examine_port(TelemetrySettings(port=0), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert "neither its probes nor Prometheus" in found.detail
+    assert "probes and Prometheus cannot reach" in found.detail
 
 
 def test_the_sum() -> None:

@@ -68,9 +68,9 @@ def test_a_sound_topic_is_one_line() -> None:
         (topic(), WRITTEN, {"max_message_bytes": "1000"}, "failed", "at least 32768 (got 1000)", False),
         (topic(), WRITTEN, {"unclean_leader_election_enable": "true"}, "failed", "must be false", False),
         (topic(replicas=2), WRITTEN, {"min_insync_replicas": "3"}, "failed", "every write is refused", False),
-        (topic(in_sync=1), WRITTEN, {}, "failed", "1 replicas of a partition keep up", True),
-        (topic(replicas=2), WRITTEN, {}, "warning", "no write while one broker restarts", False),
-        (topic(), WRITTEN, {"min_insync_replicas": "1"}, "warning", "lost with one disk", False),
+        (topic(in_sync=1), WRITTEN, {}, "failed", "1 replicas of a partition are in sync", True),
+        (topic(replicas=2), WRITTEN, {}, "warning", "writes fail while one broker restarts", False),
+        (topic(), WRITTEN, {"min_insync_replicas": "1"}, "warning", "on one disk only", False),
         (topic(replicas=1), READ, {}, "warning", "has 1 replica", False),
         (topic(), READ, {"retention_ms": "3600000"}, "warning", "keeps records for 1 h", False),
         (topic(partitions=1), READ, {}, "warning", "too few partitions (1): a second worker", False),
@@ -106,7 +106,7 @@ def test_topics_that_cannot_be_used() -> None:
     (found,) = check_topic(missing, None, READ, Expected(settings, 1))
     assert (found.outcome, found.detail) == ("ok", "does not exist; a worker creates it with 4 partitions")
     (found,) = check_topic(TopicView("t", 29), None, READ, Expected(Settings(), 1))
-    assert "may not even see it" in found.detail
+    assert "may not describe it" in found.detail
     assert found.remedy.endswith("--operation Read --topic t")
     (found,) = check_topic(TopicView("t", 5), None, READ, Expected(Settings(), 1))
     assert (found.detail, found.may_pass) == ("cannot be used: LeaderNotAvailableError", True)

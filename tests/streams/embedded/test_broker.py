@@ -45,7 +45,7 @@ async def test_the_address_is_known_once_it_is_started() -> None:
         host, port = broker.bootstrap_servers.split(":")
         assert host == "127.0.0.1"
         assert int(port) > 0
-        with pytest.raises(EmbeddedBrokerError, match="runs already"):
+        with pytest.raises(EmbeddedBrokerError, match="is already running"):
             await broker.start()
     await broker.stop()
 

@@ -155,9 +155,9 @@ async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
 @pytest.mark.parametrize(
     ("metric", "problem"),
     [
-        (NEAR, "model: is required, for judges give no vectors"),
-        ({**NEAR, "model": "e", "panel": {"samples": 3}}, "panel: is for metrics that a judge decides"),
-        ({"code": "latency", "model": "e"}, "model: is for metrics that a judge decides"),
+        (NEAR, "model: is required; name an embedding model"),
+        ({**NEAR, "model": "e", "panel": {"samples": 3}}, "panel: is only for metrics with a judge"),
+        ({"code": "latency", "model": "e"}, "model: is only for metrics with a judge"),
         ({"code": {"similarity": "sounds"}, "model": "e"}, r"similarity\.by"),
     ],
 )

@@ -47,8 +47,8 @@ def test_a_few_words_of_settings_make_a_metric(given: dict[str, Any], scale: tup
         ),
         ({"code": "latencies"}, "latencies"),
         ({"code": "latency", "python": WORDS}, "python: excludes code"),
-        ({"code": "latency", "endpoints": ["a"]}, "endpoints: is for metrics that a judge decides"),
-        ({"code": "latency", "mode": "evidence"}, "mode: is for metrics that a judge decides"),
+        ({"code": "latency", "endpoints": ["a"]}, "endpoints: is only for metrics with a judge"),
+        ({"code": "latency", "mode": "evidence"}, "mode: is only for metrics with a judge"),
         ({"python": "no_colon"}, "python.function"),
         ({"python": {"function": WORDS, "seconds": 0}}, "python.seconds"),
     ],
@@ -100,7 +100,7 @@ def test_code_alone_needs_no_judge() -> None:
     assert list(build_metrics(code)) == ["speed", "words"]
     assert sample_prompts(code) == []
     both = Settings.model_validate({"metrics": {"speed": {"code": "latency"}, "tone": {}}})
-    with pytest.raises(SettingsError, match="names no judge"):
+    with pytest.raises(SettingsError, match="names no endpoint"):
         judge_endpoints(both.judge, {}, both.metrics)
 
 

@@ -118,7 +118,7 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
         ({"panel": {"samples": 3}, "endpoints": ["a", "b"]}, "must be one beside a panel that names none"),
         ({"panel": ["a", "d"]}, r"must name judge\.endpoints \(those are a, b\), got 'd'"),
         ({"panel": ["a", "a"]}, "names an endpoint twice"),
-        ({"code": "latency", "panel": ["a", "b"]}, "is for metrics that a judge decides"),
+        ({"code": "latency", "panel": ["a", "b"]}, "is only for metrics with a judge"),
     ],
 )
 def test_a_panel_that_cannot_be_is_named(metric: dict[str, Any], problem: str) -> None:

@@ -92,7 +92,7 @@ def test_records_in_a_row() -> None:
     for topic in ("t", "u"):
         for _ in range(3):
             limit.set_aside(topic)
-    with pytest.raises(DeadLetterLimitError, match=r"4 records of t in a row .*consecutive is 3"):
+    with pytest.raises(DeadLetterLimitError, match=r"4 consecutive records of t .*consecutive is 3"):
         limit.set_aside("t")
 
 

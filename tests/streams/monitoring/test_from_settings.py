@@ -53,9 +53,9 @@ def test_more_refusals_are_called() -> None:
     [
         (
             {"refusal": {"silent": "up"}},
-            r"label_shares\.refusal\.silent: refusal does not give it \(it gives answered",
+            r"label_shares\.refusal\.silent: refusal has no such label \(it gives answered",
         ),
-        ({"relevance": {"refused": "up"}}, "gives numbers alone"),
+        ({"relevance": {"refused": "up"}}, "gives numbers only"),
     ],
 )
 def test_a_label_that_a_metric_does_not_give_is_refused(wanted: dict[str, Any], told: str) -> None:

@@ -94,7 +94,7 @@ def test_a_recovery_is_called_when_it_is_shown_and_a_second_drop_then_counts() -
     assert feed(monitor, calm(10, first=70)) == []
     (recovered,) = feed(monitor, calm(300, first=80))
     assert (recovered.kind, recovered.started_at) == ("recovered", at(40))
-    assert recovered.summary.startswith("relevance of all answers is back from its drop: 4.6")
+    assert recovered.summary.startswith("relevance of all answers has recovered from its drop: 4.6")
     assert "since about 14:01 UTC, 4.67 before the drop; judge model judge-1" in recovered.summary
     assert (only(monitor).mean.state, only(monitor).mean.dropped_at) == ("watching", None)
     (again,) = feed(monitor, [scored(n, 1) for n in range(380, 410)])
@@ -365,7 +365,7 @@ def test_an_alert_and_a_snapshot_hold_what_the_schema_demands() -> None:
 
 
 def test_a_time_without_offset_is_refused() -> None:
-    with pytest.raises(ValueError, match="now must carry its offset from UTC"):
+    with pytest.raises(ValueError, match="now must have a UTC offset"):
         Monitor().observe(scored(1, 5), START.replace(tzinfo=None))
 
 

@@ -209,7 +209,7 @@ def test_unknown_variables_are_refused_with_a_suggestion(name: str, remedy: str)
 
 def test_a_variable_below_what_is_no_mapping(tmp_path: Path) -> None:
     found = problems(tmp_path, "kafka: text", {"JUDGESTREAM_KAFKA__GROUP_ID": "g"})
-    assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent is no mapping in the file" in found[0]
+    assert "JUDGESTREAM_KAFKA__GROUP_ID: its parent in the file is not a mapping" in found[0]
 
 
 @pytest.mark.parametrize(

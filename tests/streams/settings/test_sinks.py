@@ -14,7 +14,7 @@ from streams.settings import Settings
     ("sink", "problem"),
     [
         ({"kind": "phoenix"}, "url is required for phoenix".replace("url ", "")),
-        ({"kind": "otlp_topic", "url": "http://x"}, "means nothing for otlp_topic"),
+        ({"kind": "otlp_topic", "url": "http://x"}, "has no effect with otlp_topic"),
         (
             {"kind": "langfuse", "url": "https://x", "secret_env": "S"},
             "and a secret are required for langfuse",

@@ -53,7 +53,7 @@ def test_a_flood_of_a_minute_and_a_half_is_three_lines(log: _Log) -> None:
         "Failed fetch messages from 0: closed (repeated 5999, seconds 60)",
     ]
     log.seconds += 61
-    assert log.ends() == ["no longer repeated: Failed fetch messages from 0: closed (times 9000, seconds 90)"]
+    assert log.ends() == ["stopped repeating: Failed fetch messages from 0: closed (times 9000, seconds 90)"]
     assert log.ends() == []
 
 

@@ -85,7 +85,12 @@ def test_readiness_names_every_reason() -> None:
     report = health.ready()
     assert not report.ok
     text = "; ".join(report.reasons)
-    for part in ("stopping", "assigned nothing", "judge unavailable: connection refused", "writing fails"):
+    for part in (
+        "stopping",
+        "no partitions assigned",
+        "judge unavailable: connection refused",
+        "writing fails",
+    ):
         assert part in text
 
 

@@ -64,7 +64,7 @@ def test_a_judge_without_an_endpoint_is_not_wired() -> None:
     """Nothing is read then; without the agent the same settings hold."""
     both: list[AgentName] = ["intake", "judge"]
     wiring = Wiring(settings(), agents=both, registry=CollectorRegistry(), chat=None, env={})
-    with pytest.raises(SettingsError, match="names no judge"):
+    with pytest.raises(SettingsError, match="names no endpoint"):
         wiring.wire()
     Wiring(settings(), agents=["intake"], registry=CollectorRegistry(), chat=None, env={}).wire()
 

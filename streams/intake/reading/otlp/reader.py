@@ -89,7 +89,7 @@ class OtlpReader:
                     traces.setdefault(span.trace_id, []).append(span)
         except RecursionError:
             raise DecodeError(
-                "undecodable", "value: is nested too deeply; mend the instrumentation"
+                "undecodable", "value: is nested too deeply; correct the instrumentation"
             ) from None
         return traces
 
@@ -109,7 +109,7 @@ class OtlpReader:
             )
         except RecursionError:
             raise DecodeError(
-                "undecodable", "attributes: are nested too deeply; mend the instrumentation"
+                "undecodable", "attributes: are nested too deeply; correct the instrumentation"
             ) from None
 
     def _checked(self, value: bytes | None) -> bytes:

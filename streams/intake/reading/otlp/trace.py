@@ -17,8 +17,8 @@ _RANK: Final[Mapping[Kind, int]] = {"workflow": 0, "agent": 0, "model": 1, "chai
 _APART: Final[frozenset[Kind]] = frozenset({"evaluation"})
 
 NoAnswer = Literal["ours", "no_model", "no_content", "no_answer"]
-"""Why a trace becomes no event. ours: a judgestream worker's own; no_model: no model took part; no_content:
-models answered, but what they said was not recorded; no_answer: they called tools, were cut short, or only
+"""Why a trace becomes no event. ours: a judgestream worker's own; no_model: it has no model call; no_content:
+the model's answer was not recorded; no_answer: they called tools, were cut short, or only
 evaluated."""
 
 

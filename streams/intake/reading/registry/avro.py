@@ -43,11 +43,11 @@ def avro_reader(schema: str, references: Sequence[str]) -> Read:
             fastavro.parse_schema(json.loads(one), named_schemas=names)
         parsed = fastavro.parse_schema(json.loads(schema), named_schemas=names)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError) as error:
-        raise ValueError(f"is no Avro schema ({type(error).__name__}: {error})") from error
+        raise ValueError(f"is not an Avro schema ({type(error).__name__}: {error})") from error
     shape = _Shape(names)
     shape.look(parsed)
     if shape.sizeless:
-        raise ValueError("has an array whose items take no bytes, which nothing bounds")
+        raise ValueError("has an array with zero-byte items, whose length is unbounded")
     reader = careful_reader if shape.recursive else fastavro.schemaless_reader
 
     def read(payload: bytes) -> bytes:
@@ -56,11 +56,11 @@ def avro_reader(schema: str, references: Sequence[str]) -> Read:
             document = reader(stream, parsed, None)
         except _UNREADABLE as error:
             raise DecodeError(
-                "undecodable", f"value: does not hold to its Avro schema ({type(error).__name__}: {error})"
+                "undecodable", f"value: does not match its Avro schema ({type(error).__name__}: {error})"
             ) from None
         if stream.tell() != len(payload):
             left = len(payload) - stream.tell()
-            raise DecodeError("undecodable", f"value: has {left} bytes more than its Avro schema says")
+            raise DecodeError("undecodable", f"value: has {left} bytes more than its Avro schema defines")
         return orjson.dumps(document, default=_plain)
 
     return read

@@ -125,7 +125,7 @@ class RegistryClient:
                 if not self._patient:
                     raise
                 if self.trouble is None:
-                    _log.error("schema registry does not answer, reading waits", error=str(error))
+                    _log.error("schema registry does not answer; reading waits", error=str(error))
                 self.trouble = str(error)
                 await asyncio.sleep(uniform(0.5, 1) * wait)  # noqa: S311 - spreads load, guards nothing
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
@@ -159,12 +159,12 @@ class RegistryClient:
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise RegistryDownError(f"{self._url} answers with what is no JSON; is it a registry?") from None
+            raise RegistryDownError(f"{self._url} does not answer with JSON; is it a registry?") from None
 
 
 def _registered(found: Any) -> Registered:
     if not isinstance(found, Mapping) or not isinstance(found.get("schema"), str):
-        raise UnreadableError("the registry gives no schema")
+        raise UnreadableError("the registry returned no schema")
     references = []
     for one in found.get("references") or ():
         try:

@@ -40,7 +40,7 @@ def protobuf_reader(schema: str, references: Sequence[tuple[str, str]]) -> Read:
             pool.Add(one)
         found = pool.FindFileByName(file.name)
     except (TypeError, KeyError, ValueError) as error:
-        raise ValueError(f"is no Protobuf schema ({type(error).__name__}: {error})") from error
+        raise ValueError(f"is not a Protobuf schema ({type(error).__name__}: {error})") from error
     classes: dict[tuple[int, ...], type[Message]] = {}
 
     def read(path: tuple[int, ...], payload: bytes) -> bytes:
@@ -52,7 +52,7 @@ def protobuf_reader(schema: str, references: Sequence[tuple[str, str]]) -> Read:
             message.ParseFromString(payload)
         except ProtobufDecodeError:
             name = made.DESCRIPTOR.full_name
-            raise DecodeError("undecodable", f"value: is no {name} of its Protobuf schema") from None
+            raise DecodeError("undecodable", f"value: is not a {name} of its Protobuf schema") from None
         return orjson.dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
 
     return read
@@ -94,7 +94,9 @@ def _message(file: descriptor_pb2.FileDescriptorProto, path: tuple[int, ...], fo
     names = []
     for index in path:
         if not 0 <= index < len(messages):
-            raise DecodeError("undecodable", f"value: names message {list(path)}, which its schema has not")
+            raise DecodeError(
+                "undecodable", f"value: names message {list(path)}, which its schema does not have"
+            )
         names.append(messages[index].name)
         messages = messages[index].nested_type
     descriptor: Descriptor = found.message_types_by_name[names[0]]  # type: ignore[attr-defined] # of the pool

@@ -128,7 +128,7 @@ class Unpacking:
                 protobuf = protobuf_reader(found.text, [(name, one.text) for name, one in references])
                 return lambda form: protobuf(*form.message())
             case other:
-                raise UnreadableError(f"is of kind {other[:40]!r}; AVRO, JSON and PROTOBUF are read")
+                raise UnreadableError(f"is of kind {other[:40]!r}; supported: AVRO, JSON and PROTOBUF")
 
     async def _known(self, ref: SchemaRef) -> Registered:
         """Fetch a schema; one that is not there may be on its way between the registry's nodes."""
@@ -154,11 +154,13 @@ class Unpacking:
                 if name in found or name in above:
                     continue
                 if len(found) + len(above) >= MAX_REFERENCES:
-                    raise UnreadableError(f"names more than {MAX_REFERENCES} schemas")
+                    raise UnreadableError(f"references more than {MAX_REFERENCES} schemas")
                 try:
                     named = await self.client.reference(subject, version)
                 except NoSchemaError:
-                    raise UnreadableError(f"names {subject} version {version}, which is not there") from None
+                    raise UnreadableError(
+                        f"names {subject} version {version}, which does not exist"
+                    ) from None
                 await add(named, (*above, name))
                 found[name] = named
 

@@ -70,7 +70,7 @@ def _ref(raw: bytes, where: str) -> tuple[SchemaRef, bytes]:
         return UUID(bytes=raw[1:17]), raw[17:]
     raise DecodeError(
         "undecodable",
-        f"{where}: names no schema of a registry (got {raw[:20]!r}); mend the producer's serializer",
+        f"{where}: does not name a registry schema (got {raw[:20]!r}); correct the producer's serializer",
     )
 
 
@@ -99,4 +99,4 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at
-    raise DecodeError("undecodable", "value: names no message of its Protobuf schema; mend the serializer")
+    raise DecodeError("undecodable", "value: names no message of its Protobuf schema; correct the serializer")

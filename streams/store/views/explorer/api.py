@@ -116,7 +116,7 @@ class Explorer:
             return web.Response(status=403, text=self._refusal)
         if self._this_machine_only and not asks_this_machine(request):
             return web.Response(
-                status=421, text="without a password this answers to the names of this machine alone\n"
+                status=421, text="without a password only this machine's host names are accepted\n"
             )
         return None
 
@@ -143,7 +143,7 @@ class Explorer:
             except StoreError as error:
                 return json_response({"error": str(error)}, 500)
             if found is None:
-                return json_response({"error": "the store has nothing under this address (any more)"}, 404)
+                return json_response({"error": "the store has nothing at this address"}, 404)
             return json_response(found)
 
         return answer

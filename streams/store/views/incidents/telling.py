@@ -51,7 +51,7 @@ def short(cause: Cause) -> str:
         case "mix":
             return f"the mix changed, more {named}"
         case "all":
-            return "all of the traffic fell about equally"
+            return "all traffic fell about equally"
 
 
 def sentence(cause: Cause) -> str:
@@ -165,7 +165,7 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
         yield ""
         yield from (f"- {_escaped(sentence(cause))}" for cause in finding.causes)
         if not finding.causes:
-            yield "- no label value explains it beyond chance"
+            yield "- no label value explains it significantly"
         yield from _common(one)
         yield from _examples("Worst answers since", one.worst, link)
         yield from _examples("Latest answers before", one.before, link)
@@ -178,7 +178,7 @@ def _lines(report: Report, link: str | None) -> Iterator[str]:
 def _common(one: MetricReport) -> Iterator[str]:
     if one.unsupported:
         yield ""
-        yield "Most often not upheld since (answers, and how many before):"
+        yield "Most often rejected since (answers, and how many before):"
         yield ""
         for kind, text, times, before in one.unsupported:
             yield f"- {times} ({before}): {kind} {_escaped(printable(text, 160))}"

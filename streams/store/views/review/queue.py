@@ -101,8 +101,7 @@ def _of_incident(asking: Asking, wanted: Filter, size: int, incident_id: str | N
     found = find(known_incidents(asking), incident_id or "")
     if found is None:
         raise BadFilterError(
-            f"incident must be one that the store knows, got {(incident_id or '')[:40]!r}; see "
-            "judgestream incident"
+            f"incident must be in the store, got {(incident_id or '')[:40]!r}; see judgestream incident"
         )
     since = round(found.started_at.timestamp() * 1000)
     return _tasks(_ids(asking, replace(wanted, since=since), "score ASC, at DESC", size), "incident", size)

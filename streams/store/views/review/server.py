@@ -92,7 +92,7 @@ class Review:
     def _refused(self, request: web.Request) -> web.Response | None:
         if self._this_machine_only and not asks_this_machine(request):
             return web.Response(
-                status=421, text="without a password this answers to the names of this machine alone\n"
+                status=421, text="without a password only this machine's host names are accepted\n"
             )
         return None
 
@@ -168,15 +168,13 @@ class Review:
         token = hmac.compare_digest(request.headers.get(TOKEN_HEADER, "").encode(), self._token.encode())
         if own_origin and own_site and token and request.content_type == "application/json":
             return None
-        return json_response(
-            {"error": "labels are taken from this port's own page alone; load it again"}, 403
-        )
+        return json_response({"error": "labels are accepted only from this port's own page; reload it"}, 403)
 
     def _made(self, sent: Sent) -> Label | str:
         with self._reader.asking() as asking:
             found = verdicts.one(asking, sent.result_id)
         if found is None:
-            return "the store has no such verdict (any more)"
+            return "the store has no such verdict"
         try:
             said = read_said(found, sent.score, self._scales)
         except ValueError as error:

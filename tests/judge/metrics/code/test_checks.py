@@ -59,7 +59,8 @@ def test_a_breach_of_the_schema_is_named() -> None:
     """Where and what, for anyone who has to mend the product's prompt."""
     found = outcome(JsonValid(PERSON), make_task("x", answer='{"name": "A", "age": "old"}'))
     assert (
-        found.verdict["justification"] == "the answer breaks the schema: age: 'old' is not of type 'integer'"
+        found.verdict["justification"] == "the answer violates the schema: age: 'old' is not of type "
+        "'integer'"
     )
 
 

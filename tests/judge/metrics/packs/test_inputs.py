@@ -223,7 +223,7 @@ def test_examples_show_the_same_inputs() -> None:
         ({"messages": "hello"}, "messages must be a list of mappings with role and content"),
         ({"messages": [{"role": "user"}]}, "messages must be a list"),
         ({"fields": "policy"}, "fields must be a mapping"),
-        ({"fields": {"polcy": "x"}}, "'fields.polcy' is not among what the templates use"),
+        ({"fields": {"polcy": "x"}}, "'fields.polcy' is not used by the templates"),
         ({"labels": {}}, "lacks labels.app"),
     ],
 )

@@ -158,7 +158,7 @@ def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest
     assert call("config", "check", str(path)) == 0
     out = capsys.readouterr().out
     assert "coverage: about " in out
-    assert "an estimate" in out
+    assert "estimated" in out
     assert "--- system, about " in out
     assert "Rate {it}." in out
     assert "A: The Eiffel Tower stands in Paris." in out
@@ -200,7 +200,7 @@ judge:
     err = capsys.readouterr().err
     assert "2 problems" in err
     assert "NO_SUCH_KEY" in err
-    assert "judge.budget: is required, for m at https://llm.example.com/v1 is paid by the token" in err
+    assert "judge.budget: is required, for m at https://llm.example.com/v1 is paid per token" in err
     path.write_text(text.replace(", api_key_env: NO_SUCH_KEY", "") + "  budget: none\n")
     assert call("config", "check", str(path)) == 0
     path.write_text(

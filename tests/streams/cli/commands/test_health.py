@@ -169,4 +169,4 @@ async def test_the_port_itself_with_tls_and_a_password(
         await server.stop()
     said = capsys.readouterr()
     assert said.out == "alive\n"
-    assert "/readyz answered 503: the consumer group has assigned nothing yet" in said.err
+    assert "/readyz answered 503: no partitions assigned yet" in said.err

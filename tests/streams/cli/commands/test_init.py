@@ -71,7 +71,7 @@ def test_five_questions(
     assert call("init", str(tmp_path)) == 0
     asked = capsys.readouterr().err
     assert asked.count("]:") == 5
-    assert "Dollars a day" in asked
+    assert "in USD a day" in asked
     settings = load_settings(tmp_path / "settings.yaml", {})
     assert settings.kafka.bootstrap_servers == "kafka:9092"
     assert settings.topics.events == "answers"
@@ -94,7 +94,7 @@ def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFi
     """One file that is there already is enough; the others are not written either."""
     (tmp_path / name).write_text("mine")
     assert call("init", str(tmp_path), "--yes") == 2
-    assert f"{tmp_path / name}: there already, and nothing was written" in capsys.readouterr().err
+    assert f"{tmp_path / name}: already exists, so nothing was written" in capsys.readouterr().err
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
 
 

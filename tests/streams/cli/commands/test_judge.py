@@ -292,7 +292,7 @@ async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path)
     before = events.read_text()
     ended = await judgestream("judge", str(events), "--metric", "coverage", "-o", str(events))
     assert ended.code == 2
-    assert "is the file that is read; name another" in ended.err
+    assert "is the input file; name another" in ended.err
     assert events.read_text() == before
     old = tmp_path / "old.jsonl"
     old.write_text("paid for")
@@ -372,7 +372,7 @@ async def test_a_mapping_of_the_settings_is_used(tmp_path: Path) -> None:
     [
         (("--fail-under", "tone=3"), "--fail-under names 'tone', which is not judged; add --metric tone"),
         (("--fail-under", "coverage=high"), "--fail-under must be METRIC=MEAN, got 'coverage=high'"),
-        (("--overwrite", "--resume", "-o", "x.jsonl"), "--overwrite and --resume say opposite things"),
+        (("--overwrite", "--resume", "-o", "x.jsonl"), "--overwrite and --resume exclude each other"),
         (("--compare", "missing.jsonl"), "missing.jsonl: cannot be read"),
     ],
 )
@@ -404,4 +404,4 @@ async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> No
     assert words.value == len(EIFFEL_ANSWER.split())
     refused = await judgestream("judge", str(events), "--metric", "tone", "--config", str(settings))
     assert refused.code == 2
-    assert "names no judge" in refused.err
+    assert "names no endpoint" in refused.err

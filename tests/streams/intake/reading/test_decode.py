@@ -121,13 +121,12 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
         ({"context": {"Page-1": 5}}, "context.Page-1: must be text (got 5); write text"),
         ({"trace_id": "abc"},
             "trace_id: must match ^[0-9a-f]{32}$ (got 'abc'); use only what the pattern allows"),
-        ({"trace_id": 5}, "trace_id: must be text (got '5'); send it as W3C writes it or leave it out"),
-        ({"labels": [1]}, "labels: must be a mapping of short texts (got a list); mend the producer"),
+        ({"trace_id": 5}, "trace_id: must be text (got '5'); send it in W3C format or omit it"),
+        ({"labels": [1]}, "labels: must be a mapping of short texts (got a list); correct the producer"),
         (
             {"labels": {"a": [1]}},
-            ("labels.a: must be text, a number or a truth value (got a list); mend the producer or "
-                    "map one value of it "
-             "by ingest.mapping"),
+            ("labels.a: must be text, a number or a truth value (got a list); correct the producer or map "
+                "one value by ingest.mapping"),
         ),
         (
             {"labels": {str(number): "" for number in range(33)}},
@@ -139,7 +138,7 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
             {"occurred_at": "yesterday"},
             ("occurred_at: must be a time as in RFC 3339 (got 'yesterday': Input should be a valid "
                     "datetime or date, "
-             "input is too short); mend it or leave it out"),
+             "input is too short); correct or omit it"),
         ),
     ],
 )  # fmt: skip

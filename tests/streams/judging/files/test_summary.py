@@ -122,5 +122,5 @@ def test_no_pairs_no_interval() -> None:
     """Nothing is claimed of nothing, nor of a single pair."""
     found = compare("relevance", [], [scored(1, 5)])
     assert (found.pairs, found.difference, found.interval, found.is_worse) == (0, None, None, False)
-    assert "no event is scored in both runs" in found.text()
+    assert "no event was scored in both runs" in found.text()
     assert paired_interval([1.0]) is None

@@ -20,7 +20,7 @@ def test_the_file_that_is_read_is_never_written(tmp_path: Path) -> None:
     source.write_text("events")
     (tmp_path / "link.jsonl").symlink_to(source)
     for name in ("self.jsonl", "link.jsonl", "../" + tmp_path.name + "/self.jsonl"):
-        with pytest.raises(SettingsError, match="is the file that is read"):
+        with pytest.raises(SettingsError, match="is the input file"):
             open_results(tmp_path / name, "jsonl", source=source, overwrite=True)
     assert source.read_text() == "events"
 
@@ -29,7 +29,7 @@ def test_results_that_are_there_stay_until_others_are_complete(tmp_path: Path) -
     """Without --overwrite it is an error; with it they go when the new ones are all there, and not before."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
-    with pytest.raises(SettingsError, match=r"is there already; add --resume .* or --overwrite"):
+    with pytest.raises(SettingsError, match=r"exists; add --resume .* or --overwrite"):
         open_results(out, "jsonl", source=None)
     results = open_results(out, "jsonl", source=None, overwrite=True)
     results.write(scored(1, 4))
@@ -56,7 +56,7 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
     first.write(scored(2, 5))
     left = first.leave()
     assert left is not None
-    assert "2 results are kept" in left
+    assert "2 results are in" in left
     with partial_of(out).open("a") as handle:
         handle.write('{"result_id": "cut')
     with pytest.raises(SettingsError, match="is there already"):
@@ -104,7 +104,7 @@ def test_what_cannot_be_gone_on_from_is_said(tmp_path: Path) -> None:
     other.write_text('{"event_id": "1"}\n')
     with pytest.raises(SettingsError, match="only from JSON lines"):
         open_results(table, "csv", source=None, resume=True)
-    with pytest.raises(SettingsError, match="line 1 is no result of judgestream"):
+    with pytest.raises(SettingsError, match="line 1 is not a judgestream result"):
         open_results(other, "jsonl", source=None, resume=True)
     with pytest.raises(SettingsError, match="is a folder"):
         open_results(tmp_path, "jsonl", source=None)

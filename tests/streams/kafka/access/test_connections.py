@@ -146,7 +146,7 @@ def test_an_encrypted_key_without_its_password_is_named(tmp_path: Path) -> None:
     files = {"protocol": "SSL", "certificate_file": certificate, "key_file": key}
     with pytest.raises(SettingsError, match=r"c\.key is encrypted; set key_password_env"):
         client_options(kafka_of(**files))
-    with pytest.raises(SettingsError, match=r"cannot be decrypted with the password given"):
+    with pytest.raises(SettingsError, match=r"cannot be decrypted with this password"):
         client_options(kafka_of(**files, key_password_env="P"), {"P": "other"})
     assert client_options(kafka_of(**files, key_password_env="P"), {"P": "kp"})["ssl_context"] is not None
 

@@ -108,10 +108,10 @@ async def test_the_last_token_goes_on_while_it_holds(endpoint: Endpoint) -> None
         (
             401,
             {"error": "invalid_client", "error_description": f"bad {SECRET}"},
-            r"gives no token to 'me:you' \(status 401, invalid_client: bad \*\*\*\)",
+            r"refuses a token to 'me:you' \(status 401, invalid_client: bad \*\*\*\)",
             True,
         ),
-        (200, "<html>", r"status 200 and no token \(without a word why\)", True),
+        (200, "<html>", r"status 200 and no token \(without a reason\)", True),
         (404, "none", "status 404 and no token", True),
         (429, {}, "status 429 and no token", False),
     ],

@@ -70,7 +70,7 @@ async def test_a_member_whose_place_was_taken_ends_with_the_cause() -> None:
             await coordinator._send_req(_heartbeat())
     assert len(coordinator.sent) == 1
     assert isinstance(coordinator.sent[0], StaticHeartbeat)
-    assert "give each worker an id of its own" in str(*fenced)
+    assert "give each worker its own id" in str(*fenced)
 
 
 async def test_a_commit_says_so_as_well() -> None:

@@ -35,5 +35,5 @@ def test_a_workers_log_says_where_a_new_group_begins() -> None:
         structlog.reset_defaults()
     (line,) = said.getvalue().splitlines()
     told = json.loads(line)
-    assert told["event"] == "the group has no offsets on this topic and begins as kafka.start says"
+    assert told["event"] == "the group has no offsets on this topic and starts at kafka.start"
     assert (told["topic"], told["start"], told["offsets"]) == ("qa.events", "latest", {"0": 7, "1": 9})

@@ -185,7 +185,7 @@ async def test_tls_and_a_renewed_certificate(tmp_path: Path) -> None:
         files.certificate.write_text("half a certifica")
         with capture_logs() as logs:
             assert await shown(url) == second
-        assert any("the old ones go on" in one["event"] for one in logs)
+        assert any("keeping the old ones" in one["event"] for one in logs)
         async with ClientSession() as session:
             with pytest.raises(ClientConnectorCertificateError):
                 await session.get(url + "/healthz")

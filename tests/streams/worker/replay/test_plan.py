@@ -33,7 +33,7 @@ def test_an_id_leads_back_to_its_beginning_and_its_options() -> None:
     name = new_id(plan, NOON)
     assert begun_at(name, Plan(since=NOON, metrics=("coverage",), max_usd=3, per_second=1)) == NOON
     for other in (Plan(since=NOON), Plan(since=NOON + timedelta(1), metrics=("coverage",))):
-        with pytest.raises(SettingsError, match="begun with other options"):
+        with pytest.raises(SettingsError, match="has other options"):
             begun_at(name, other)
     with pytest.raises(SettingsError, match="must be the id of a replay"):
         begun_at("yesterday", plan)

@@ -152,15 +152,15 @@ async def test_protobuf_is_read_by_the_path_to_its_message(
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (framed(7, b"\x06e1"), "does not hold to its Avro schema (EOFError"),
-        (framed(7, avro(PAGE, {"text": "a"}) + b"x"), "has 1 bytes more than its Avro schema says"),
+        (framed(7, b"\x06e1"), "does not match its Avro schema (EOFError"),
+        (framed(7, avro(PAGE, {"text": "a"}) + b"x"), "has 1 bytes more than its Avro schema defines"),
         (framed(9, b""), "names no message of its Protobuf schema"),
-        (framed(9, b"\x02\x0c"), "names message [6], which its schema has not"),
-        (framed(9, b"\x00\xff\xff"), "is no qa.Event of its Protobuf schema"),
+        (framed(9, b"\x02\x0c"), "names message [6], which its schema does not have"),
+        (framed(9, b"\x00\xff\xff"), "is not a qa.Event of its Protobuf schema"),
         (framed(404, b"{}"), "schema id 404 is not known to the registry"),
         (framed(5, b"{}"), "schema id 5 cannot be used: is of kind 'XML'"),
-        (framed(6, b"{}"), "schema id 6 cannot be used: is no Avro schema"),
-        (b"\x00\x01", "names no schema of a registry"),
+        (framed(6, b"{}"), "schema id 6 cannot be used: is not an Avro schema"),
+        (b"\x00\x01", "does not name a registry schema"),
     ],
 )
 async def test_what_does_not_hold_to_its_schema_is_told_with_its_id(
@@ -230,7 +230,7 @@ def test_hostile_avro_ends() -> None:
         read(b"\x02" * 100_000 + b"\x00")
     empty = {"type": "record", "name": "E", "fields": []}
     for items in ("null", empty, {"type": "fixed", "name": "F", "size": 0}):
-        with pytest.raises(ValueError, match="whose items take no bytes"):
+        with pytest.raises(ValueError, match="with zero-byte items"):
             avro_reader(json.dumps({"type": "array", "items": items}), [])
 
 

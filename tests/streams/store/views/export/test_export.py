@@ -110,7 +110,7 @@ def test_the_commands_read_the_store(
     assert _call("show", "nobody", *store) == 1
     assert "no verdict on nobody" in capsys.readouterr().err
     assert _call("incident", *store) == 0
-    assert "no drop was called" in capsys.readouterr().out
+    assert "the store has no drops" in capsys.readouterr().out
     assert _call("show", "e0", "--store", str(tmp_path / "none")) == 1
     assert "--agents store" in capsys.readouterr().err
 
