@@ -33,7 +33,7 @@ async def _verdict(arena: Arena) -> Report:
     assert report.dead_letters == 0
     for worker in arena.workers:
         assert not worker.lines("the log has become shorter"), worker.tail()
-        assert not worker.lines("removed by retention"), worker.tail()
+        assert not worker.lines("retention removed records"), worker.tail()
     return report
 
 

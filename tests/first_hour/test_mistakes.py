@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             "config check rule.yaml",
             2,
-            "goes by labels alone (got a mapping); write has under metrics.<name>.when",
+            "matches labels only (got a mapping); use has under metrics.<name>.when",
         ),
         (
             "config check start.yaml",
@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             2,
             "must be host:port without http:// or the like (got 'https://kafka:9092')",
         ),
-        ("config check empty.yaml", 2, "metrics: is required (got nothing); name what is judged"),
+        ("config check empty.yaml", 2, "metrics: is required (got nothing); add a metric"),
         (
             "worker --config empty.yaml",
             2,
@@ -95,7 +95,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             2,
             "--output events.jsonl: is the input file",
         ),
-        ("judge events.jsonl -m coverage -o table.jsonl", 2, "add --resume to go on from it, or --overwrite"),
+        ("judge events.jsonl -m coverage -o table.jsonl", 2, "add --resume to continue it, or --overwrite"),
         ("judge array.jsonl -m coverage", 2, "is a JSON array, not JSON lines; add --format json"),
         ("judge table.jsonl -m coverage", 2, "a CSV's head; add --format csv"),
         ("judge bad.jsonl -m coverage", 1, "line 1"),

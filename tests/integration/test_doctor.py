@@ -179,7 +179,7 @@ async def test_addresses_that_the_cluster_gives_and_nobody_reaches(
         diagnosis = await diagnosed(topics)
     (one,) = (one for one in diagnosis.failures if one.check == "broker")
     assert one.subject.startswith(f"{named} (node ")
-    assert "the cluster sends clients there, and nobody listens at" in one.detail
+    assert "the cluster sends clients there, and nothing listens at" in one.detail
     assert "advertised.listeners" in one.remedy
 
 
@@ -369,7 +369,7 @@ async def test_as_init_container(
     options = ("doctor", "-c", config(stage), "--skip", "verdict", "--wait", "50", "--timeout", "5")
     host, port = stage.bootstrap_servers.split(":")
     async with running(*options) as service:
-        await _told(service, "nobody listens at")
+        await _told(service, "nothing listens at")
         async with EmbeddedBroker(host=host, port=int(port), auto_create_topics=False) as broker:
             await _told(service, "is not there")
             admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)

@@ -49,7 +49,7 @@ async def test_avro_events_are_judged_and_an_outage_holds_them(
 
             async def told_of() -> bool:
                 async with aiohttp.ClientSession() as session, session.get(f"{running.url}/readyz") as ready:
-                    return "reading waits for the schema registry" in await ready.text()
+                    return "waiting for the schema registry" in await ready.text()
 
             await until(told_of, "trouble")
             assert await stage.dead_letters() == []

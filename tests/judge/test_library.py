@@ -117,7 +117,7 @@ async def test_redaction_is_an_argument() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [({"base_url": "http://127.0.0.1:9/v1"}, "OPENAI_MODEL"), ({"model": "m"}, "no endpoint")],
+    [({"base_url": "http://127.0.0.1:9/v1"}, "OPENAI_MODEL"), ({"model": "m"}, "without an endpoint")],
 )
 def test_an_endpoint_needs_a_model_and_a_model_an_endpoint(arguments: dict[str, str], told: str) -> None:
     """Nobody is asked by guess."""

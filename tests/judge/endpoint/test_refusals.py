@@ -142,7 +142,7 @@ def test_a_schema_that_breaks_the_endpoints_rules_is_to_be_mended() -> None:
     error = mapped(400, body, schema_sent=True)
     assert isinstance(error, JudgeConfigurationError)
     assert not isinstance(error, ResponseFormatError)
-    assert "Mend the response_schema" in str(error)
+    assert "Correct the response_schema" in str(error)
 
 
 def test_the_key_is_never_quoted_and_messages_are_cut() -> None:

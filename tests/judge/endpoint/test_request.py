@@ -152,7 +152,7 @@ async def test_a_schema_to_be_mended_is_a_matter_of_configuration() -> None:
     """It is not asked for in another way."""
     body = b'{"error": {"message": "Invalid schema for response_format"}}'
     async with chat_with(Answer(body, status=400)) as (chat, fake):
-        with pytest.raises(JudgeConfigurationError, match="Mend the response_schema"):
+        with pytest.raises(JudgeConfigurationError, match="Correct the response_schema"):
             await chat.complete(ASK)
     assert len(fake.requests) == 1
 

@@ -27,7 +27,7 @@ METRIC = PackMetric(
 )
 AFTER_SECONDS = 5.0
 CALL_SECONDS = 30.0
-BROKEN = JudgeUnavailableError("broke off")
+BROKEN = JudgeUnavailableError("closed the connection")
 
 Answered = tuple[float, JudgeUnavailableError | EventError | None]
 """Seconds until a call ends, and the error with which it does."""

@@ -478,7 +478,7 @@ def test_a_call_gets_no_more_time_than_the_budget_has_left() -> None:
             server.calls.append((now(), request.messages[-1].content))
             if len(server.calls) == 1:
                 await asyncio.sleep(20)
-                raise JudgeUnavailableError("broke off")
+                raise JudgeUnavailableError("closed the connection")
             if len(server.calls) == 2:
                 await asyncio.sleep(20)
             return ChatReply(text='{"score": 4}', model="m", usage=Usage(), seconds=1)

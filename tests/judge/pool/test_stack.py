@@ -85,7 +85,7 @@ async def test_a_metric_is_judged_at_the_endpoints_that_it_names() -> None:
         assert everywhere.evaluator.parameters == {"seed": 1, "top_p": 0.5}
         assert len(large.requests) == 1
         with pytest.raises(
-            JudgeConfigurationError, match="no judge endpoint is called medium; there are large, small"
+            JudgeConfigurationError, match="no judge endpoint is called medium; known: large, small"
         ):
             stack.judge(TONE, endpoints=["medium"])
 

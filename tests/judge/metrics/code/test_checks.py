@@ -135,7 +135,7 @@ def test_a_hostile_pattern_takes_linear_time() -> None:
 def test_a_schema_that_is_none_is_refused() -> None:
     """When the settings are read, not at the first event."""
     for schema in ('{"type": 7}', "{", "[]"):
-        with pytest.raises(JudgeConfigurationError, match="schema is no JSON Schema"):
+        with pytest.raises(JudgeConfigurationError, match="schema is not a JSON Schema"):
             JsonValid(schema)
 
 

@@ -82,7 +82,7 @@ def test_examples_change_the_hash_and_only_they() -> None:
         (["x"], "example 1 must be a mapping"),
         ([{"question": "q", "reply": {"score": 1}}], "example 1 lacks answer"),
         ([{"question": "q", "answer": "a", "reference": "r", "reply": {"score": 1}}],
-            "'reference' is not among"),
+            "'reference' is not used"),
         ([{"question": "q", "input": "q", "answer": "a", "reply": {"score": 1}}],
             "'question' is given twice"),
         ([{"question": "q", "answer": 5, "reply": {"score": 1}}], "answer must be a text"),

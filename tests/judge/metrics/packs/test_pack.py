@@ -182,7 +182,7 @@ def test_what_is_odd_in_markdown_is_warned_of(text: str, warning: str) -> None:
         (
             with_answer_in_markdown,
             "{{ item.foo }}",
-            r"\{\{ item\.foo \}\} is unknown.*known are \{\{ item\.input \}\}",
+            r"\{\{ item\.foo \}\} is unknown.*known: \{\{ item\.input \}\}",
         ),
         (with_answer_in_markdown, "{{ item.refernce }}", r"did you mean \{\{ item\.reference \}\}\?"),
         (with_answer_in_markdown, "{{item.context | tojson}}", "is unknown"),
@@ -193,7 +193,7 @@ def test_what_is_odd_in_markdown_is_warned_of(text: str, warning: str) -> None:
         (
             with_answer_in_yaml,
             "{query}",
-            r"known are \{question\}, \{answer\}, .*double braces .* literally: \{\{query\}\}",
+            r"known: \{question\}, \{answer\}, .*double braces .* literally: \{\{query\}\}",
         ),
         (with_answer_in_yaml, "{{ item.input }}", r"other dialect's: write \{question\} here"),
         (with_answer_in_yaml, "{{ sample.foo }}", "is unknown"),
@@ -233,7 +233,7 @@ def test_literal_braces_stay() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Rate it.", r"none of the names .*item\.output_text"),
+        ("Rate it.", r"none of the placeholders .*item\.output_text"),
         ("{{ item.input }}", "never shows the answer"),
         ("Rate {answer}.", r"other dialect's: write \{\{ item\.output_text \}\} here"),
         ("# System\n{{ item.output_text }}", "no user part"),
@@ -251,10 +251,10 @@ def test_literal_braces_stay() -> None:
         ("---\nresponse_schema: '{'\n---\n{{ item.output_text }}", "not JSON"),
         (
             "---\nresponse_schema: {properties: {score: {const: .nan}}}\n---\n{{ item.output_text }}",
-            "what JSON cannot",
+            "values that JSON cannot express",
         ),
         ("\0{{ item.output_text }}", "NUL"),
-        ("", "none of the names"),
+        ("", "none of the placeholders"),
     ],
 )
 def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> None:
@@ -274,7 +274,7 @@ def test_a_markdown_pack_that_cannot_work_is_refused(text: str, words: str) -> N
         ("messages: [{role: judge, content: x}]", "role of system, user or assistant, got 'judge'"),
         ("messages: [{role: user, content: {answer}}]", "quotes"),
         ("messages: [{role: user}]", "content"),
-        ("messages: [{role: user, content: x}]", "none of the names"),
+        ("messages: [{role: user, content: x}]", "none of the placeholders"),
         ('messages: [{role: user, content: "{{ item.output_text }}"}]', r"write \{answer\} here"),
         ("a: [", "not valid YAML"),
     ],

@@ -129,7 +129,7 @@ def test_without_a_quorum_the_event_fails_and_every_reason_is_told() -> None:
         assert isinstance(result, Failed)
         assert result.error_type == "no_quorum"
         assert result.detail.startswith(
-            "1 of 3 members gave a verdict, 2 are needed: a: content_refused: filtered; b: "
+            "1 of 3 members gave a verdict, 2 needed: a: content_refused: filtered; b: "
         )
         assert result.usage.input_tokens == 100
         assert Failed.model_validate_json(result.model_dump_json()) == result

@@ -59,7 +59,7 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
     assert "2 results are in" in left
     with partial_of(out).open("a") as handle:
         handle.write('{"result_id": "cut')
-    with pytest.raises(SettingsError, match="is there already"):
+    with pytest.raises(SettingsError, match="exists; add --resume"):
         open_results(out, "jsonl", source=None)
     second = open_results(out, "jsonl", source=None, resume=True)
     assert second.done == {scored(1, 4).result_id, scored(2, 5).result_id}
@@ -108,5 +108,5 @@ def test_what_cannot_be_gone_on_from_is_said(tmp_path: Path) -> None:
         open_results(other, "jsonl", source=None, resume=True)
     with pytest.raises(SettingsError, match="is a folder"):
         open_results(tmp_path, "jsonl", source=None)
-    with pytest.raises(SettingsError, match="no folder that can be written to"):
+    with pytest.raises(SettingsError, match="not a writable folder"):
         open_results(tmp_path / "no" / "out.jsonl", "jsonl", source=None)
