@@ -110,7 +110,7 @@ FAULTS = (
         "wrong authority",
         "TLS",
         lambda kafka: tls(kafka) | {"ca_file": str(strangers(kafka) / "ca.pem")},
-        r"is not signed by a trusted authority .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",  # noqa: E501
+        r"is not signed by a trusted authority .*kafka\.security\.ca_file \(now .*strangers/ca\.pem\)",
     ),
     Fault(
         "the system's authorities",

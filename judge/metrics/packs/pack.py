@@ -192,9 +192,7 @@ def _pack(
     messages = tuple((role, read_template(text, dialect, warnings)) for role, text in parts)
     uses = frozenset(piece.name for _, template in messages for piece in template if piece.name is not None)
     if not uses:
-        raise PromptPackError(
-            f"it uses none of the placeholders ({dialect.listed}); {dialect.hint(parts)}"
-        )
+        raise PromptPackError(f"it uses none of the placeholders ({dialect.listed}); {dialect.hint(parts)}")
     if not uses & ({"answer"} if options.is_pair else {"answer", "messages"}):
         raise PromptPackError(
             f"it never shows the answer to judge; put {dialect.spelling('answer')} where the answer belongs"

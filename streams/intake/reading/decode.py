@@ -206,7 +206,7 @@ def normal_labels(raw: object, only: Collection[str] | None = None) -> dict[str,
     if not isinstance(raw, dict):
         raise DecodeError(
             "undecodable",
-            f"labels: must be a mapping of short texts (got {describe(raw)}); mend the producer",
+            f"labels: must be a mapping of short texts (got {describe(raw)}); correct the producer",
         )
     labels: dict[str, str] = {}
     for name, value in raw.items():
@@ -222,7 +222,7 @@ def normal_labels(raw: object, only: Collection[str] | None = None) -> dict[str,
             raise DecodeError(
                 "undecodable",
                 f"labels.{name[:80]}: must be text, a number or a truth value (got {describe(value)}); "
-                "mend the producer or map one value of it by ingest.mapping",
+                "correct the producer or map one value by ingest.mapping",
             )
     return labels
 
