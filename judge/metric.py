@@ -19,6 +19,7 @@ from schemas import (
     ToolCall,
     UnscoredReason,
 )
+from schemas.event import MAX_ROLE_CHARS, MAX_TOOL_NAME_CHARS
 
 DEFAULT_SECONDS: Final = 5.0
 DEFAULT_MEMORY_MB: Final = 512
@@ -98,11 +99,16 @@ class Inputs:
         )
 
 
+# A change may leave more of a name than a task may carry, or nothing.
+_LIMITS: Final = {"role": MAX_ROLE_CHARS, "name": MAX_TOOL_NAME_CHARS}
 _Turn = TypeVar("_Turn", ChatMessage, ToolCall)
 
 
 def _changed(one: _Turn, change: Callable[[str], str]) -> _Turn:
-    return one.model_copy(update={name: change(text) for name, text in one})
+    texts = {name: change(text)[: _LIMITS.get(name)] for name, text in one}
+    if texts.get("role") == "":
+        texts["role"] = "?"
+    return one.model_copy(update=texts)
 
 
 def further_texts(texts: QAEvent | JudgeTask | Inputs) -> Iterator[str]:

@@ -18,6 +18,8 @@ from schemas.base import EventId, FieldName, Labels, Timestamp
 
 MAX_MESSAGES = 200
 """Messages of a conversation that an event may carry."""
+MAX_ROLE_CHARS = 32
+MAX_TOOL_NAME_CHARS = 200
 MAX_TOOL_CALLS = 100
 """Calls of tools that an event may carry."""
 MAX_FIELDS = 32
@@ -29,7 +31,9 @@ class ChatMessage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    role: str = Field(min_length=1, max_length=32, description="system, user, assistant, tool, ...")
+    role: str = Field(
+        min_length=1, max_length=MAX_ROLE_CHARS, description="system, user, assistant, tool, ..."
+    )
     content: str = Field(description="Its text; empty where it only calls tools.")
 
 
@@ -38,7 +42,7 @@ class ToolCall(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    name: str = Field(max_length=200)
+    name: str = Field(max_length=MAX_TOOL_NAME_CHARS)
     arguments: str = Field(default="", description="As the model wrote them, mostly JSON.")
     result: str = Field(default="", description="What the tool gave back; empty where it is not known.")
 

@@ -7,7 +7,7 @@ import pytest
 from judge.chat import ChatRequest
 from judge.endpoint.scripted import ScriptedChat
 from judge.errors import EventError
-from judge.metric import Metric, Outcome
+from judge.metric import Inputs, Metric, Outcome
 from judge.metrics.coverage.metric import Coverage
 from judge.metrics.prompting import parse_fenced
 from judge.metrics.relevance.metric import Relevance
@@ -15,7 +15,7 @@ from judge.offline.coverage_rules import coverage_evidence
 from judge.text.redaction import KINDS, Redactor
 from judge.verdict.evaluator import Judge
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
-from schemas import Failed, JudgeTask, QAEvent, Scored
+from schemas import ChatMessage, Failed, JudgeTask, QAEvent, Scored, ToolCall
 from tests.judge.tasks import make_task
 
 EVENT = QAEvent(
@@ -36,6 +36,17 @@ def test_a_task_is_made_of_redacted_texts() -> None:
     for metric in (Coverage(), Relevance()):
         assert "@" not in repr(guarded(metric).select(EVENT))
     assert guarded(Coverage(), redact=False).select(EVENT) == Coverage().select(EVENT)
+
+
+def test_what_redaction_leaves_is_a_task_still() -> None:
+    """A role of unseen characters would be empty, one of short addresses longer than a task may carry."""
+    turns = [ChatMessage(role=role, content="Hi") for role in ("\u200b", "::1 " * 8)]
+    calls = (ToolCall(name="::1 " * 50),)
+    inputs = Inputs(question="q", answer="a", messages=tuple(turns), tool_calls=calls)
+    changed = inputs.changed(Redactor(KINDS).redact).of_task()
+    task = make_task("coverage").model_copy(update=changed)
+    read = JudgeTask.model_validate_json(task.model_dump_json())
+    assert [one.role for one in read.messages or ()] == ["?", ("[ip] " * 8)[:32]]
 
 
 def test_a_task_of_an_older_worker_is_redacted_before_it_is_sent() -> None:
