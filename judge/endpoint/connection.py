@@ -21,6 +21,7 @@ _CONNECT_SECONDS = 10.0
 # Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request
 # sent into a connection that is just being closed is lost.
 _KEEPALIVE_SECONDS = 4.0
+_ENCODINGS = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd", "compress", "identity"})
 
 
 class TooLargeReplyError(Exception):
@@ -163,12 +164,14 @@ def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> 
         UnreadableReplyError: It is packed in another way, or damaged.
     """
     if encoding not in {"gzip", "x-gzip", "deflate"}:
-        raise UnreadableReplyError(f"the reply is packed by {encoding[:40]!r}, and none was asked for")
+        known = {part.strip() for part in encoding.split(",")} <= _ENCODINGS
+        named = repr(encoding[:40]) if known else "something else"
+        raise UnreadableReplyError(f"the reply is packed by {named}, and none was asked for")
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # by its header, gzip or zlib
     try:
         text = unpacker.decompress(content, limit + 1)
     except zlib.error as error:
-        raise UnreadableReplyError(f"the reply cannot be decompressed: {error}") from error
+        raise UnreadableReplyError("the reply cannot be decompressed") from error
     if len(text) > limit:
         raise TooLargeReplyError(limit, is_success=is_success)
     if not unpacker.eof:

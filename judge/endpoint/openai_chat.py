@@ -22,11 +22,17 @@ import httpx2
 
 from judge.chat import ChatReply, ChatRequest
 from judge.endpoint.completion import NoCompletionError, read_completion
-from judge.endpoint.connection import COMPLETIONS, Connection, HttpReply, TooLargeReplyError
+from judge.endpoint.connection import (
+    COMPLETIONS,
+    Connection,
+    HttpReply,
+    TooLargeReplyError,
+    UnreadableReplyError,
+)
 from judge.endpoint.embeddings import PATH, read_cosine
 from judge.endpoint.hosts import is_loopback
 from judge.endpoint.rate_headers import rate_limits
-from judge.endpoint.refusals import error_for_status
+from judge.endpoint.refusals import MAX_MESSAGE_CHARS, error_for_status
 from judge.endpoint.request import RequestWriter, ResponseFormat
 from judge.errors import (
     EventError,
@@ -36,6 +42,7 @@ from judge.errors import (
     JudgeUnavailableError,
     ResponseFormatError,
 )
+from judge.text.causes import cause_of
 from judge.text.characters import quoted
 from schemas import Usage
 
@@ -46,6 +53,14 @@ MAX_REPLY_BYTES = 4 * 1024 * 1024
 """A verdict needs a few kilobytes; more than this is not one."""
 
 _NO_TOKENS = Usage()
+_MEDIA_TYPES = frozenset(
+    f"{kind}/{form}"
+    for kind, forms in {
+        "application": "json problem+json xml octet-stream javascript x-ndjson",
+        "text": "html plain xml event-stream css",
+    }.items()
+    for form in forms.split()
+)
 _REQUEST_REFUSED = frozenset({400, 422})
 
 
@@ -105,6 +120,8 @@ class OpenAIChat:
         self._timeout_seconds = timeout_seconds
         self._max_reply_bytes = max_reply_bytes
         self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
+        self.said = ""
+        """The endpoint's words when it last refused something, cut; see `JudgeError.said`."""
         self._response_format = ResponseFormat.JSON_SCHEMA
         self._takes_temperature = True
         self._connection = Connection(
@@ -183,8 +200,9 @@ class OpenAIChat:
         if isinstance(error, TooLargeReplyError) and error.is_success:
             # A success of such a size is this request's own: waiting for a smaller one would take for ever.
             return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
+        why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
         return JudgeUnavailableError(
-            f"judge endpoint {self._endpoint} cannot be reached or closed the connection: {_root(error)}"
+            f"judge endpoint {self._endpoint} cannot be reached or closed the connection: {why}"
         )
 
     def _remember(self, response_format: ResponseFormat) -> None:
@@ -225,11 +243,11 @@ class OpenAIChat:
                 refusal.reply = paid
                 raise refusal from error
             _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, error)
-            kind = quoted(reply.headers.get("content-type", "no content type"))
+            wanted = "pair of vectors" if request.embeds else "chat completion"
             raise JudgeUnavailableError(
                 (
                     f"judge endpoint {self._endpoint} answered {reply.status} with a body that is not a "
-                    f"{'pair of vectors' if request.embeds else 'chat completion'} ({kind})"
+                    f"{wanted} ({_media_type(reply.headers)})"
                 ),
                 reply=paid,
             ) from error
@@ -243,10 +261,9 @@ class OpenAIChat:
             limits=rate_limits(reply.headers.raw),
         )
         if completion.refusal:
+            self._heard(completion.refusal[:MAX_MESSAGE_CHARS])
             raise EventError(
-                "content_refused",
-                f"judge {self._model} refused: {completion.refusal[:500]}",
-                reply=_paid(answer),
+                "content_refused", f"judge {self._model} refused to judge it", reply=_paid(answer)
             )
         if completion.finish_reason == "content_filter":
             raise EventError(
@@ -277,8 +294,12 @@ class OpenAIChat:
             schema_sent=schema_sent,
             secret=self._key,
         )
-        _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, quoted(error.said))
+        self._heard(error.said)
         return error
+
+    def _heard(self, words: str) -> None:
+        self.said = words
+        _log.debug("judge endpoint %s said [foreign text, cut]: %s", self._endpoint, quoted(words))
 
 
 def _error_body(content: bytes) -> object:
@@ -307,14 +328,13 @@ def _host(endpoint: str, base_url: str) -> str:
         host = None
     if not host or parts.scheme not in {"http", "https"}:
         raise JudgeConfigurationError(
-            f"base_url of judge endpoint {endpoint} must be an http:// or https:// address, got {base_url!r}"
+            f"base_url of judge endpoint {endpoint} must be an http:// or https:// address with a host"
         )
     return host
 
 
-def _root(error: BaseException) -> str:
-    """The first cause's own words: what stands above it only says that there was one."""
-    seen = error
-    while seen.__cause__ is not None:
-        seen = seen.__cause__
-    return f"{type(seen).__name__}: {seen}" if str(seen) else type(seen).__name__
+def _media_type(headers: Mapping[str, str]) -> str:
+    """What a body says that it is, where that is something known."""
+    given = headers.get("content-type", "")
+    name = given.partition(";")[0].strip().lower()
+    return name if name in _MEDIA_TYPES else ("another content type" if given else "no content type")

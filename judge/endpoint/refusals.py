@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -26,8 +25,21 @@ MAX_MESSAGE_CHARS = 500
 
 MAX_READ_CHARS = 20_000
 """So much of them is looked at."""
-_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,47}")
-"""The form of an error's code; prose, and what it may quote, has another."""
+_CODES = frozenset({
+    "authentication_error", "billing_hard_limit_reached", "billing_not_active", "content_filter",
+    "content_policy_violation", "context_length_exceeded", "deploymentnotfound", "engine_overloaded",
+    "exceed_context_size_error", "failed_precondition", "forbidden", "insufficient_quota",
+    "internal_error", "internal_server_error", "invalid_api_key", "invalid_argument", "invalid_prompt",
+    "invalid_request_error", "invalid_type", "invalid_value", "max_tokens", "messages",
+    "missing_required_parameter", "model", "model_not_found", "not_found", "not_found_error",
+    "overloaded", "overloaded_error", "permission_denied", "permission_error", "prompt",
+    "quota_exceeded", "rate_limit_error", "rate_limit_exceeded", "request_too_large", "requests",
+    "resource_exhausted", "response_format", "responsibleaipolicyviolation", "safety", "seed",
+    "server_error", "service_unavailable", "stop", "string_above_max_length", "temperature", "timeout",
+    "timeout_error", "tokens", "too_many_requests", "top_p", "unauthenticated", "unauthorized",
+    "unavailable", "unknown_parameter", "unsupported_parameter", "unsupported_value",
+})  # fmt: skip
+"""Codes, types and parameters that are shown; a code that nobody knows may be a word of the prompt."""
 
 # Temporary by RFC 9110 and by what gateways use them for; every 5xx is temporary as well.
 _WAIT = frozenset({408, 409, 425, 429})
@@ -125,12 +137,10 @@ def error_for_status(
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
     said = _cut(message)
-    named = sorted(code for code in codes if _CODE.fullmatch(code))
+    named = sorted(codes & _CODES)
     told = f"judge endpoint {endpoint} answered {status}" + (f" ({', '.join(named)})" if named else "")
     words = message[:MAX_READ_CHARS].lower()
-    error = _error(
-        endpoint_told=told, status=status, codes=codes, words=words, schema_sent=schema_sent, said=said
-    )
+    error = _error(told, status=status, codes=codes, words=words, schema_sent=schema_sent)
     if isinstance(error, JudgeUnavailableError):
         error.retry_after_seconds = retry_after_seconds(headers, now=now)
         error.limits = rate_limits(
@@ -140,15 +150,8 @@ def error_for_status(
     return error
 
 
-def _error(
-    *, endpoint_told: str, status: int, codes: frozenset[str], words: str, schema_sent: bool, said: str
-) -> JudgeError:
-    """What the refusal means.
-
-    Its own words go into an event's result alone: they may quote question and answer.
-    """
-    told = endpoint_told
-
+def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_sent: bool) -> JudgeError:
+    """What the refusal means. Its own words are in no error's message: they may quote question and answer."""
     if schema_sent and status in _REQUEST | {500, 501}:
         if _mentions(words, _BAD_SCHEMA_WORDS):
             return JudgeConfigurationError(f"{told}. Correct the response_schema of the prompt pack")
@@ -156,17 +159,13 @@ def _error(
         if named and not any(codes & known for _, known, _ in _REQUEST_KINDS[:2]):
             return ResponseFormatError(told)
     if status in _REQUEST:
-        return _error_for_request(told, codes, words, said)
+        return _error_for_request(told, codes, words)
     if status == 413:
-        return EventError("context_too_long", _quoting(told, said))
+        return EventError("context_too_long", told)
     if status in _CONFIGURATION or 300 <= status < 400:
         return JudgeConfigurationError(f"{told}. {_remedy(status)}")
     # 5xx, the temporary ones, and what nobody has heard of: waiting loses nothing.
     return JudgeUnavailableError(told, kind=_KINDS.get(status, "unavailable"))
-
-
-def _quoting(told: str, said: str) -> str:
-    return f"{told}: {said or '(no message)'}"
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -194,14 +193,14 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
     return max(0.0, (until - (_http_date(headers.get("date")) or now)).total_seconds())
 
 
-def _error_for_request(told: str, codes: frozenset[str], words: str, said: str) -> JudgeError:
+def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeError:
     # The codes first, for they are meant for programs; messages quote whatever they like.
     by_code = (kind for kind, known, _ in _REQUEST_KINDS if codes & known)
     by_words = (kind for kind, _, known in _REQUEST_KINDS if _mentions(words, known))
     kind = next(by_code, None) or next(by_words, None) or "rejected_request"
     if kind == "configuration":
         return JudgeConfigurationError(f"{told}. Check the endpoint's model, key and parameters")
-    return EventError(kind, _quoting(told, said))
+    return EventError(kind, told)
 
 
 def _remedy(status: int) -> str:

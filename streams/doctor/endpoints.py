@@ -171,7 +171,9 @@ class EndpointExaminer:
             told = f"{what}: {error.said}" if error.said else what
             return failed("verdict", subject, printable(told, 500), remedy or "check the endpoint's settings")
         self._count(result)
-        finding = _judged(subject, result, judge.metric.score_range, _form(judge, task, chat))
+        # The texts that the endpoint's words may quote are the doctor's.
+        said = chat.said if isinstance(chat, OpenAIChat) else ""
+        finding = _judged(subject, result, judge.metric.score_range, _form(judge, task, chat), said)
         if finding.outcome != "failed":
             self._judged[endpoint.name, name] = finding
         return finding
@@ -197,7 +199,11 @@ def _form(judge: Judge, task: JudgeTask, chat: ChatClient) -> str | None:
 
 
 def _judged(
-    subject: str, result: Scored | Unscored | Failed, score_range: tuple[float, float], form: str | None
+    subject: str,
+    result: Scored | Unscored | Failed,
+    score_range: tuple[float, float],
+    form: str | None,
+    said: str,
 ) -> Finding:
     usage, seconds = result.usage, result.times.judge_seconds
     spent = [f"{usage.input_tokens} tokens in, {usage.output_tokens} out"]
@@ -224,7 +230,8 @@ def _judged(
             return failed(
                 "verdict",
                 subject,
-                f"{result.error_type}: {printable(result.detail, 300)} ({told})",
+                f"{result.error_type}: {printable(result.detail, 300)} ({told})"
+                + (f". It says: {printable(said, 300)}" if said else ""),
                 "try a more capable model, mode verbatim, or correct the prompt pack",
             )
 

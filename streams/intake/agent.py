@@ -19,6 +19,7 @@ from streams.intake.tasks import tasks_of, texts_chars
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.telemetry.instruments import Metrics
+from streams.telemetry.traces import surprise
 
 Read = Callable[[Incoming], Awaitable[QAEvent]]
 """Reads an event from a record, or raises DecodeError."""
@@ -150,7 +151,5 @@ class Intake:
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Set a record aside that met an error nobody foresaw."""
-        await self._output.dead_letter(
-            record, "undecodable", f"internal error: {type(error).__name__}: {error}"
-        )
+        await self._output.dead_letter(record, "undecodable", surprise(error))
         self._counts.count_event("undecodable", "internal_error")

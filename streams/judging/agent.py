@@ -13,6 +13,7 @@ from streams.judging.citations import CitationWatch
 from streams.judging.spending import Spending
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
+from streams.telemetry.traces import surprise
 
 MAX_PROBLEMS: Final = 3
 """Of an invalid task, this many problems are named."""
@@ -80,7 +81,7 @@ class JudgeAgent:
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
         """Set a task aside that met an error nobody foresaw."""
-        detail = f"internal error: {type(error).__name__}: {error}"
+        detail = surprise(error)
         await self._output.dead_letter(record, "invalid_task", detail)
 
 

@@ -16,6 +16,7 @@ from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
 from streams.sinks.delivery import RefusedError
 from streams.sinks.evaluation import Evaluation, evaluation
+from streams.telemetry.traces import surprise
 
 
 class Sink(Protocol):
@@ -66,6 +67,4 @@ class SinkAgent:
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
         """Set a record aside that met an error nobody foresaw."""
-        await self._output.dead_letter(
-            record, "undecodable", f"internal error: {type(error).__name__}: {error}"
-        )
+        await self._output.dead_letter(record, "undecodable", surprise(error))

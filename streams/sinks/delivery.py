@@ -11,8 +11,8 @@ from typing import Final, Generic, Protocol, TypeVar
 import aiohttp
 import structlog
 
-from judge.text.printable import printable
-from streams.sinks.receivers import Answer, Call, SinkDownError
+from judge.text.causes import cause_of
+from streams.sinks.receivers import Answer, Call, SinkDownError, refusal
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -56,11 +56,9 @@ class Http:
             ) as response:
                 answer = Answer(response.status, await response.content.read(MAX_ANSWER_BYTES))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise SinkDownError(f"{type(error).__name__}: {error}") from error
+            raise SinkDownError(cause_of(error)) from error
         if answer.status >= 500 or answer.status in _AGAIN or answer.status in {401, 403}:
-            raise SinkDownError(
-                f"HTTP {answer.status}: {printable(answer.body[:200].decode('utf-8', 'replace'))}"
-            )
+            raise SinkDownError(refusal(answer))
         return answer
 
     async def close(self) -> None:

@@ -23,6 +23,7 @@ from streams.sinks.receivers import Call, refusal
 from streams.sinks.signature import signed_headers
 from streams.store.views.incidents.grouping import Incident, find, group
 from streams.store.views.incidents.telling import part_name, title
+from streams.telemetry.traces import surprise
 
 SETTLE_SECONDS: Final = 20.0
 """An alert waits for others of the same cause, which come from other metrics' monitors."""
@@ -163,7 +164,7 @@ class IncidentAgent:
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
         """Set a record aside that met an error nobody foresaw."""
-        detail = f"internal error: {type(error).__name__}: {error}"
+        detail = surprise(error)
         await self._output.dead_letter(record, "undecodable", detail)
 
     async def _news(self, alert: Alert) -> Notice | None:

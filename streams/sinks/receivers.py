@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import orjson
+import structlog
 
 from schemas import Failed
 from streams.sinks.evaluation import Evaluation, metadata
 from streams.sinks.otlp import log_request
 from streams.sinks.signature import signed_headers
+
+_log = structlog.stdlib.get_logger(__name__)
 
 RESULT_ID: Final = "judgestream.result_id"
 
@@ -59,8 +62,9 @@ class Receiver(Protocol):
 
 
 def refusal(answer: Answer) -> str:
-    """Say what an answer of 4xx says, cut."""
-    return f"HTTP {answer.status}: {answer.body[:300].decode('utf-8', 'replace')}"
+    """Name an answer that refuses. Its words may quote the verdict: they are for the log at level debug."""
+    _log.debug("a sink said [foreign text, cut]", said=answer.body[:300].decode("utf-8", "replace"))
+    return f"HTTP {answer.status}"
 
 
 def _json_headers(**headers: str) -> dict[str, str]:
@@ -123,7 +127,8 @@ class Langfuse:
             if isinstance(index, int) and 0 <= index < len(batch):
                 name = batch[index].result.result_id
             if isinstance(name, str):
-                refused[name] = str(error.get("message") or error.get("error") or error)[:300]
+                status = error.get("status")
+                refused[name] = f"status {status}" if isinstance(status, int) else "an error of its own"
         return refused
 
     @staticmethod

@@ -8,6 +8,11 @@ from pathlib import PurePath
 MAX_FRAMES = 12
 
 
+def surprise(error: BaseException) -> str:
+    """Say of an error that nobody foresaw what it is and where it arose, without its words."""
+    return f"internal error: {type(error).__name__} at {(where(error) or ['an unknown place'])[-1]}"
+
+
 def where(error: BaseException) -> list[str]:
     """The innermost places of an error's traceback as "file:line function", the last one where it arose."""
     frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]

@@ -60,9 +60,9 @@ def test_what_is_temporary_is_waited_for(status: int) -> None:
 @pytest.mark.parametrize("status", [301, 307, 401, 402, 403, 404, 405, 410])
 def test_what_every_call_would_meet_is_configuration(status: int) -> None:
     """The message names endpoint, status and what to check."""
-    error = mapped(status, {"error": {"message": "no", "code": "not_allowed"}})
+    error = mapped(status, {"error": {"message": "no", "code": "forbidden"}})
     assert isinstance(error, JudgeConfigurationError)
-    assert f"primary answered {status} (not_allowed). " in str(error)
+    assert f"primary answered {status} (forbidden). " in str(error)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,12 @@ def test_what_an_endpoint_says_is_in_no_message_that_is_logged_or_shown(status: 
     assert error.said == words
 
 
-def test_an_events_own_result_quotes_what_was_said_of_it() -> None:
-    """It goes to the topic that has the event's texts anyway."""
-    assert "odd: 'Ada'" in str(mapped(400, {"error": {"message": "odd: 'Ada'"}}))
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_an_events_own_result_quotes_nothing_either(status: int) -> None:
+    """Codes and parameters are shown where they are known: any other may be a word of the prompt."""
+    body = {
+        "error": {"message": "odd: 'ada'", "code": "ada", "type": "invalid_request_error", "param": "ada.l"}
+    }
+    error = mapped(status, body)
+    assert str(error) == f"judge endpoint primary answered {status} (invalid_request_error)"
+    assert error.said == "odd: 'ada'"

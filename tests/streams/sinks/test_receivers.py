@@ -116,14 +116,14 @@ async def test_langfuse_gets_scores_that_update_by_id() -> None:
 async def test_of_a_207_only_what_it_names_is_refused() -> None:
     """The batch is not sent again."""
     first, second = traced(1), traced(2)
-    server = Server([(207, {"errors": [{"index": 1, "message": "no such config"}]})])
+    server = Server([(207, {"errors": [{"index": 1, "message": "no such config", "status": 404}]})])
     async with way(server, Langfuse("pk", "sk")) as one:
         taken, refused = await asyncio.gather(
             one.delivery.put(first), one.delivery.put(second), return_exceptions=True
         )
     assert taken is None
     assert isinstance(refused, RefusedError)
-    assert "no such config" in str(refused)
+    assert str(refused) == "status 404"  # its words may quote the verdict
     assert len(server.asked) == 1
 
 
@@ -209,9 +209,9 @@ async def test_what_may_pass_is_tried_until_it_does(status: int) -> None:
 
 
 async def test_what_will_not_pass_is_refused() -> None:
-    """With what the receiver said."""
+    """With the status: what the receiver says may quote the verdict."""
     async with way(Server([(422, {"detail": "bad span"})]), Phoenix()) as one:
-        with pytest.raises(RefusedError, match=r"HTTP 422.*bad span"):
+        with pytest.raises(RefusedError, match=r"^HTTP 422$"):
             await one.delivery.put(traced(1))
     assert one.outcomes == {"refused": 1, "delivered": 0}
 
