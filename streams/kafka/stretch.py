@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ FETCH_BYTES: Final = 8 * 1024 * 1024
 _WAIT_MS: Final = 1_000
 _SILENT_WAITS: Final = 60
 """Looks without a record after which the broker is taken not to give any: a minute."""
+_STOP_SECONDS: Final = 3
 
 
 Stretch: TypeAlias = Mapping[int, tuple[int, int]]
@@ -108,6 +110,8 @@ class StretchReader:
 
     async def read_stretch(self, topic: str, stretch: Stretch) -> AsyncGenerator[PastRecord, None]:
         """Read what lies between offsets, as `read` does."""
+        if not stretch:
+            return
         async with self._consumer(topic) as (consumer, tps):
             wanted = {tp: stretch[tp.partition] for tp in tps if tp.partition in stretch}
             async for record in self._read(consumer, topic, wanted):
@@ -130,7 +134,7 @@ class StretchReader:
             consumer.unsubscribe()
             yield consumer, tps
         finally:
-            await consumer.stop()
+            await _stopped(consumer)
 
     async def _read(
         self, consumer: Any, topic: str, wanted: Mapping[TopicPartition, tuple[int, int | None]]
@@ -181,6 +185,19 @@ class StretchReader:
                 consumer.seek(tp, begin)
                 ends[tp] = stop
         return ends
+
+
+async def _stopped(consumer: Any) -> None:
+    """Stop a consumer, also where it is just giving up its partitions.
+
+    There aiokafka's fetcher takes the one cancellation that would end it for that of a fetch, and waits for
+    an assignment for ever; a second one ends it.
+    """
+    stopping = asyncio.ensure_future(consumer.stop())
+    while not (await asyncio.wait({stopping}, timeout=_STOP_SECONDS))[0]:
+        stopping.cancel()
+    if not stopping.cancelled():
+        stopping.result()
 
 
 async def _offsets_at(

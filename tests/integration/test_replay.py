@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
@@ -18,11 +19,19 @@ import yaml
 from aiohttp import web
 
 from schemas import QAEvent, Scored
+from streams.cli.errors import BadUsageError
+from streams.cli.kafka import Connection
+from streams.cli.past import PastCall, judge_past, plan_of
 from streams.intake.from_settings import event_policy
+from streams.store.writer import Writer
+from streams.worker.replay.plan import Plan
 from tests.integration.deadlines import until
-from tests.integration.stage import Stage
+from tests.integration.stage import PACK, Stage
 from tests.places import ROOT
 from tests.streams.cli.processes import COMMAND, clean_environment
+from tests.streams.results import at
+from tests.streams.store.records import TOPICS, Record, batch_of
+from tests.streams.store.views.incidents.test_grouping import alert
 
 EVENTS = int(os.environ.get("REPLAY_EVENTS", "300"))
 """The aim names 10,000; a tenth of a minute is enough to see what it is about."""
@@ -34,6 +43,7 @@ class Judges:
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
+        self.told: set[str] = set()
         self.held = asyncio.Event()
         self.held.set()
         self.hold_after: int | None = None
@@ -43,6 +53,7 @@ class Judges:
         body: dict[str, Any] = await request.json()
         model, text = body["model"], "\n".join(one["content"] for one in body["messages"])
         self.asked[model] += 1
+        self.told.add(str(body["messages"][0]["content"]))
         if self.hold_after is not None and self.asked[NEW] > self.hold_after:
             await self.held.wait()
         number = int(text.rsplit("So ", 1)[1].split(".")[0])
@@ -244,3 +255,51 @@ async def test_a_replay_says_what_it_takes_and_stops(stage: Stage, judges: Judge
     assert report["comparisons"][0]["pairs"] == len(
         {one.event_id for one in live} & {f"e{n}" for n in range(50)}
     )
+
+
+async def test_an_incident_is_judged_again_with_other_prompts(
+    stage: Stage, judges: Judges, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Events of its time and its parts alone, by its metric, with the pack, at no more than the rate.
+
+    Events 0 to 39 come a second apart, and those with even numbers are of app a. The drop of a began at 10
+    and was over at 30: ten events.
+    """
+    stage.changes["sampling"] = {"default_rate": 1}
+    stage.changes["store"] = {"path": str(stage.directory / "store.sqlite3")}
+    stage.metrics = ("tone", "style")
+    of_app: dict[str, Any] = {"metric": "tone", "labels": {"app": "a"}}
+    alerts = [alert("1", 20, started=10, **of_app), alert("2", 30, kind="recovered", **of_app)]
+    writer = Writer(stage.settings.store.path)
+    writer.write(
+        batch_of(
+            *(Record(TOPICS.alerts, 0, at, one.model_dump_json().encode()) for at, one in enumerate(alerts))
+        )
+    )
+    writer.close()
+    for number, value in enumerate(events(0, 40)):
+        labelled = json.dumps({**json.loads(value), "labels": {"app": "ab"[number % 2]}})
+        await stage.produce([labelled.encode()], timestamp_ms=round(at(number).timestamp() * 1000))
+    pack = stage.directory / "kinder.md"
+    pack.write_text(PACK.replace("Score the tone.", "Score how kind it is."), encoding="utf-8")
+    where = Connection(stage.settings, stage.bootstrap_servers)
+
+    known = plan_of(Plan(incident="000000000000"), where.settings)
+    assert (known.since, known.until, known.metrics) == (at(10), at(30), ("tone",))
+    plan = plan_of(Plan(incident="000000000000", pack=pack, endpoint="new", per_second=20), where.settings)
+    began = time.monotonic()
+    await judge_past(where, PastCall(plan, None, yes=True, as_json=True), asyncio.Event())
+    assert time.monotonic() - began >= 9 / 20  # ten results, the first at once
+
+    report = json.loads(capsys.readouterr().out)
+    assert report["results"] == {"tone": {"scored": 10}}
+    assert report["estimate"]["seconds"] == pytest.approx(10 / 20)
+    replayed = await published(stage)
+    assert {one.event_id for one in replayed} == {f"e{number}" for number in range(10, 30, 2)}
+    assert {(one.metric, one.replay_id, one.evaluator.model) for one in replayed} == {
+        ("tone", report["replay_id"], NEW)
+    }
+    (told,) = judges.told
+    assert "Score how kind it is." in told
+    with pytest.raises(BadUsageError, match="--incident must be one of 000000000000, got 'x'"):
+        plan_of(Plan(incident="x"), where.settings)
