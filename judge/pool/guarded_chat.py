@@ -16,7 +16,7 @@ from judge.pool.limits.waiting import Turns
 from judge.pool.neutral_probe import NeutralProbe
 from judge.pool.observer import PoolObserver
 from judge.pool.recovery import Recovery
-from judge.pool.suspicion import Streak, Tally
+from judge.pool.suspicion import Refusals, Streak, Tally
 from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0
@@ -25,6 +25,8 @@ CONFIRMATIONS: Final = 2
 """Refused neutral events after which an endpoint that never answered counts as misconfigured."""
 CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
+STALLED: Final = 2
+"""A time-out that comes after so many times its bound says that this process stood still."""
 PROBE_WEIGHT: Final = 9
 """An answered probe counts as this many answered calls for other events: it comes right after the failure."""
 _CONFIGURATION: Final = frozenset({"configuration"})
@@ -72,6 +74,7 @@ class GuardedChat:
         self._observer = observer
         self._clock = clock
         self.tally = Tally()
+        self.refusals = Refusals()
         self.probe = NeutralProbe(self._ask_neutral)
         self._streak = Streak()
         self._kinds: frozenset[str] = frozenset()
@@ -83,7 +86,7 @@ class GuardedChat:
         self._recovery = Recovery(breaker, self._find_out, clock)
         self.misconfigured: str | None = None
         """What is wrong with its configuration: it refuses everything, and has never answered."""
-        self.on_change: Callable[[], None] = _nothing
+        self.on_change: Callable[[], None] = lambda: None
         """Called when it goes down or comes back."""
 
     def may_be_asked(self) -> bool:
@@ -133,11 +136,13 @@ class GuardedChat:
             self._used(reply, attempt)
             self.admission.replied(reply, marks, tokens, sent_at=started)
             self._ever_answered = True
-            self._answered(started)
+            self._answered(started, first=not attempt.refusals)
         except JudgeUnavailableError as error:
             self._used(error.reply, attempt)
             attempt.unanswered, attempt.failed_mark = True, mark
-            attempt.cut_short = error.kind == "timeout" and bound < CUT_SHORT_SHARE * self._call_seconds
+            cut_short = bound < CUT_SHORT_SHARE * self._call_seconds
+            stalled = self._clock() - started > STALLED * bound
+            attempt.cut_short = error.kind == "timeout" and (cut_short or stalled)
             down_seconds = self.admission.failed(
                 error, marks, sent_at=started, ended=ended, late=late, cut_short=attempt.cut_short
             )
@@ -146,7 +151,9 @@ class GuardedChat:
         except (JudgeConfigurationError, EventError) as error:
             self._used(error.reply, attempt)
             if isinstance(error, EventError):
-                self._answered(started)
+                self._answered(started, first=not attempt.refusals)
+            elif not attempt.refusals:
+                self.refusals.count(refused=True)
             raise
         finally:
             seconds = self._clock() - started
@@ -185,6 +192,7 @@ class GuardedChat:
             raise
         except JudgeConfigurationError as error:
             self._used(error.reply, None)
+            self.refusals.count(refused=True)
             raise
         except EventError as error:
             self._used(error.reply, None)
@@ -207,9 +215,12 @@ class GuardedChat:
         if self._kinds and self.breaker.is_open:
             return True
         if not doubted:
+            self._streak.believed()
             return False
-        kinds = frozenset(self._streak.kinds)
-        trouble = await self.probe.trouble_for_all(metric, kinds)
+        kinds = self._streak.kinds
+        # Twice: one that fails nearly all verdicts judges a neutral event now and then.
+        probe = self.probe.trouble_for_all
+        trouble = await probe(metric, kinds) or await probe(metric, kinds)
         if self._kinds and self.breaker.is_open:
             return True  # found out meanwhile, for another verdict
         if trouble is None:
@@ -218,7 +229,7 @@ class GuardedChat:
         if isinstance(trouble, JudgeUnavailableError):
             return True  # its failure was counted
         why = f"it fails every verdict ({', '.join(sorted(kinds))}), and a neutral one"
-        before = f"{self._streak.limit - 1} results were published before that"
+        before = f"{self._streak.published} results were published before that"
         self.take_down(f"{why}; {before}: {trouble}", metric, kinds)
         return True
 
@@ -262,8 +273,10 @@ class GuardedChat:
             attempt.used.append((self.endpoint, reply.usage))
         self._observer.used(self.endpoint, self.model, reply.usage, for_verdict=attempt is not None)
 
-    def _answered(self, sent_at: float) -> None:
+    def _answered(self, sent_at: float, *, first: bool) -> None:
         self.tally.answered += 1
+        if first:
+            self.refusals.count(refused=False)
         self.admission.answered(sent_at=sent_at)
         if self._kinds:
             return  # it did answer all the time; a verdict is what is missing
@@ -272,6 +285,7 @@ class GuardedChat:
 
     def _probe_answered(self, sent_at: float) -> None:
         self.tally.answered += PROBE_WEIGHT
+        self.refusals.count(refused=False)
         self.admission.answered(sent_at=sent_at)
         if not self.breaker.is_open:
             self.breaker.answered()
@@ -302,8 +316,8 @@ class GuardedChat:
                 self._recovery.arm()
 
     def _came_back(self) -> None:
+        self._streak = Streak(relapse=bool(self._kinds))
         self._kinds = frozenset()
-        self._streak.judged()
         self.misconfigured = None
         self._recovery.disarm()
         self._observer.down(self.endpoint, None)
@@ -334,7 +348,3 @@ class GuardedChat:
         self.admission.waiting.stop()
         self.probe.stop()
         self._recovery.stop()
-
-
-def _nothing() -> None:
-    """Nobody listens."""

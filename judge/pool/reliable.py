@@ -42,9 +42,6 @@ TRIES_BEFORE_NEXT: Final = 2
 model."""
 ALONE_FAILURES: Final = 2
 """From this many failures on without an answer to another event meanwhile, a neutral event is tried."""
-REFUSALS_OF_ONE: Final = 2
-"""This many refusals that speak of the configuration, while neutral events are judged, are about the event.
-"""
 _BY_ENDPOINT: Final = frozenset(
     {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
 )
@@ -137,12 +134,15 @@ class ReliableJudge:
         attempt: Attempt,
     ) -> Failed | None:
         """Find out whether a refusal that speaks of the configuration is about this event alone."""
-        if await chat.refuses_all(self._metric, error):
+        # Not after each: one that refuses every other call would refuse the event and never the probe.
+        if attempt.refusals % 2 == 0 and await chat.refuses_all(self._metric, error):
             return None
         attempt.refusals += 1
-        if attempt.refusals < REFUSALS_OF_ONE:
-            return None
-        return judge.failed(task, "content_refused", str(error), tries=attempt.calls)
+        if chat.refusals.prove(attempt.refusals):
+            return judge.failed(task, "content_refused", str(error), tries=attempt.calls)
+        if attempt.refusals > 1:
+            await self._pool.rest(self._pool.patience.first_wait_seconds, self._chats)
+        return None
 
     def _asking(self, chat: GuardedChat, attempt: Attempt) -> Asking:
         """How the evaluator asks this endpoint for this task.
