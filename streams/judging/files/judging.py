@@ -244,16 +244,20 @@ async def _as_it_is(outcome: Outcome) -> Outcome:
 
 
 def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
-    """Read an event from a line; one without an id has its line's number for one."""
+    """Read an event from a line; one without an id has its line's number for one, a number is a text."""
     value = line.value
+    if line.problem:
+        return InvalidLine(line.number, line.problem)
     try:
         return ingest.decode(value)
     except DecodeError as error:
         problem = error.detail
-    if problem.startswith("event_id: must be text (got nothing)"):
+    document = orjson.loads(value) if problem.startswith("event_id: must be text (got") else None
+    if isinstance(document, dict):
+        given = document.get("event_id")
+        own = str(given) if isinstance(given, int) else f"line-{line.number}" if given is None else given
         try:
-            document = orjson.loads(value)
-            return ingest.decode(orjson.dumps({**document, "event_id": f"line-{line.number}"}))
+            return ingest.decode(orjson.dumps({**document, "event_id": own}))
         except DecodeError as error:
             problem = error.detail
     meant = [f"{name!r} is not a field; did you mean {known}?" for name, known in misspelt(value)]

@@ -7,14 +7,16 @@ import difflib
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, get_args
+from typing import BinaryIO, Final, Literal, get_args
 
 import msgspec
 import orjson
 
 from schemas import QAEvent
 from streams.errors import SettingsError
+from streams.judging.files.rows import event_of
 
 Format = Literal["jsonl", "json", "csv", "parquet"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -25,9 +27,8 @@ _SUFFIXES: Final[Mapping[str, Format]] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
+_KNOWN: Final = frozenset(QAEvent.model_fields)
 _LOOK_BYTES: Final = 65_536
-_LABEL: Final = "labels."
-_FIELD: Final = "fields."
 _BATCH_ROWS: Final = 1_000
 
 
@@ -38,10 +39,12 @@ class Line:
     Args:
         number: Its line; of a JSON array or a table its position. From 1.
         value: A JSON object.
+        problem: Why there is none; empty where there is.
     """
 
     number: int
     value: bytes
+    problem: str = ""
 
 
 def format_of(file: Path, given: Format | None) -> Format:
@@ -54,8 +57,7 @@ def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
 
     Args:
         handle: The file; read to its end.
-        form: Its format. A table's column `labels.x` is the label x, `fields.x` the named text x; an empty
-            cell is a field that is not there.
+        form: Its format; of tables see `streams.judging.files.rows`.
         name: The file's name, for errors.
 
     Raises:
@@ -130,12 +132,33 @@ def _json_array(handle: BinaryIO, name: str) -> Iterator[Line]:
 def _csv(handle: BinaryIO, name: str) -> Iterator[Line]:
     text = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
     try:
-        for number, row in enumerate(csv.DictReader(text, strict=True), start=2):
-            yield Line(number, _row(row))
+        heading = text.readline()
+        delimiter = _delimiter(heading)
+        rows = csv.reader(chain([heading], text), delimiter=delimiter, strict=True)
+        columns = next(rows, [])
+        twice = [column for column in dict.fromkeys(columns) if column and columns.count(column) > 1]
+        if twice:
+            raise SettingsError([f"{name}: has the column {twice[0]!r} twice; rename or remove one"])
+        for number, row in enumerate(rows, start=2):
+            if not row:
+                continue
+            if any(row[len(columns) :]):
+                what = (
+                    f"cells: must be at most {len(columns)}, got {len(row)}; quote texts with {delimiter!r}"
+                )
+                yield Line(number, b"", what)
+            else:
+                yield Line(number, event_of(dict(zip(columns, row, strict=False))))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise SettingsError([f"{name}: is not CSV in UTF-8 ({error}); correct it or see --format"]) from None
+        what = f"{name}: is not CSV in UTF-8 ({error}); save it as UTF-8, or see --format"
+        raise SettingsError([what]) from None
     finally:
         text.detach()  # the file is its opener's to close
+
+
+def _delimiter(heading: str) -> str:
+    """The sign between cells: the one that gives the heading the most fields of an event, the comma first."""
+    return max(",;\t", key=lambda sign: sum(one.strip('" \r\n') in _KNOWN for one in heading.split(sign)))
 
 
 def _parquet(handle: BinaryIO, name: str) -> Iterator[Line]:
@@ -148,38 +171,6 @@ def _parquet(handle: BinaryIO, name: str) -> Iterator[Line]:
         for batch in parquet.ParquetFile(handle).iter_batches(batch_size=_BATCH_ROWS):
             for row in batch.to_pylist():
                 number += 1
-                yield Line(number, _row(row))
+                yield Line(number, event_of(row))
     except (ArrowException, OSError) as error:
         raise SettingsError([f"{name}: is not a Parquet file ({error}); see --format"]) from None
-
-
-def _row(row: Mapping[str | Any, Any]) -> bytes:
-    """Make an event's JSON of a table's row."""
-    fields: dict[str, Any] = {}
-    labels: dict[str, Any] = {}
-    texts: dict[str, str] = {}
-    for column, cell in row.items():
-        if cell is None or cell == "" or column is None:
-            continue
-        if column.startswith(_LABEL):
-            labels[column.removeprefix(_LABEL)] = cell
-        elif column.startswith(_FIELD):
-            texts[column.removeprefix(_FIELD)] = str(cell)
-        elif column in {"context", "labels", "messages", "tool_calls", "fields"} and isinstance(cell, str):
-            fields[column] = _structure(cell)
-        else:
-            fields[column] = cell
-    if labels:
-        own = fields.get("labels")
-        fields["labels"] = {**own, **labels} if isinstance(own, dict) else labels
-    if texts:
-        own = fields.get("fields")
-        fields["fields"] = {**own, **texts} if isinstance(own, dict) else texts
-    return orjson.dumps(fields, default=str)
-
-
-def _structure(cell: str) -> Any:
-    try:
-        return orjson.loads(cell)
-    except orjson.JSONDecodeError:
-        return cell  # the event's own checks say what is wrong with it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,62 @@ def test_parquet_rows_are_events(tmp_path: Path) -> None:
     assert lines(path.read_bytes(), "parquet") == [(1, {**ROW, "labels": {"app": "a"}})]
 
 
+def test_a_table_of_another_tool_is_read_as_it_is_meant(tmp_path: Path) -> None:
+    """Ids and labels that are numbers are texts; NaN is nothing; pages may be a map, or a list of objects."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    pages = pa.map_(pa.string(), pa.string())
+    table = pa.table(
+        {
+            "event_id": [7.0, 8.0],
+            "conversation_id": [1, 1],
+            "answer": pa.array(["a", "b"]).dictionary_encode(),
+            "reference": [math.nan, 42.5],
+            "context": pa.array([[("Page-1", "text")], None], type=pages),
+            "labels": [{"tier": 1, "app": None}, {"tier": None, "app": "x"}],
+            "labels.beta": [True, None],
+            "labels.seconds": [0.25, math.nan],
+            "sampling_probability": [0.5, None],
+        }
+    )
+    path = tmp_path / "events.parquet"
+    parquet.write_table(table, path)
+    assert [event for _, event in lines(path.read_bytes(), "parquet")] == [
+        {
+            "event_id": "7",
+            "conversation_id": "1",
+            "answer": "a",
+            "context": {"Page-1": "text"},
+            "labels": {"tier": "1", "beta": "true", "seconds": "0.25"},
+            "sampling_probability": 0.5,
+        },
+        {"event_id": "8", "conversation_id": "1", "answer": "b", "reference": "42.5", "labels": {"app": "x"}},
+    ]
+
+
+@pytest.mark.parametrize("sign", [";", "\t", ","])
+def test_a_spreadsheet_may_part_cells_by_another_sign(sign: str) -> None:
+    """The heading tells; texts may hold the other signs, quoted ones their own."""
+    rows = [["event_id", "question", "answer"], ["1", f'"a{sign}b"', "x|y"]]
+    data = "\n".join(sign.join(row) for row in rows).encode()
+    assert lines(data, "csv") == [(2, {"event_id": "1", "question": f"a{sign}b", "answer": "x|y"})]
+
+
+def test_cells_beyond_the_heading_are_that_lines_fault() -> None:
+    """Its texts may be cut at a comma: it is no event, and the others are."""
+    data = b"event_id,question,answer\n1,q,Yes, but,no\n\n2,q,a,,\n"
+    first, second = read_lines(io.BytesIO(data), "csv", "f")
+    bad = read_event(first, Ingest(max_event_bytes=1_000))
+    assert isinstance(bad, InvalidLine)
+    assert bad.problem == "cells: must be at most 3, got 5; quote texts with ','"
+    assert (second.number, json.loads(second.value)["answer"]) == (4, "a")
+
+
 @pytest.mark.parametrize(
     ("data", "form", "words"),
     [
+        (b"event_id,answer,answer\n1,a,b\n", "csv", "has the column 'answer' twice; rename or remove one"),
         (b'[{"event_id": "1"}]', "jsonl", "is a JSON array, not JSON lines; add --format json"),
         (b"event_id,question,answer\n1,q,a\n", "jsonl", "a CSV's head; add --format csv"),
         (b"PAR1\x15\x04", "jsonl", "is a Parquet file, not JSON lines; add --format parquet"),
@@ -125,6 +179,9 @@ def test_an_event_without_an_id_has_its_lines_number() -> None:
     event = read_event(Line(7, b'{"question": "q", "answer": "a"}'), ingest)
     assert not isinstance(event, InvalidLine)
     assert event.event_id == "line-7"
+    numbered = read_event(Line(7, b'{"event_id": 12, "question": "q", "answer": "a"}'), ingest)
+    assert not isinstance(numbered, InvalidLine)
+    assert numbered.event_id == "12"
     bad = read_event(Line(8, b'{"question": "q", "anser": "a"}'), ingest)
     assert isinstance(bad, InvalidLine)
     assert "answer: is required" in bad.problem
