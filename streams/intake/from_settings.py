@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from schemas.base import Upstream
 from streams.errors import SettingsError
 from streams.intake.joining.join import Bounds
+from streams.intake.reading import Ingest
+from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.routing import EventCondition, Route
@@ -22,7 +24,7 @@ from streams.settings import (
     Settings,
     resolve_secret,
 )
-from streams.settings.sections.intake import Unit
+from streams.settings.sections.intake import IngestSettings, Unit
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:
@@ -74,6 +76,17 @@ def reading_policy(settings: Settings, *, otlp: bool) -> SamplingPolicy:
         }
     )
     return event_policy(settings.model_copy(update={"sampling": wider}), otlp=otlp)
+
+
+def json_reader(ingest: IngestSettings) -> Ingest:
+    """Build what makes an event of each record; with format otlp the mapping is for traces."""
+    mapping = ingest.mapping if ingest.format == "json" else None
+    return Ingest(max_event_bytes=ingest.max_event_bytes, mapping=mapping)
+
+
+def trace_reader(ingest: IngestSettings) -> OtlpReader:
+    """Build what makes events of traces."""
+    return OtlpReader(unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping)
 
 
 def trace_bounds(otlp: OtlpSettings) -> Bounds:

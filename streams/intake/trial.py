@@ -10,8 +10,7 @@ import orjson
 
 from schemas import QAEvent
 from streams.errors import DecodeError
-from streams.intake.from_settings import event_policy, metric_routes
-from streams.intake.reading import Ingest
+from streams.intake.from_settings import event_policy, json_reader, metric_routes, trace_reader
 from streams.intake.reading.otlp.qa import capture_hints
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span
@@ -111,11 +110,8 @@ class Trial:
     def __init__(self, settings: Settings, *, otlp: bool | None = None) -> None:
         ingest = settings.ingest
         self.otlp = ingest.format == "otlp" if otlp is None else otlp
-        limit, mapping = ingest.max_event_bytes, ingest.mapping
-        self._json = None if self.otlp else Ingest(max_event_bytes=limit, mapping=mapping)
-        self._reader = (
-            OtlpReader(unit=ingest.otlp.unit, max_event_bytes=limit, mapping=mapping) if self.otlp else None
-        )
+        self._json = None if self.otlp else json_reader(ingest)
+        self._reader = trace_reader(ingest) if self.otlp else None
         self._policy = event_policy(settings, otlp=self.otlp)
         self._routes = metric_routes(settings)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from streams.monitoring.monitor import SILENT_SECONDS
 from streams.monitoring.snapshot import MonitorSnapshot
 from streams.telemetry.collectors import MonitorGauge
-
-_STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 
 def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
@@ -23,12 +20,7 @@ def gauges_of(snapshot: MonitorSnapshot) -> Iterator[MonitorGauge]:
         slice_ = ",".join(f"{name}={value}" for name, value in series.labels) or "all"
         where = (series.metric, series.fingerprint, slice_)
         for measure in series.measures:
-            labels = (*where, measure.name)
-            yield MonitorGauge("state", labels, _STATES[measure.state])
-            yield MonitorGauge("evidence", labels, measure.statistic)
-            yield MonitorGauge("threshold", labels, measure.threshold)
-            if measure.baseline is not None:
-                yield MonitorGauge("baseline", labels, measure.baseline.mean)
-            if measure.tolerated is not None:
-                yield MonitorGauge("tolerated", labels, measure.tolerated)
+            for name, value in measure.numbers.items():
+                if value is not None:
+                    yield MonitorGauge(name, (*where, measure.name), value)
         yield MonitorGauge("missing_strata", where, float(len(series.missing_strata)))

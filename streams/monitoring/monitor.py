@@ -23,7 +23,6 @@ from streams.monitoring.snapshot import (
     MonitorSnapshot,
     SeriesSnapshot,
 )
-from streams.monitoring.watch import Watch
 
 __all__ = ["Monitor", "MonitorConfig"]
 
@@ -187,7 +186,7 @@ class Monitor:
             overall=series.total,
             window=series.window(now),
             recent=series.recent,
-            measures=tuple(_measure(watch) for watch in series.watches),
+            measures=tuple(MeasureSnapshot.of(watch) for watch in series.watches),
             heard_at=entry.heard_at,
             missing_strata=series.missing_strata(now),
         )
@@ -257,18 +256,6 @@ class Monitor:
             stratum=result.sampling.stratum,
             part="\n".join(part),
         )
-
-
-def _measure(watch: Watch) -> MeasureSnapshot:
-    return MeasureSnapshot(
-        name=watch.measure.name,
-        state=watch.state,
-        baseline=watch.baseline,
-        tolerated=watch.tolerated,
-        statistic=watch.statistic,
-        threshold=watch.threshold,
-        dropped_at=watch.dropped_at,
-    )
 
 
 def _last_verdict(result: Scored | Unscored | Failed) -> LastVerdict:

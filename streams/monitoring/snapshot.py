@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from schemas import Alert, Estimate
-from streams.monitoring.watch import SeriesState
+from streams.monitoring.watch import SeriesState, Watch
 
 Labels = tuple[tuple[str, str], ...]
 """The part of the traffic that a series is about: names and values; empty for all of it."""
@@ -22,6 +22,7 @@ IgnoredReason = Literal[
     "out_of_range",  # the score is outside that range
     "series_limit",  # a label value beyond `max_series`; counted once a series, and the whole traffic has it
 ]
+_STATES: Final = {"learning": 0.0, "watching": 1.0, "dropped": 2.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,30 @@ class MeasureSnapshot:
     statistic: float
     threshold: float
     dropped_at: datetime | None
+
+    @classmethod
+    def of(cls, watch: Watch) -> Self:
+        """Say where a watched measure stands."""
+        return cls(
+            name=watch.measure.name,
+            state=watch.state,
+            baseline=watch.baseline,
+            tolerated=watch.tolerated,
+            statistic=watch.statistic,
+            threshold=watch.threshold,
+            dropped_at=watch.dropped_at,
+        )
+
+    @property
+    def numbers(self) -> Mapping[str, float | None]:
+        """Where it stands for Prometheus, by the names of `MONITOR_GAUGES`; None for what is not known."""
+        return {
+            "state": _STATES[self.state],
+            "evidence": self.statistic,
+            "threshold": self.threshold,
+            "baseline": None if self.baseline is None else self.baseline.mean,
+            "tolerated": self.tolerated,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

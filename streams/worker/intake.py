@@ -13,16 +13,16 @@ from streams.intake.agent import Intake
 from streams.intake.from_settings import (
     conversation_bounds,
     event_policy,
+    json_reader,
     metric_routes,
     open_registry,
     reading_policy,
     trace_bounds,
+    trace_reader,
 )
 from streams.intake.joining.conversations import ConversationIntake
 from streams.intake.joining.traces import TraceIntake
 from streams.intake.pushdown import PushDown, push_down
-from streams.intake.reading import Ingest
-from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
@@ -79,7 +79,7 @@ def make_intake(
         SettingsError: The registry cannot be used, or the rates would follow a budget that is spent in other
             workers.
     """
-    ingest = Ingest(max_event_bytes=settings.ingest.max_event_bytes, mapping=settings.ingest.mapping)
+    ingest = json_reader(settings.ingest)
     otlp = settings.ingest.format == "otlp"
     policy = event_policy(settings, otlp=otlp)
     registry = None if otlp else open_registry(settings.ingest.registry, env)
@@ -124,7 +124,7 @@ def make_intake(
 def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, counts: Metrics) -> MadeIntake:
     """Have traces read from the events' topic, and what turns records down before."""
     ingest = settings.ingest
-    reader = OtlpReader(unit=ingest.otlp.unit, max_event_bytes=ingest.max_event_bytes, mapping=ingest.mapping)
+    reader = trace_reader(ingest)
     traces = TraceIntake(
         reader=reader,
         sampler=TraceSampler(policy),

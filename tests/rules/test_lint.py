@@ -24,25 +24,6 @@ from tests.rules.rule_files import (
 
 ALERTS = alerts()
 CATALOGUED = {spec.name for spec in CATALOGUE}
-# Metrics that stand in no rule and no alert, each with what it is for.
-UNUSED = {
-    "judgestream_sink_verdicts_total": "what sinks did with verdicts: dashboards",
-    "judgestream_monitor_evidence": "how near a drop is: dashboards",
-    "judgestream_monitor_threshold": "beside the evidence",
-    "judgestream_monitor_baseline": "in the annotations of the drop alerts",
-    "judgestream_monitor_tolerated": "in the annotations of the drop alerts",
-    "judgestream_panel_disagreement_ratio": "how sure a panel is, not how good an answer: dashboards",
-    "judgestream_scores_total": "the distribution: dashboards read it as it is",
-    "judgestream_judge_tokens_total": "tokens by kind: dashboards; alerts look at cost and failures",
-    "judgestream_verdict_cache_failures_total": "a cache that fails costs calls: alerts look at cost",
-    "judgestream_results_repeated_total": "what a redelivery costs: everything else counts each result once",
-    "judgestream_verdict_suspicions_total": "what code suspects lowers no score: dashboards show it",
-    "judgestream_joins_open": "how full the join is: dashboards; alerts look at lag",
-    "judgestream_joins_late_records": "of the join: dashboards",
-    "judgestream_joins_closed_total": "of the join: dashboards",
-    "judgestream_traces_without_content_total": "capture that is switched off: dashboards and the doctor",
-    "judgestream_judge_in_flight": "saturation of a worker: dashboards; alerts look at lag",
-}
 each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
 
 
@@ -105,17 +86,6 @@ def test_rules_speak_of_what_exists(file: str) -> None:
     for rule in rules(FILES / file):
         unknown = names(rule["expr"]) - CATALOGUED - recorded()
         assert not unknown, rule
-
-
-def test_every_metric_is_used_or_unused_on_purpose() -> None:
-    """A metric that nobody looks at is a cost without a use."""
-    used = {
-        name
-        for file in ("rules.yaml", "alerts.yaml")
-        for rule in rules(FILES / file)
-        for name in names(rule["expr"])
-    }
-    assert CATALOGUED - used == set(UNUSED)
 
 
 def test_promtool_tests_order_the_groups() -> None:

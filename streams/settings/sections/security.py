@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,8 +20,16 @@ _LOGIN: Final = ("username", *_PASSWORDS)
 _OAUTH: Final = ("token_file", "oauth")
 _AWS: Final = ("aws_region",)
 _TLS: Final = ("ca_file", "certificate_file", "key_file", "key_password_env", "key_password_file")
-_OF_MECHANISM: Final[dict[str, tuple[str, ...]]] = {"OAUTHBEARER": _OAUTH, "AWS_MSK_IAM": _AWS}
-"""Settings that belong to a mechanism; those of the others are a user's name and password."""
+_OF_MECHANISM: Final[Mapping[Mechanism, tuple[str, ...]]] = {
+    "PLAIN": _LOGIN,
+    "SCRAM-SHA-256": _LOGIN,
+    "SCRAM-SHA-512": _LOGIN,
+    "OAUTHBEARER": _OAUTH,
+    "AWS_MSK_IAM": _AWS,
+}
+"""Settings that belong to a mechanism."""
+_OF_ANY: Final = tuple(dict.fromkeys(name for names in _OF_MECHANISM.values() for name in names))
+_WITHOUT_PASSWORD: Final = tuple(name for name in _OF_ANY if name not in _LOGIN)
 
 
 def _token_url(url: str) -> str:
@@ -130,13 +139,13 @@ class SecuritySettings(Section):
 
     def _no_login(self) -> list[tuple[str, str]]:
         return self._without_effect(
-            ("mechanism", *_LOGIN, *_OAUTH, *_AWS),
+            ("mechanism", *_OF_ANY),
             f"protocol {self.protocol}; remove it or choose a SASL protocol",
         )
 
     def _problems_of_login(self) -> list[tuple[str, str]]:
-        own = _OF_MECHANISM.get(self.mechanism or "", _LOGIN)
-        others = tuple(name for name in (*_LOGIN, *_OAUTH, *_AWS) if name not in own)
+        own = _LOGIN if self.mechanism is None else _OF_MECHANISM[self.mechanism]
+        others = tuple(name for name in _OF_ANY if name not in own)
         problems = []
         if self.mechanism is None:
             problems.append(("mechanism", f"is required with protocol {self.protocol}; set it"))
@@ -144,9 +153,9 @@ class SecuritySettings(Section):
             problems += self._without_effect(others, f"mechanism {self.mechanism}; remove it")
         if own == _LOGIN:
             # Without a mechanism, too: most have a user, and one message fewer to come back to.
-            if self.username is None and not self._given(*_OAUTH, *_AWS):
+            if self.username is None and not self._given(*_WITHOUT_PASSWORD):
                 problems.append(("username", f"is required with protocol {self.protocol}; set it"))
-            if not self._given(*_PASSWORDS, *_OAUTH, *_AWS):
+            if not self._given(*_PASSWORDS, *_WITHOUT_PASSWORD):
                 what = f"is required with protocol {self.protocol}; set it or password_file"
                 problems.append(("password_env", what))
         elif own == _OAUTH and not self._given(*_OAUTH):

@@ -16,15 +16,16 @@ from streams.errors import DecodeError
 from streams.intake.from_settings import (
     conversation_bounds,
     event_policy,
+    json_reader,
     metric_routes,
     reading_policy,
     sampling_policy,
     trace_bounds,
+    trace_reader,
 )
 from streams.intake.joining.join import Bounds, Group, Join
 from streams.intake.joining.whole import joined
 from streams.intake.pushdown import push_down
-from streams.intake.reading import Ingest
 from streams.intake.reading.otlp.reader import OtlpReader
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.reading.registry.unpacking import Unpacking
@@ -83,7 +84,6 @@ class Selection:
         unpacking: Unpacking | None = None,
     ) -> None:
         ingest = settings.ingest
-        limit = ingest.max_event_bytes
         otlp = ingest.format == "otlp" and not whole
         self._settings = settings
         self._metrics = metrics
@@ -96,14 +96,10 @@ class Selection:
         self._routes = metric_routes(settings)
         self._of_all = tuple(one for one in self._routes if one.of_all)
         self._whole_routes = metric_routes(settings, "conversation")
-        self._ingest = Ingest(
-            max_event_bytes=limit, mapping=None if ingest.format == "otlp" else ingest.mapping
-        )
+        self._ingest = json_reader(ingest)
         self._read = self._policy if whole else reading_policy(settings, otlp=otlp)
         self._predicate = None if otlp else push_down(self._read, self._ingest)
-        self._reader = (
-            OtlpReader(unit=ingest.otlp.unit, max_event_bytes=limit, mapping=ingest.mapping) if otlp else None
-        )
+        self._reader = trace_reader(ingest) if otlp else None
         self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0
         """For so long before and after a stretch its traces or conversations may have records."""
         if self._whole_routes:

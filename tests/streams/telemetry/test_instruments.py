@@ -118,8 +118,8 @@ def _value(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_the_catalogue_has_the_agreed_names_and_types() -> None:
-    """Every name of the reference is there with its type, and no other."""
-    assert {spec.name: spec.type for spec in CATALOGUE} == _NAMES
+    """Others may come; none of these goes, for dashboards and alerts of others read them."""
+    assert {spec.name: spec.type for spec in CATALOGUE}.items() >= _NAMES.items()
 
 
 def test_entries_follow_the_naming_conventions() -> None:
