@@ -57,7 +57,7 @@ def test_the_docstring_shows_every_error(module: object) -> None:
             {
                 "endpoint/connection.py",
                 "endpoint/completion.py",
-                "metrics/loose_json.py",
+                "metrics/replies/loose_json.py",
                 "offline/request.py",
                 "text/plain_yaml.py",
                 "verdict/processes/child.py",
