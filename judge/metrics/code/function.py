@@ -12,6 +12,8 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -81,16 +83,16 @@ class Function:
         signal.alarm(math.ceil(self.seconds) + 1)
         try:
             value = _called(load(self.target), _event(task))
+            score = value if isinstance(value, Score) else Score(value)
+            if score.value is None:
+                return UnscoredOutcome("missing_input")
+            return self.scale.outcome(_plain(score.value), reason=str(score.reason))
         except MemoryError:
             raise
         except Exception as error:  # whatever it may be, it is the function's
             raise EventError("metric_error", f"{self.target}: {_said(error)}") from error
         finally:
             signal.alarm(0)
-        score = value if isinstance(value, Score) else Score(value)
-        if score.value is None:
-            return UnscoredOutcome("missing_input")
-        return self.scale.outcome(_plain(score.value), reason=str(score.reason))
 
 
 def load(target: str) -> Callable[[QAEvent], Any]:
@@ -113,7 +115,9 @@ def load(target: str) -> Callable[[QAEvent], Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The number or boolean of Python in one of NumPy's."""
+    """The number or boolean of Python in one of NumPy's, in a fraction or a decimal."""
+    if isinstance(value, Decimal | Fraction):
+        return float(value)
     return value.item() if hasattr(value, "item") else value
 
 
@@ -146,7 +150,12 @@ def _event(task: JudgeTask) -> QAEvent:
 
 
 def _said(error: Exception) -> str:
-    return error.detail if isinstance(error, EventError) else f"{type(error).__name__}: {error}"[:500]
+    if isinstance(error, EventError):
+        return error.detail
+    try:
+        return f"{type(error).__name__}: {error}"[:500]
+    except Exception:  # noqa: BLE001 - the error is the function's own, and so are its words
+        return type(error).__name__
 
 
 @lru_cache(maxsize=64)

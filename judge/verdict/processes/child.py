@@ -164,6 +164,9 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(_END_SECONDS)
         code = child.process.poll()
+        if code is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.process.pid, signal.SIGKILL)
         child.process.kill()
         child.process.communicate()
         return (
@@ -179,6 +182,7 @@ def _start(limits: ChildLimits) -> _Process:
         stderr=subprocess.DEVNULL,
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         bufsize=0,
+        start_new_session=True,  # so that it ends with all that it has started
     )
     if process.stdin is None or process.stdout is None:  # it has both, as asked for
         raise EOFError
@@ -282,8 +286,10 @@ def serve(memory_bytes: int, niceness: int) -> None:
     """Be the child: answer calls from standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the terminal's word to the parent
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # What a function prints must not get between the answers.
+    # What a function prints must not get between the answers, nor read the requests.
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    own = os.getpid()
     from judge.metrics import registry  # noqa: F401, PLC0415 - imported now, so that no call pays for it
 
     os.nice(niceness)
@@ -292,7 +298,10 @@ def serve(memory_bytes: int, niceness: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, hard))
     _send(answers, b"")
     while head := requests.read(_HEAD_BYTES):
-        _send(answers, _answered(requests.read(int.from_bytes(head, "big"))))
+        answer = _answered(requests.read(int.from_bytes(head, "big")))
+        if os.getpid() != own:
+            os._exit(0)  # a process that the function has forked: the answer is its parent's to give
+        _send(answers, answer)
 
 
 def _send(answers: IO[bytes], data: bytes) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
+from decimal import Decimal
 
 from judge import QAEvent, Score
 
@@ -56,6 +58,29 @@ def rubbish(event: QAEvent) -> object:
 
 def process(event: QAEvent) -> int:
     return os.getpid()
+
+
+def forks(event: QAEvent) -> int:
+    """Two processes return; one of them was started by the other."""
+    return 0 if os.fork() == 0 else len(event.answer.split())
+
+
+def starts(event: QAEvent) -> int:
+    """What standard input holds is none of its business; the process that it starts stays behind."""
+    sys.stdin.read()
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]).pid
+
+
+def speechless(event: QAEvent) -> float:
+    class Speechless(Exception):  # noqa: N818 - a user's own
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    raise Speechless
+
+
+def decimal(event: QAEvent) -> Decimal:
+    return Decimal("0.25")
 
 
 table = {"words": words}

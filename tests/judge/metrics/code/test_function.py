@@ -57,6 +57,13 @@ def test_anything_else_fails(scale: Scale, value: object) -> None:
     assert caught.value.error_type == "metric_error"
 
 
+def test_a_decimal_is_a_number() -> None:
+    """As is one of NumPy's, by its `item`."""
+    outcome = Function(f"{HERE}:decimal", UNIT).outcome(make_task("decimal"))
+    assert isinstance(outcome, ScoredOutcome)
+    assert outcome.value == 0.25
+
+
 def test_a_scale_that_is_none_is_refused() -> None:
     """As a prompt pack's would be."""
     with pytest.raises(PromptPackError, match="2 to 20 different labels"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from judge.pool.stack import JudgingStack
 from judge.text.redaction import Redactor
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from schemas import Failed, JudgeTask, Scored, Unscored
+from tests.integration.deadlines import until
 from tests.judge.tasks import make_task
 
 HERE = "tests.judge.metrics.code.functions"
@@ -59,9 +61,33 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
     assert child.poll() is not None, "a closed stack leaves no process"
 
 
+async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> None:
+    """Each answer is its own event's, whoever else returns from the function."""
+    wide = Scale((0, 10_000_000))
+    async with stack() as judging:
+        judge = judging.judge(metric("forks", wide))
+        said = ["one two", "one", "one two three"]
+        results = [await judge.judge(make_task("forks", answer=answer, reference="r")) for answer in said]
+        started = await judging.judge(metric("starts", wide)).judge(task("starts"))
+    assert [one.value for one in results if isinstance(one, Scored)] == [2.0, 1.0, 3.0]
+    assert isinstance(started, Scored)
+    pid = started.value
+    assert isinstance(pid, float)
+    await until(lambda: not _runs(int(pid)), "the end of what it has started")
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for is no more."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
 @pytest.mark.parametrize(
     ("name", "module", "seconds", "detail"),
     [
+        ("speechless", HERE, PATIENT, f"{HERE}:speechless: Speechless"),
         ("sleeps", HERE, 0.5, "it took longer than 0.5 s"),
         ("raises", HERE, PATIENT, f"{HERE}:raises: KeyError: 'event-1'"),
         ("exits", HERE, PATIENT, "its process ended with exit code 7"),
