@@ -71,7 +71,33 @@ def endpoint_address(text: str) -> str:
         )
     if not legal:
         raise ValueError("must be an http or https address; write for example http://127.0.0.1:8000/v1")
+    if _holds_secret(text):
+        refuse([("", "holds what looks like a secret, and is displayed; use api_key_env or api_key_file")])
     return text.rstrip("/")
+
+
+def web_address(url: str) -> str:
+    """Check an address of a service, which is displayed, and cut the slash at its end.
+
+    Raises:
+        ValueError: It is none.
+        PydanticCustomError: It holds a user, a password, or what looks like a secret.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("must begin with https:// or http://")
+    try:
+        parts = urlsplit(url)
+        names = [name for name, _ in parse_qsl(parts.query, max_num_fields=20)]
+        legal = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        legal, names = False, []
+    if not legal:
+        refuse([("", "must be an http or https address; write for example https://service.example.com")])
+    if "@" in parts.netloc:
+        refuse([("", "must not hold a user or password, because it is displayed; use the settings for them")])
+    if any(map(is_secret_name, names)) or _holds_secret(url):
+        refuse([("", "holds what looks like a secret, and is displayed; use secret_env or the like for it")])
+    return url.rstrip("/")
 
 
 def refuse_secret_parameters(parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -100,8 +126,13 @@ def _secrets(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for place, inner in enumerate(value):
             yield from _secrets(inner, f"{path}.{place}")
-    elif isinstance(value, str) and next(credentials.find(value), None) is not None:
+    elif isinstance(value, str) and _holds_secret(value):
         yield path, "holds what looks like a secret"
+
+
+def _holds_secret(text: str) -> bool:
+    # A key may stand between slashes; some have slashes in them.
+    return any(next(credentials.find(form), None) for form in (text, text.replace("/", " ")))
 
 
 def is_secret_name(name: str) -> bool:

@@ -72,10 +72,3 @@ def _share(value: object) -> object:
 
 Rate = Annotated[float, Field(ge=0, le=1), BeforeValidator(_share)]
 """A share, from 0 (none) to 1 (all)."""
-
-
-def web_address(url: str) -> str:
-    """Check an address of a service, and cut the slash at its end."""
-    if not url.startswith(("https://", "http://")):
-        raise ValueError("must begin with https:// or http://")
-    return url.rstrip("/")

@@ -27,6 +27,8 @@ TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,185}$
 
 def _servers(text: str) -> str:
     for server in text.split(","):
+        if "@" in server:
+            refuse([("", "must not hold a user or password, because it is displayed; use kafka.security")])
         if "://" in server:
             raise ValueError("must be host:port without http:// or the like; Kafka uses its own protocol")
         host, colon, port = server.strip().rpartition(":")

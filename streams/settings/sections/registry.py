@@ -6,7 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from streams.settings.base import EnvName, FilePath, Section, refuse, web_address
+from streams.settings.addresses import web_address
+from streams.settings.base import EnvName, FilePath, Section, refuse
 
 
 class RegistryAuthSettings(Section):

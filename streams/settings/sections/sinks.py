@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from streams.settings.base import EnvName, FilePath, Section, refuse, web_address
+from streams.settings.addresses import web_address
+from streams.settings.base import EnvName, FilePath, Section, refuse
 
 SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
 SinkKind = Literal["otlp_topic", "otlp_http", "langfuse", "phoenix", "mlflow", "webhook", "incident_webhook"]

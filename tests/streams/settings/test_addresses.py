@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from streams.settings import EndpointSettings
+from streams.settings import EndpointSettings, KafkaSettings
 from streams.settings.addresses import sends_key_in_the_clear
 from streams.settings.problems import explain
+from streams.settings.sections.registry import RegistrySettings
 
 SECRET = "s3cr3t-Value-42"
 
@@ -29,13 +30,35 @@ def problem(**fields: Any) -> str:
         f"ftp://api.example.com/v1?key={SECRET}",
         f"https://[api.example.com/v1?key={SECRET}",
         f"https://api.example.com/v1?{'&'.join([f'a={SECRET}'] * 50)}",
+        f"https://api.example.com/sk-proj-abcdefgh{SECRET}/v1",
+        f"https://api.example.com/v1?api-version=sk-proj-abcdefgh{SECRET}",
     ],
 )
 def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> None:
     """`config show`, `config check` and standard error show addresses."""
     said = problem(base_url=address)
     assert SECRET not in said
-    assert said.startswith("base_url: m")
+    assert said.startswith("base_url: ")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"https://user:{SECRET}@registry.example.com",
+        f"https://registry.example.com:{SECRET}",
+        f"https://registry.example.com?access_token={SECRET}",
+        f"https://hooks.slack.com/services/T00000000/B00000000/{SECRET}",
+        f"https://registry.example.com/glpat-abcdefghijkl{SECRET}/x",
+    ],
+)
+def test_addresses_of_other_services_hold_no_secret_either(address: str) -> None:
+    """Registry, sinks and webhooks; brokers have none."""
+    with pytest.raises(ValidationError) as caught:
+        RegistrySettings(url=address)
+    assert SECRET not in "\n".join(explain(caught.value, RegistrySettings))
+    with pytest.raises(ValidationError) as caught:
+        KafkaSettings(bootstrap_servers=f"user:{SECRET}@kafka:9092")
+    assert SECRET not in "\n".join(explain(caught.value, KafkaSettings))
 
 
 def test_an_address_may_name_a_version() -> None:
