@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -20,6 +20,9 @@ from streams.settings.problems import annotation_at, describe, dotted, explain, 
 from streams.settings.tree import Settings
 
 ENV_PREFIX = "JUDGESTREAM_"
+MAX_PROBLEMS = 50
+"""Problems that are told at once."""
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 MOST_NEIGHBOURS = 1000
 """Names that are looked through for one that may have been meant."""
 
@@ -46,13 +49,14 @@ def load_settings(path: Path | str | None = None, env: Mapping[str, str] | None 
     document = {} if file is None else _read(file)
     problems = _literal_secrets(document)
     problems += _override(document, env)
+    problems += _control_characters(document, "")
     base = {"base": Path.cwd() if file is None else file.parent}
     try:
         settings = Settings.model_validate(document, context=base)
     except ValidationError as error:
         problems += explain(error, Settings)
         rest, further = _rest(document, base, error)
-        raise SettingsError(list(dict.fromkeys([*problems, *further])), rest) from None
+        raise SettingsError(_first(list(dict.fromkeys([*problems, *further]))), rest) from None
     if problems:
         raise SettingsError(problems, Rest(settings, ()))
     return settings
@@ -135,6 +139,26 @@ def _read(file: Path) -> dict[str, Any]:
         )
     # Sections without anything under them stand for their defaults.
     return {key: {} if value is None else value for key, value in document.items()}
+
+
+def _first(problems: list[str]) -> list[str]:
+    """As many as anyone reads; a list of the wrong kind has one for each of its values."""
+    more = len(problems) - MAX_PROBLEMS
+    return (
+        problems if more <= 0 else [*problems[:MAX_PROBLEMS], f"and {more} more problems; mend these first"]
+    )
+
+
+def _control_characters(value: Any, path: str) -> Iterator[str]:
+    """Texts that no file, host or Kafka takes: with a NUL, another control character or half a character."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _control_characters(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _control_characters(inner, f"{path}.{place}")
+    elif isinstance(value, str) and (found := _CONTROL.search(value)) is not None:
+        yield f"{path}: has the control character U+{ord(found[0]):04X}; remove it"
 
 
 def _near(file: Path) -> str | None:

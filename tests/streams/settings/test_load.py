@@ -291,3 +291,20 @@ def test_a_secret_in_the_file_is_an_error_that_says_so(tmp_path: Path) -> None:
             "or api_key_file, and replace this one: it has been exposed"
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("escape", "code"), [("\\0", "0000"), ("\\e", "001B"), ("\\x7f", "007F"), ("\\ud800", "D800")]
+)
+def test_a_control_character_is_refused_where_it_stands(tmp_path: Path, escape: str, code: str) -> None:
+    """No file, host or group has one: it would fail later, with words of the system's."""
+    found = problems(tmp_path, f'store: {{path: "a{escape}b"}}\nmonitor: {{labels: ["x{escape}"]}}')
+    assert f"store.path: has the control character U+{code}; remove it" in found
+    assert f"monitor.labels.0: has the control character U+{code}; remove it" in found
+
+
+def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
+    """One problem for each of its values; the first 50 are told."""
+    found = problems(tmp_path, f"telemetry: {{labels: [{', '.join(['{}'] * 3_000)}]}}")
+    assert len(found) == 51
+    assert found[-1] == "and 2950 more problems; mend these first"
