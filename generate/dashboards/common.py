@@ -106,7 +106,7 @@ def runbooks() -> Json:
     return {
         "name": "runbooks",
         "label": "Runbooks",
-        "description": "Address of docs/alerts.md; change it where you keep a copy.",
+        "description": "Address of docs/alerts.md; set it to your copy.",
         "type": "textbox",
         "query": RUNBOOKS,
         "hide": 2,  # neither label nor box: it may be given in the address
@@ -123,7 +123,7 @@ def workers() -> list[Json]:
             "job",
             "Job",
             "label_values(judgestream_consumer_lag_records, job)",
-            "Scrape job of the workers: an installation each.",
+            "Scrape job of the workers, one per installation.",
         ),
         label_variable(
             "instance",
@@ -140,7 +140,7 @@ def metrics() -> Json:
         "metric",
         "Metric",
         'label_values(judgestream_results_total{job=~"$job"}, metric)',
-        "What is judged: coverage, relevance, and those of prompt packs.",
+        "The metrics: coverage, relevance, and those of prompt packs.",
     )
 
 
@@ -155,7 +155,7 @@ def event_labels() -> list[Json]:
             "model",
             "Model",
             f"label_values({family}, model)",
-            "Event label model: what wrote the answer, not what judged it; needs it in telemetry.labels.",
+            "Event label model: the answering model, not the judge; needs it in telemetry.labels.",
         ),
     ]
 

@@ -82,7 +82,7 @@ def _unusable(topic: TopicView, need: TopicUse, settings: Settings) -> Finding:
         return failed(
             "topics",
             name,
-            "is not there",
+            "does not exist",
             f"judgestream topics creates missing topics; or: {_creation(name, settings)}",
             may_pass=True,
         )

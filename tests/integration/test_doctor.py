@@ -104,7 +104,7 @@ async def test_topics_that_are_missing(stage: Stage) -> None:
     diagnosis = await diagnosed(stage)
     for name in NEEDED:
         one = found(diagnosis, "topics", stage.topic(name))
-        assert (one.outcome, one.detail) == ("failed", "is not there")
+        assert (one.outcome, one.detail) == ("failed", "does not exist")
         assert f"--create --topic {stage.topic(name)}" in one.remedy
     assert diagnosis.may_pass
     admin = AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers)
@@ -371,7 +371,7 @@ async def test_as_init_container(
     async with running(*options) as service:
         await _told(service, "nothing listens at")
         async with EmbeddedBroker(host=host, port=int(port), auto_create_topics=False) as broker:
-            await _told(service, "is not there")
+            await _told(service, "does not exist")
             admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
             await admin.start()
             try:

@@ -1,4 +1,4 @@
-"""The panels *Can it be believed?*: corrections, suspicions, evaluators, panels. Pure."""
+"""The panels *Is it reliable?*: corrections, suspicions, evaluators, panels. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ BELIEF: Final = (
         (
             Panel(
                 title="Corrections by kind",
-                description="What the judge claimed and code found otherwise, a second: spans that do not "
-                "occur, pages that do not exist, scores above what their claims allow. Each is named in its "
-                "result.",
+                description="Corrections per second: quotations that do not occur, pages that do not exist, "
+                "scores above what the claims allow. Each is listed in its result.",
                 unit="cps",
                 no_data="No correction so far",
                 queries=(
@@ -45,9 +44,8 @@ BELIEF: Final = (
             ),
             Panel(
                 title="Corrections for each verdict",
-                description="The same, for each verdict of the metric: independent of how much is judged. A "
-                "step without a change of evaluator points to the model behind the same name, or to other "
-                "traffic.",
+                description="Corrections per verdict of the metric. A step without a new evaluator points "
+                "to a changed model behind the same name, or to other traffic.",
                 unit="short",
                 no_data="No correction so far",
                 queries=(Query(expr=corrections_of("metric"), legend="{{metric}}"),),
@@ -57,9 +55,8 @@ BELIEF: Final = (
             ),
             Panel(
                 title="Suspicions for each verdict",
-                description="What code finds odd and cannot show to be wrong, for each verdict of the "
-                "metric; no score was lowered. `no_citation` near 1: the answers cite in a form that is not "
-                "understood.",
+                description="Suspicions per verdict of the metric; no score was lowered. `no_citation` near "
+                "1: the answers' citation format is not recognised.",
                 unit="percentunit",
                 no_data="No suspicion so far",
                 queries=(Query(expr=_suspicions(), legend="{{metric}} {{kind}}"),),
@@ -68,9 +65,9 @@ BELIEF: Final = (
             ),
             Panel(
                 title="Evaluators",
-                description="Who judges: prompt, response schema, scoring rules, model and its parameters "
-                "make a fingerprint. Numbers of two fingerprints are never added up. Two for one metric: a "
-                "rollout, or workers with different settings.",
+                description="Evaluators in use: prompt, response schema, scoring rules, model and "
+                "parameters make a fingerprint. Scores of two fingerprints are never combined. Two for "
+                "one metric: a rollout, or workers with different settings.",
                 type="table",
                 unit="short",
                 no_data="No result was written since the workers started",
@@ -100,9 +97,9 @@ BELIEF: Final = (
         (
             Panel(
                 title="Disagreement of panels",
-                description="How far a panel's votes are from its result, on average over the window: 0 they "
-                "all agree, 1 as far as the scale goes. A rise without a change of evaluator: harder "
-                "questions, or a member whose model has changed.",
+                description="Mean distance of a panel's votes from its result: 0 all agree, 1 the whole "
+                "scale. A rise without a new evaluator: harder questions, or a member's model has "
+                "changed.",
                 unit="percentunit",
                 no_data="No metric has a panel",
                 queries=(Query(expr=_disagreement(), legend="{{metric}}"),),

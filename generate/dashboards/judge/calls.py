@@ -14,7 +14,7 @@ CALL_LINES: Final = (
         (
             Panel(
                 title="Latency",
-                description="Wall-clock time of judge calls by endpoint and model asked, tries included.",
+                description="Wall-clock time of judge calls by endpoint and model, retries included.",
                 unit="s",
                 no_data=NO_CALLS,
                 queries=tuple(
@@ -31,8 +31,8 @@ CALL_LINES: Final = (
             ),
             Panel(
                 title="Latency, all calls",
-                description="How many calls took how long. Two bands are two kinds of calls: long and short "
-                "answers, a cache, a second try.",
+                description="Distribution of call latencies. Two bands are two kinds of calls: long and "
+                "short answers, a cache, a retry.",
                 type="heatmap",
                 unit="s",
                 no_data=NO_CALLS,
@@ -48,10 +48,10 @@ CALL_LINES: Final = (
             Panel(
                 title="Calls by outcome",
                 description="*scored* and *unscored* are verdicts. *unavailable*, *timeout*, *overloaded* "
-                "and *rate_limited*: the endpoint gave no answer, and the event is tried again. All others "
-                "ended as a failed result: *invalid_verdict*, *content_refused*, *context_too_long*, "
-                "*reply_cut*, *rejected_request*, *internal_error*; *no_answer*: the endpoint answers "
-                "others, never this event.",
+                "and *rate_limited*: the endpoint did not answer, and the event is retried. All others are "
+                "failed results: *invalid_verdict*, *content_refused*, *context_too_long*, "
+                "*reply_cut*, *rejected_request*, *internal_error*; *no_answer*: the endpoint answers other "
+                "events, but not this one.",
                 unit="reqps",
                 no_data=NO_CALLS,
                 queries=(Query(expr=rate(CALLS, "outcome", ENDPOINT), legend="{{outcome}}"),),
@@ -66,7 +66,7 @@ CALL_LINES: Final = (
         (
             Panel(
                 title="Calls without a verdict, by outcome",
-                description="Share of each endpoint's calls that failed, by how. Lines at 5% and 20%.",
+                description="Share of each endpoint's calls that failed, by outcome. Lines at 5% and 20%.",
                 unit="percentunit",
                 no_data="Every call brought a verdict",
                 queries=(
@@ -83,8 +83,8 @@ CALL_LINES: Final = (
             ),
             Panel(
                 title="Breaker, by endpoint and worker",
-                description="When which worker took which endpoint for down. All at the same time: the "
-                "endpoint, or the way to it. One alone: that worker.",
+                description="Open breakers over time. All workers at once: the endpoint or the network. One "
+                "worker: that worker.",
                 type="state-timeline",
                 unit="short",
                 no_data="No worker that judges is scraped",
@@ -108,9 +108,9 @@ CALL_LINES: Final = (
             ),
             Panel(
                 title="Verdicts, by endpoint",
-                description="Share of the verdicts that each endpoint gave. The usual judge gives nearly "
-                "all; a spare one that takes over is seen here. Its scores are other series and never "
-                "compared with those of the usual one.",
+                description="Share of the verdicts of each endpoint. The usual judge gives nearly all; a "
+                "spare one that takes over shows here. Its scores are separate series and never "
+                "compared with the usual judge's.",
                 unit="percentunit",
                 no_data="No verdict came in this time",
                 queries=(
@@ -129,8 +129,8 @@ CALL_LINES: Final = (
             ),
             Panel(
                 title="In flight",
-                description="Calls under way by endpoint, all workers together. Bounded by "
-                "`judge.max_in_flight` a worker.",
+                description="Calls in flight by endpoint, all workers together. Limited by "
+                "`judge.max_in_flight` per worker.",
                 unit="short",
                 no_data="No judge call was made since the workers started",
                 queries=(

@@ -15,7 +15,7 @@ def judge() -> Dashboard:
     return Dashboard(
         uid=common.JUDGE_UID,
         title=common.TITLES[common.JUDGE_UID],
-        description="Can verdicts be had, at what price, and can they be believed?",
+        description="Does the judge answer, at what cost, and are its verdicts reliable?",
         variables=(
             common.datasource(),
             *common.workers(),
@@ -29,7 +29,7 @@ def judge() -> Dashboard:
             Section("Now", (STATS,)),
             Section("Calls", CALL_LINES),
             Section("Tokens and cost", PRICE),
-            Section("Can it be believed?", BELIEF),
+            Section("Is it reliable?", BELIEF),
         ),
         span="6h",
     )

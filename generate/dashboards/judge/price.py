@@ -14,8 +14,8 @@ PRICE: Final = (
         (
             Panel(
                 title="Tokens",
-                description="Tokens a second as the endpoint counts them. *cached* is the part of *input* "
-                "that the provider had in its cache: instructions come first in each prompt, so that it can.",
+                description="Tokens per second as counted by the endpoint. *cached* is the part of *input* "
+                "from the provider's cache.",
                 unit="cps",
                 no_data="No tokens were counted: nothing was judged, or the endpoint does not report usage",
                 queries=(
@@ -28,8 +28,8 @@ PRICE: Final = (
             ),
             Panel(
                 title="Tokens for each call",
-                description="Input and output tokens for each call. Input that grows: longer answers or "
-                "pages, or a longer prompt. It sets the price.",
+                description="Input and output tokens for each call. Growing input: longer answers, pages or "
+                "prompts. It determines the cost.",
                 unit="short",
                 no_data="No tokens were counted: nothing was judged, or the endpoint does not report usage",
                 queries=(
@@ -81,8 +81,8 @@ PRICE: Final = (
         (
             Panel(
                 title="Budget spent",
-                description="Share of the budget of the hour and of the day that is spent, for the worker "
-                "that has spent most. At 100% its tasks wait in Kafka for the next hour or day; with "
+                description="Spent share of the hourly and daily budget, for the worker that has spent "
+                "most. At 100% its tasks wait in Kafka for the next hour or day; with "
                 "`lower_rate` fewer events are sampled from 80% on.",
                 unit="percentunit",
                 no_data="No budget is set (judge.budget)",

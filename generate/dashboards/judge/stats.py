@@ -18,7 +18,7 @@ STATS: Final = Line(
     (
         Panel(
             title="Breaker",
-            description="Whether any worker's breaker for an endpoint is open. While it is, events wait in "
+            description="Whether any worker's breaker for an endpoint is open. Meanwhile events wait in "
             "Kafka: nothing is lost, and nothing is judged.",
             type="stat",
             unit="short",
@@ -45,7 +45,7 @@ STATS: Final = Line(
         ),
         Panel(
             title="Calls",
-            description="Judge calls a second that ended, with a verdict or without one.",
+            description="Completed judge calls per second, with or without a verdict.",
             type="stat",
             unit="reqps",
             no_data=NO_CALLS,
@@ -55,9 +55,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Calls without a verdict",
-            description="Share of the calls that brought neither a score nor a reason why there is none. "
-            "Yellow from 5%, red from 20%, where an alert says so: what is judged may then no longer stand "
-            "for all answers.",
+            description="Share of the calls without a verdict. Yellow from 5%, red from 20% (alert): judged "
+            "answers may no longer represent all answers.",
             type="stat",
             unit="percentunit",
             no_data=NO_CALLS,
@@ -70,9 +69,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Latency, 95th percentile",
-            description="19 of 20 calls end within this time, tries included. Yellow from 10 s, red from 20 "
-            "s, where an alert says so. The default of `judge.timeout_seconds` is 30 s: beyond it calls "
-            "fail.",
+            description="p95 latency of judge calls, retries included. Yellow from 10 s, red from 20 s "
+            "(alert). Calls fail beyond `judge.timeout_seconds` (30 s by default).",
             type="stat",
             unit="s",
             no_data=NO_CALLS,
@@ -90,8 +88,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Cost an hour",
-            description="US dollars an hour at the pace of now, where prices are known "
-            "(`usd_per_million_tokens`). Compare with `judge.budget_usd_per_day` / 24 if you set one.",
+            description="Current cost in USD per hour, if prices are known (`usd_per_million_tokens`). "
+            "Compare with `judge.budget_usd_per_day` / 24 if you set one.",
             type="stat",
             unit="currencyUSD",
             no_data=NO_PRICE,
@@ -107,9 +105,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Corrections for each verdict",
-            description="What the judge claimed and code found otherwise, for each verdict. 0 is a careful "
-            "judge; a value that rises means that the judge changed or its prompt no longer fits the "
-            "traffic. The scores are recomputed either way.",
+            description="Corrections by code per verdict. 0 is a careful judge; a rise means that the judge "
+            "changed or its prompt no longer fits the traffic. Scores are corrected in any case.",
             type="stat",
             unit="short",
             no_data="No correction so far",

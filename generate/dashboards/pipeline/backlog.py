@@ -1,4 +1,4 @@
-"""The panels *Backlog: what waits*. Pure."""
+"""The panels *Backlog*. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ BACKLOG: Final = (
         (
             Panel(
                 title="Lag, by topic",
-                description="Records that are not finished, up to the end of the partitions. Lag on "
-                "`judge.tasks.*` is what waits for a judge; lag on the events topic is what was not even "
-                "looked at. It should come back down after each peak. While a partition moves, the larger of "
-                "two reports counts.",
+                description="Unfinished records, up to the end of the partitions. Lag on `judge.tasks.*` "
+                "waits for a judge; lag on the events topic is unread. It should fall after each peak. "
+                "While a partition moves, the larger of two reports counts.",
                 unit="short",
                 no_data=NO_WORKER,
                 queries=(
@@ -31,10 +30,10 @@ BACKLOG: Final = (
                 minimum=0,
             ),
             Panel(
-                title="Age of the oldest record in hand, by topic",
-                description="Seconds since the oldest unfinished record was produced; 0 where nothing is in "
-                "hand. A straight rise is one record that does not end, or a judge that is down. Lines at 10 "
-                "and 30 minutes.",
+                title="Age of the oldest record in flight, by topic",
+                description="Seconds since the oldest unfinished record was produced; 0 if nothing is in "
+                "flight. A straight rise is one stuck record, or a judge that is down. Lines at 10 and "
+                "30 minutes.",
                 unit="s",
                 no_data=NO_WORKER,
                 queries=(
@@ -49,8 +48,8 @@ BACKLOG: Final = (
             ),
             Panel(
                 title="Lag, by partition of the topics of tasks",
-                description="One partition that stays behind while others are empty: one record that does "
-                "not end, or a key with most of the traffic. The ten longest.",
+                description="The ten partitions with most lag. One partition behind while others are empty: "
+                "a stuck record, or a key with most of the traffic.",
                 unit="short",
                 no_data=NO_WORKER,
                 queries=(

@@ -16,16 +16,16 @@ def pipeline() -> Dashboard:
     return Dashboard(
         uid=common.PIPELINE_UID,
         title=common.TITLES[common.PIPELINE_UID],
-        description="Is everything that should be judged judged, and how soon?",
+        description="Are all sampled events judged, and how soon?",
         variables=(common.datasource(), *common.workers(), common.metrics(), common.runbooks()),
         annotations=common.marks(),
         links=common.links(common.PIPELINE_UID),
         sections=(
             Section("Now", (STATS,)),
-            Section("In: which events are judged", INTAKE),
-            Section("Backlog: what waits", BACKLOG),
-            Section("Out: what became of them", RESULTS),
-            Section("Sinks: verdicts elsewhere", SINKS),
+            Section("Intake", INTAKE),
+            Section("Backlog", BACKLOG),
+            Section("Results", RESULTS),
+            Section("Sinks", SINKS),
         ),
         span="6h",
     )

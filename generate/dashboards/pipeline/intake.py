@@ -1,4 +1,4 @@
-"""The panels *In: which events are judged*. Pure."""
+"""The panels *Intake*. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ INTAKE: Final = (
         (
             Panel(
                 title="Events by outcome",
-                description="What became of the events read: *sampled* goes to a judge, *skipped* was left "
-                "out on purpose, *undecodable* and *unroutable* became dead letters. The four together are "
-                "all events read.",
+                description="Events read, by outcome: *sampled* goes to a judge, *skipped* was not "
+                "selected, *undecodable* and *unroutable* became dead letters.",
                 unit="eps",
                 no_data=NO_EVENTS,
                 queries=(
@@ -31,8 +30,8 @@ INTAKE: Final = (
             ),
             Panel(
                 title="Skipped and refused, by reason",
-                description="Why events were not judged. `not_sampled` is the sampling rate at work; other "
-                "reasons of *skipped* are conditions that no metric's `when` meets.",
+                description="Reasons why events were not judged. `not_sampled` is the sampling rate; other "
+                "reasons of *skipped* are conditions (`when`) that no metric meets.",
                 unit="eps",
                 no_data="None in this time",
                 queries=(
@@ -46,9 +45,9 @@ INTAKE: Final = (
             ),
             Panel(
                 title="Sampled, of those eligible",
-                description="Sampled events among those that only the sampling rate could leave out. It "
-                "should be close to the rate in the settings; over few events it wanders. Lines: over 5 "
-                "minutes, an hour, a day. All workers of a job together.",
+                description="Share of eligible events that was sampled. It should be close to the rate in "
+                "the settings; with few events it varies. Lines: over 5 minutes, an hour, a day. All "
+                "workers of a job together.",
                 unit="percentunit",
                 no_data="No eligible events in this time, or the recording rules are not loaded",
                 queries=tuple(
@@ -68,8 +67,8 @@ INTAKE: Final = (
         (
             Panel(
                 title="Traces and conversations being joined",
-                description="Those in the sample whose records are being gathered, and records that came "
-                "after theirs was closed. Many late records: raise `ingest.otlp.grace_seconds`, or "
+                description="Sampled traces and conversations that are being joined, and records that "
+                "arrived after the close. Many late records: raise `ingest.otlp.grace_seconds`, or "
                 "`ingest.conversations.idle_seconds`.",
                 unit="short",
                 no_data=_NO_JOINS,
@@ -85,9 +84,10 @@ INTAKE: Final = (
                 minimum=0,
             ),
             Panel(
-                title="Traces and conversations closed, by why",
-                description="*root*: a trace's root span came, and the grace after it is over. *idle*: "
-                "nothing came for a while. *longest*: at the longest age. *room*: too many are open; raise "
+                title="Traces and conversations closed, by reason",
+                description="Traces and conversations closed, by reason. *root*: the grace time after the "
+                "root span is over. *idle*: nothing came for a while. *longest*: at the maximum age. "
+                "*room*: too many are open; raise "
                 "`max_traces`, `max_open` or `max_bytes`.",
                 unit="ops",
                 no_data=_NO_JOINS,
@@ -98,8 +98,8 @@ INTAKE: Final = (
             ),
             Panel(
                 title="Traces without recorded content",
-                description="Models answered, but their words are not in the trace; `judgestream map` says "
-                "how each instrumentation is told to record them.",
+                description="Traces with model calls but without recorded content; `judgestream map` says "
+                "how to enable recording for each instrumentation.",
                 unit="ops",
                 no_data=_NO_TRACES,
                 queries=(

@@ -1,4 +1,4 @@
-"""The panels *Out: what became of them*. Pure."""
+"""The panels *Results*. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RESULTS: Final = (
         (
             Panel(
                 title="Results by status",
-                description="*scored* carries a number; *unscored* had nothing to judge (no claims, missing "
-                "input); *failed* could not be judged. Only scored results are in any mean.",
+                description="Results by status: *scored* has a score; *unscored* had nothing to judge (no "
+                "claims, missing input); *failed* could not be judged. Only scored results enter means.",
                 unit="cps",
                 no_data=_NO_RESULTS,
                 queries=(
@@ -31,8 +31,8 @@ RESULTS: Final = (
             ),
             Panel(
                 title="Without a number, by reason",
-                description="Why results carry no score. A rise of `no_claims`: the product refuses more, or "
-                "stopped citing. `invalid_verdict`: the judge's replies do not hold.",
+                description="Reasons for results without a score. A rise of `no_claims`: the product "
+                "refuses more, or stopped citing. `invalid_verdict`: the judge's replies are invalid.",
                 unit="cps",
                 no_data="Every result carries a number",
                 queries=(
@@ -46,9 +46,9 @@ RESULTS: Final = (
             ),
             Panel(
                 title="Results for each sampled event",
-                description="By metric, over 5 minutes and an hour. 1 for a metric that judges every sampled "
-                "event; lower by design where its `when` or `rate` leave some out. Below its usual height: "
-                "the judge does not follow. Above: it works off a backlog.",
+                description="Results per sampled event, by metric, over 5 minutes and an hour. 1 for a "
+                "metric that judges every sampled event; lower if its `when` or `rate` exclude some. "
+                "Below its usual level: the judge is too slow. Above: it works off a backlog.",
                 unit="short",
                 no_data="Nothing was sampled in this time, or the recording rules are not loaded",
                 queries=tuple(
@@ -69,10 +69,9 @@ RESULTS: Final = (
         (
             Panel(
                 title="From event to result",
-                description="Seconds from the event's own time to its result, by metric: half of the results "
-                "come within p50, 19 of 20 within p95. It holds waiting in topics, in the producer and for "
-                "the judge; a replay of old events shows here as their age. The highest bucket ends at one "
-                "day.",
+                description="Seconds from the event's time to its result, by metric (p50, p95). Includes "
+                "waiting in topics, in the producer and for the judge; replayed events show their age. "
+                "The highest bucket ends at one day.",
                 unit="s",
                 no_data=_NO_RESULTS,
                 queries=tuple(
@@ -89,9 +88,8 @@ RESULTS: Final = (
             ),
             Panel(
                 title="Judge calls in flight",
-                description="Calls under way, by endpoint. At `judge.max_in_flight` times the workers the "
-                "judge is the bottleneck: a growing lag is then solved there, by more in flight or more "
-                "workers.",
+                description="Judge calls in flight, by endpoint. At `judge.max_in_flight` times the workers "
+                "the judge is the bottleneck: allow more in flight, or add workers.",
                 unit="short",
                 no_data="No judge call was made since the workers started",
                 queries=(
@@ -104,8 +102,9 @@ RESULTS: Final = (
             ),
             Panel(
                 title="Dead letters in the hour before, by reason",
-                description="Dead letters written. *undecodable* is no event, *unroutable* fits no metric, "
-                "*oversized* is over `ingest.max_event_bytes`, *invalid_task* and *unknown_metric* come from "
+                description="Dead letters by reason: *undecodable* is not an event, *unroutable* matches no "
+                "metric, *oversized* is over `ingest.max_event_bytes`, *invalid_task* and "
+                "*unknown_metric* come from "
                 "workers of different versions or a foreign producer on a task topic. The first of a kind is "
                 "not seen by Prometheus.",
                 unit="short",
@@ -127,8 +126,9 @@ RESULTS: Final = (
         (
             Panel(
                 title="Records without an outcome in the hour before",
-                description="*removed*: retention was faster than the workers. *skipped*: no form of the "
-                "dead letter fits (`dead_letters.when_refused: skip`). All of this should be 0.",
+                description="Records lost or skipped; should be 0. *removed*: by retention, before they "
+                "were read. *skipped*: the dead letter was too large in every form "
+                "(`dead_letters.when_refused: skip`).",
                 unit="short",
                 no_data="Nothing of the kind so far",
                 queries=(
@@ -146,10 +146,10 @@ RESULTS: Final = (
                 minimum=0,
             ),
             Panel(
-                title="Partitions that went on elsewhere in the hour before",
-                description="The next offset was out of range, as the partition's leader confirmed. "
-                "*retention*: what lay in between was removed. *shorter*: the log has become shorter, for "
-                "the topic was created again or a replica that lagged became leader.",
+                title="Partitions resumed at another offset in the hour before",
+                description="Partitions whose next offset was out of range, as their leader confirmed. "
+                "*retention*: records in between were removed. *shorter*: the log became shorter (a "
+                "recreated topic or an unclean leader election).",
                 unit="short",
                 no_data="Nothing of the kind so far",
                 queries=(
@@ -164,8 +164,8 @@ RESULTS: Final = (
             ),
             Panel(
                 title="Tasks of metrics that were removed",
-                description="They wait on their topics and nobody judges them: put the metric back, or set "
-                "them aside with `judgestream topics drain --metric NAME`.",
+                description="Tasks that no worker judges: restore the metric, or set the tasks aside with "
+                "`judgestream topics drain --metric NAME`.",
                 unit="short",
                 no_data="No such tasks",
                 queries=(

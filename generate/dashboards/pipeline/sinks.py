@@ -1,4 +1,4 @@
-"""The panels *Sinks: verdicts elsewhere*. Pure."""
+"""The panels *Sinks*. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SINKS: Final = (
         (
             Panel(
                 title="Verdicts to sinks",
-                description="What became of verdicts at each receiver of `sinks`: *skipped* are about no "
-                "trace or span that the receiver knows, *refused* became dead letters.",
+                description="Verdicts by receiver and outcome: *skipped* have no trace or span that the "
+                "receiver knows, *refused* became dead letters.",
                 unit="ops",
                 no_data="No worker runs with --agents sink",
                 queries=(

@@ -15,8 +15,8 @@ STATS: Final = Line(
     (
         Panel(
             title="Workers",
-            description="Workers that Prometheus reaches, of those it knows. Fewer than you run: look at the "
-            "pods or processes first, everything else follows from it.",
+            description="Workers that Prometheus reaches, of those it knows. Fewer than you run: check the "
+            "pods or processes first.",
             type="stat",
             unit="short",
             no_data=NO_WORKER,
@@ -29,7 +29,7 @@ STATS: Final = Line(
         ),
         Panel(
             title="Events read",
-            description="Events a second that all workers took from the events topic, skipped ones included.",
+            description="Events read per second, skipped ones included, all workers together.",
             type="stat",
             unit="eps",
             no_data=NO_WORKER,
@@ -39,8 +39,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Sampled",
-            description="Share of the events read that was sent to a judge. It follows from `sampling` in "
-            "the settings; what filters skip counts as read here.",
+            description="Share of the events read that was sampled. It follows from `sampling` in the "
+            "settings; filtered events count as read.",
             type="stat",
             unit="percentunit",
             no_data=NO_EVENTS,
@@ -57,7 +57,7 @@ STATS: Final = Line(
         ),
         Panel(
             title="Results",
-            description="Results a second, of every status, all metrics together.",
+            description="Results per second, of every status, all metrics together.",
             type="stat",
             unit="cps",
             no_data=NO_WORKER,
@@ -69,8 +69,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Oldest unfinished",
-            description="Age of the oldest record that a worker has in hand: by so much the numbers are "
-            "late. Yellow from 10 minutes, red from 30: from there on an alert says so.",
+            description="Age of the oldest record in flight: results are late by this time. Yellow from 10 "
+            "minutes, red from 30 (alert).",
             type="stat",
             unit="s",
             no_data=NO_WORKER,
@@ -81,8 +81,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Dead letters, last hour",
-            description="Records that were set aside in the hour before the end of the time range. They are "
-            "on the topic qa.dead-letters with the reason and the original bytes. Yellow from the first one.",
+            description="Dead letters in the hour before the end of the time range. They are on the topic "
+            "qa.dead-letters with reason and original bytes. Yellow from the first one.",
             type="stat",
             unit="short",
             no_data="None so far",

@@ -17,7 +17,7 @@ def quality() -> Dashboard:
     return Dashboard(
         uid=common.QUALITY_UID,
         title=common.TITLES[common.QUALITY_UID],
-        description="Did answers get worse, where, and how sure is that?",
+        description="Did answers get worse, where, and how certain is it?",
         variables=(
             common.datasource(),
             common.workers()[0],
@@ -27,7 +27,7 @@ def quality() -> Dashboard:
                 "Window",
                 ("5m", "1h", "1d"),
                 "1h",
-                "Time over which means are taken. Longer is surer and later.",
+                "Window of the means. Longer is more precise but later.",
             ),
             *common.event_labels(),
             common.runbooks(),

@@ -21,9 +21,9 @@ STATS: Final = Line(
     (
         Panel(
             title="Mean, last $window",
-            description="Weighted mean of the scores over the chosen window, by metric and evaluator: each "
-            "answer counts for as many as it was sampled from. Red below 3, the floor of an alert; a scale "
-            "of your own may put good elsewhere.",
+            description="Weighted mean of the scores over the chosen window, by metric and evaluator, each "
+            "answer weighted by 1 / sampling probability. Red below 3, the floor of an alert; your own "
+            "scale may differ.",
             type="stat",
             unit="short",
             no_data=NO_SCORES,
@@ -36,10 +36,9 @@ STATS: Final = Line(
         ),
         Panel(
             title="Against the past week",
-            description="Points by which the mean of the last hour differs from what the same apps scored in "
-            "the past week, by the same evaluator; below 0 is worse. The mix of apps is that of now, so that "
-            "more traffic to a weak app is no drop. Yellow below -0.2, red below -0.3, the sizes of the "
-            "alerts.",
+            description="Difference of the last hour's mean from the same apps' past week, by the same "
+            "evaluator; below 0 is worse. Weighted by the current mix of apps, so that more traffic to "
+            "a weak app is not a drop. Yellow below -0.2, red below -0.3.",
             type="stat",
             unit="short",
             no_data=NO_BASELINE,
@@ -59,8 +58,7 @@ STATS: Final = Line(
         ),
         Panel(
             title="Effective answers, last $window",
-            description="How many equally weighted answers would say as much: (sum of w)² / sum of w². Below "
-            "3 there is no interval, below 30 no alert. Quiet is no data, never a bad score.",
+            description="Effective sample size: (sum of w)² / sum of w². Below 3 there is no interval.",
             type="stat",
             unit="short",
             no_data=NO_SCORES,
@@ -75,8 +73,8 @@ STATS: Final = Line(
         ),
         Panel(
             title="Without a number, last $window",
-            description="Share of the results that carry no score and are in no mean: *unscored* (nothing to "
-            "judge) and *failed* (judging went wrong). Where it is large, the mean speaks for the rest only. "
+            description="Share of the results without a score: *unscored* (nothing to judge) and *failed* "
+            "(judging went wrong). If large, the mean describes only the rest. "
             "Yellow from 10%, red from 30%.",
             type="stat",
             unit="percentunit",
@@ -102,11 +100,9 @@ MEANS: Final = (
         (
             Panel(
                 title="$metric: mean with its 95% interval",
-                description="All traffic, over the chosen window. The true mean lies between the dashed "
-                "lines in 19 of 20 cases (Student's t on the effective sample size, with one imagined "
-                "answer, so that ten equal scores prove nothing). Dotted: what the same apps scored in the "
-                "past week. A new evaluator is a new line: compare within a line only. A gap is quiet, not "
-                "bad.",
+                description="Mean of all traffic with its 95% interval (dashed), over the chosen window. "
+                "Dotted: the same apps' past week. A new evaluator is a new line: compare within a line "
+                "only. A gap means no answers.",
                 unit="short",
                 no_data=NO_SCORES,
                 queries=(
@@ -131,9 +127,8 @@ MEANS: Final = (
         (
             Panel(
                 title="Chosen apps and models: mean",
-                description="The same for the apps and models chosen above, taken together. Recording rules "
-                "know the interval of one label value, not of a choice; where few answers are chosen the "
-                "mean says little.",
+                description="Mean of the chosen apps and models together. Recording rules have no interval "
+                "for a selection; with few answers the mean is imprecise.",
                 unit="short",
                 no_data="No answer of the chosen apps and models was scored in this time; a label must be "
                 "named in telemetry.labels to be chosen",
@@ -142,9 +137,8 @@ MEANS: Final = (
             ),
             Panel(
                 title="Points below the past week",
-                description="How far the last hour, and the last six hours, lie below the same apps' past "
-                "week. Above 0 is worse. Dashed at 0.2 and 0.3, the sizes of the alerts over six hours and "
-                "one; they also ask that it is no chance, beside this.",
+                description="How far the last hour, and the last six hours, are below the same apps' past "
+                "week. Above 0 is worse. Dashed at 0.2 and 0.3.",
                 unit="short",
                 no_data=NO_BASELINE,
                 queries=tuple(
@@ -162,10 +156,9 @@ MEANS: Final = (
                 decimals=2,
             ),
             Panel(
-                title="How sure that is, in standard errors",
-                description="The points beside, divided by their standard error with 0.05 points of everyday "
-                "wander. Between -2 and 2 is chance. Dashed at 4: from there on a drop that is large enough "
-                "becomes an alert.",
+                title="Significance, in standard errors",
+                description="Points below the past week, divided by their standard error with 0.05 points "
+                "of normal variation. Between -2 and 2 is chance. Dashed at 4.",
                 unit="short",
                 no_data=NO_BASELINE,
                 queries=tuple(

@@ -60,8 +60,8 @@ WHERE: Final = (
         (
             Panel(
                 title="Evidence for a drop",
-                description="What the monitor's test has gathered, as a share of what it needs: 1 calls a "
-                "drop. By measure: the mean within the parts of the traffic, shares of low scores, and the "
+                description="Evidence of the monitor's test as a share of its threshold: 1 calls a drop. By "
+                "measure: the mean within the parts of the traffic, shares of low scores, and the "
                 "mix.",
                 type="timeseries",
                 unit="short",
@@ -80,9 +80,8 @@ WHERE: Final = (
             ),
             Panel(
                 title="Normal and tolerated mean",
-                description="What the monitor has learned: the mean of the baseline, and the lowest one that "
-                "is all right. Beside them the sampling rules that had answers in the past week and none "
-                "lately.",
+                description="The monitor's baseline mean and the lowest tolerated mean; also sampling rules "
+                "with answers in the past week and none lately.",
                 type="timeseries",
                 unit="short",
                 no_data="The monitor is still learning",
@@ -107,9 +106,9 @@ WHERE: Final = (
             ),
             Panel(
                 title="Error budget, how fast it is spent",
-                description="Of the objectives in monitor.objectives: 1 spends just the share of answers "
-                "that may miss it. Dashed at the limits of the alerts over an hour (14.4) and six (6); over "
-                "a day it is 3, over three it is 1.",
+                description="Burn rates of monitor.objectives: 1 spends the error budget in exactly 30 "
+                "days. Dashed at the alert limits over one hour (14.4) and six (6); over a day it is 3, "
+                "over three 1.",
                 type="timeseries",
                 unit="short",
                 no_data="No metric has an objective, or no answer was scored in this time",
@@ -139,9 +138,9 @@ WHERE: Final = (
         (
             Panel(
                 title="Worst labels, last hour",
-                description="Every value of every event label in metrics, the one furthest below its own "
-                "past week first. Believe a row from 4.5 standard errors on: among many rows some are low by "
-                "chance. Rows without a past week yet come last; look at their upper end.",
+                description="Every value of every event label in metrics, the furthest below its own past "
+                "week first. Trust a row from 4.5 standard errors on: among many rows some are low by "
+                "chance. Rows without a past week come last; look at their upper end.",
                 type="table",
                 unit="short",
                 no_data="No scored answer with an event label in the last hour; telemetry.labels names the "
@@ -179,9 +178,8 @@ WHERE: Final = (
             ),
             Panel(
                 title="Alerts",
-                description="What was pending (the condition holds, not yet for long enough) or firing, of "
-                "all alerts about this installation. An alert about the judge beside one about quality: look "
-                "at the judge first.",
+                description="Pending and firing alerts of this installation. If alerts on judge and quality "
+                "coincide, check the judge first.",
                 type="state-timeline",
                 unit="short",
                 no_data="No alert was pending or firing in this time",

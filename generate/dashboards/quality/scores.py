@@ -24,9 +24,8 @@ MADE_OF: Final = (
         (
             Panel(
                 title="$metric: distribution of the scores",
-                description="Share of each score among the results of the chosen apps and models, as they "
-                "were judged (not weighted). It tells a few terrible answers from many mediocre ones, which "
-                "a mean does not.",
+                description="Share of each score among the results of the chosen apps and models, "
+                "unweighted. It distinguishes a few terrible answers from many mediocre ones.",
                 unit="short",
                 no_data=NO_SCORES,
                 queries=(
@@ -59,9 +58,8 @@ MADE_OF: Final = (
         (
             Panel(
                 title="Effective answers",
-                description="Effective sample size of the chosen window over time. It sets how wide the "
-                "intervals are: four times as many answers halve them. Dashed at 30, below which no alert is "
-                "raised.",
+                description="Effective sample size of the chosen window over time. Four times as many "
+                "answers halve the intervals. Dashed at 30.",
                 unit="short",
                 no_data=NO_SCORES,
                 queries=(
@@ -76,8 +74,8 @@ MADE_OF: Final = (
             ),
             Panel(
                 title="Spread of the scores",
-                description="Weighted standard deviation of the scores themselves. A mean that falls with a "
-                "growing spread: some answers went bad. With the same spread: all got a little worse, or the "
+                description="Weighted standard deviation of single scores. Falling mean with growing "
+                "spread: some answers got bad. With the same spread: all got slightly worse, or the "
                 "judge became stricter.",
                 unit="short",
                 no_data=NO_SCORES,
@@ -92,8 +90,8 @@ MADE_OF: Final = (
             ),
             Panel(
                 title="Results by status",
-                description="Shares of scored, unscored and failed results over the chosen window. A mean "
-                "over a shrinking share of scored ones is a mean over other answers. Reasons are on the "
+                description="Shares of scored, unscored and failed results over the chosen window. If the "
+                "share of scored results shrinks, the mean describes other answers. Reasons are on the "
                 "dashboard Pipeline.",
                 unit="percentunit",
                 no_data="No results in this time, or the recording rules are not loaded",

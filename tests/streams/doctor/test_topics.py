@@ -100,7 +100,7 @@ def test_topics_that_cannot_be_used() -> None:
     """Missing, hidden, in trouble."""
     missing = TopicView("qa.events", 3)
     (found,) = check_topic(missing, None, READ, Expected(Settings(), 1))
-    assert (found.outcome, found.detail, found.may_pass) == ("failed", "is not there", True)
+    assert (found.outcome, found.detail, found.may_pass) == ("failed", "does not exist", True)
     assert "--create --topic qa.events --partitions 4" in found.remedy
     settings = Settings.model_validate({"topics": {"create": True}})
     (found,) = check_topic(missing, None, READ, Expected(settings, 1))

@@ -91,7 +91,7 @@ class Explorer:
         Args:
             app: The application; it asks who is there.
             refusal: Why nothing is shown; None shows everything.
-            this_machine_only: Refuse requests that name another machine: nobody is asked for a password.
+            this_machine_only: Refuse requests that name another machine: no password is required.
         """
         self._refusal = refusal
         self._this_machine_only = this_machine_only

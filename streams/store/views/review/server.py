@@ -80,7 +80,7 @@ class Review:
 
         Args:
             app: The application; it asks who is there.
-            this_machine_only: Refuse requests that name another machine: nobody is asked for a password.
+            this_machine_only: Refuse requests that name another machine: no password is required.
         """
         self._this_machine_only = this_machine_only
         for path in self._assets:
