@@ -92,6 +92,7 @@ class _Worker:
         metrics.count_join("trace", "root")
         metrics.count_silent_trace("openai")
         metrics.count_sink("langfuse", "written", 3)
+        metrics.watch_joins("trace", lambda: 2, lambda: 1)
         for metric in ("coverage", "relevance"):
             for app in ("search", "support"):
                 for _ in range(SCORED_A_MINUTE):
