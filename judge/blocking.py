@@ -9,8 +9,10 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from judge.library import CONCURRENCY, Event, Judge, MetricChoice, Progress
-from schemas import Failed, Scored, Unscored
+from judge.errors import InvalidEventError
+from judge.library import CONCURRENCY, Event, Judge, MetricChoice, Progress, read_event
+from judge.rows import fields_of
+from schemas import Failed, QAEvent, Scored, Unscored
 
 _CHOSEN = frozenset({"boolean", "label"})
 
@@ -74,21 +76,24 @@ class BlockingJudge:
         """Judge the rows of a pandas or Polars data frame.
 
         Args:
-            frame: Columns are the fields of events; an empty cell is a field that is not there.
+            frame: Columns are the fields of events, as `judge.rows` reads them.
             metric: As for `score`.
             concurrency: As for `score_many`.
             progress: As for `score_many`.
 
         Returns:
             A frame of the same kind with the columns `status`, `score`, `label`, `reason` and `justification`
-            added; `label` is the label, or true or false, of a metric that gives one.
+            added; `label` is the label, or true or false, of a metric that gives one. A row that is no event
+            has the status `invalid`, and the reason says why.
 
         Raises:
             TypeError: It is neither.
             JudgeError: As `score`.
         """
-        results = list(self.score_many(rows_of(frame), metric, concurrency=concurrency, progress=progress))
-        return with_columns(frame, results)
+        rows = [_read(row) for row in rows_of(frame)]
+        events = [row for row in rows if isinstance(row, QAEvent)]
+        results = self.score_many(events, metric, concurrency=concurrency, progress=progress)
+        return with_columns(frame, [next(results) if isinstance(row, QAEvent) else row for row in rows])
 
     def close(self) -> None:
         """Release the connections and end the thread."""
@@ -138,17 +143,28 @@ def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
     else:
         raise TypeError(f"frame must be a pandas or Polars data frame, got {type(frame).__name__}")
     for row in rows:
-        yield {str(name): cell for name, cell in row.items() if not _is_empty(cell)}
+        yield fields_of(row)
 
 
-def with_columns(frame: Any, results: list[Scored | Unscored | Failed]) -> Any:
-    """Add what came out to a data frame, a row a result."""
+def _read(fields: dict[str, Any]) -> QAEvent | str:
+    """The event, or why it is none: one row must not cost the results of the others."""
+    try:
+        return read_event(fields)
+    except InvalidEventError as error:
+        return str(error)
+
+
+def with_columns(frame: Any, results: list[Scored | Unscored | Failed | str]) -> Any:
+    """Add what came out to a data frame, a row a result, or why it is no event."""
     columns: dict[str, list[Any]] = {
-        "status": [one.status for one in results],
+        "status": ["invalid" if isinstance(one, str) else one.status for one in results],
         "score": [one.amount if isinstance(one, Scored) else None for one in results],
         "label": [one.shown if isinstance(one, Scored) and one.kind in _CHOSEN else None for one in results],
-        "reason": [getattr(one, "reason", None) or getattr(one, "error_type", None) for one in results],
-        "justification": [_justification(one) for one in results],
+        "reason": [
+            one if isinstance(one, str) else getattr(one, "reason", None) or getattr(one, "error_type", None)
+            for one in results
+        ],
+        "justification": [None if isinstance(one, str) else _justification(one) for one in results],
     }
     if hasattr(frame, "with_columns"):  # Polars
         import polars  # noqa: ICN001, PLC0415 - the caller has it
@@ -165,8 +181,3 @@ def _justification(result: Scored | Unscored | Failed) -> str | None:
         return str(verdict["justification"])
     lines = verdict.get("rationale")
     return "\n".join(map(str, lines)) if isinstance(lines, list) else None
-
-
-def _is_empty(cell: Any) -> bool:
-    """Whether a cell holds nothing: None, or the NaN that pandas has in its place."""
-    return cell is None or (isinstance(cell, float) and cell != cell)  # noqa: PLR0124 - only NaN differs from itself

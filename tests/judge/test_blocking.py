@@ -89,6 +89,24 @@ def test_a_data_frame_comes_back_with_columns() -> None:
     assert (second["status"], second["score"], second["reason"]) == ("unscored", None, "missing_input")
 
 
+def test_a_row_that_is_no_event_costs_no_other_its_verdict() -> None:
+    """It says why; ids and labels may be numbers, an array of pages a list, NaN is nothing."""
+
+    class Pages:
+        def tolist(self) -> list[str]:
+            return ["It is in Paris."]
+
+    odd = {**EVENT, "event_id": 3.0, "labels.tier": 2.0, "labels.app": float("nan"), "context": Pages()}
+    frame = PandasFrame([{**EVENT, "answer": float("nan")}, odd, {**EVENT, "answer": ""}])
+    with BlockingJudge() as judge:
+        table = judge.score_frame(frame, "coverage")
+    assert [row["status"] for row in table.rows] == ["invalid", "scored", "unscored"]
+    assert table.rows[0]["reason"] == "answer: field required"
+    (fields,) = rows_of(PandasFrame([odd]))
+    assert (fields["event_id"], fields["labels"]) == ("3", {"tier": "2"})
+    assert fields["context"] == ["It is in Paris."]
+
+
 def test_anything_else_is_no_frame() -> None:
     """With its type."""
     with pytest.raises(TypeError, match="must be a pandas or Polars data frame, got list"):

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, get_args
+from typing import Any, BinaryIO, Final, Literal, get_args
 
 import msgspec
 import orjson
 
+from judge.rows import fields_of
 from schemas import QAEvent
 from streams.errors import SettingsError
-from streams.judging.files.rows import event_of
 
 Format = Literal["jsonl", "json", "csv", "parquet"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -57,7 +57,7 @@ def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
 
     Args:
         handle: The file; read to its end.
-        form: Its format; of tables see `streams.judging.files.rows`.
+        form: Its format; of tables see `judge.rows`.
         name: The file's name, for errors.
 
     Raises:
@@ -148,7 +148,7 @@ def _csv(handle: BinaryIO, name: str) -> Iterator[Line]:
                 )
                 yield Line(number, b"", what)
             else:
-                yield Line(number, event_of(dict(zip(columns, row, strict=False))))
+                yield Line(number, _json(dict(zip(columns, row, strict=False))))
     except (csv.Error, UnicodeDecodeError) as error:
         what = f"{name}: is not CSV in UTF-8 ({error}); save it as UTF-8, or see --format"
         raise SettingsError([what]) from None
@@ -171,6 +171,10 @@ def _parquet(handle: BinaryIO, name: str) -> Iterator[Line]:
         for batch in parquet.ParquetFile(handle).iter_batches(batch_size=_BATCH_ROWS):
             for row in batch.to_pylist():
                 number += 1
-                yield Line(number, event_of(row))
+                yield Line(number, _json(row))
     except (ArrowException, OSError) as error:
         raise SettingsError([f"{name}: is not a Parquet file ({error}); see --format"]) from None
+
+
+def _json(row: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(fields_of(row), default=str)

@@ -1,4 +1,4 @@
-"""An event's JSON from a row of a table. Pure."""
+"""The fields of an event from a row of a table: CSV, Parquet, a data frame. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ _FIELD: Final = "fields."
 _TEXTS: Final = frozenset(
     {"event_id", "question", "answer", "reference", "other_answer", "conversation_id", "trace_id", "span_id"}
 )
+_MAY_BE_BLANK: Final = frozenset({"question", "answer"})
 _STRUCTURES: Final = frozenset({"context", "labels", "messages", "tool_calls", "fields"})
 
 
-def event_of(row: Mapping[str | Any, Any]) -> bytes:
-    """Make an event's JSON of a row.
+def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Make an event's fields of a row.
 
-    A column `labels.x` is the label x, `fields.x` the named text x. A cell that is empty, null or NaN is a
-    field that is not there; a number where a text belongs is that text, an id of 7.0 is 7.
+    A column `labels.x` is the label x, `fields.x` the named text x. A cell that is null or NaN is a
+    field that is not there, as is an empty one but for question and answer; a number where a text belongs is
+    that text, an id of 7.0 is 7.
     """
     fields: dict[str, Any] = {}
     labels: dict[str, str] = {}
     texts: dict[str, str] = {}
-    for column, cell in row.items():
-        if not isinstance(column, str) or _is_missing(cell):
+    for column, given in row.items():
+        cell = given.tolist() if hasattr(given, "tolist") else given  # NumPy's
+        if not isinstance(column, str) or _is_missing(cell) or (cell == "" and column not in _MAY_BE_BLANK):
             continue
         if column.startswith(_LABEL):
             labels[column.removeprefix(_LABEL)] = _text(cell)
@@ -41,14 +44,16 @@ def event_of(row: Mapping[str | Any, Any]) -> bytes:
         else:
             fields[column] = cell
     for name, own in (("labels", labels), ("fields", texts)):
-        given = fields.get(name)
         if own:
-            fields[name] = {**given, **own} if isinstance(given, dict) else own
-    return orjson.dumps(fields, default=str)
+            known = fields.get(name)
+            fields[name] = {**known, **own} if isinstance(known, dict) else own
+    return fields
 
 
 def _is_missing(cell: Any) -> bool:
-    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
+    """None, NaN, or what pandas has for them."""
+    is_nan = isinstance(cell, float) and math.isnan(cell)
+    return cell is None or is_nan or type(cell).__name__ in {"NAType", "NaTType"}
 
 
 def _text(cell: Any) -> Any:
