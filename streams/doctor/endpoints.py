@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from judge.text.printable import printable
 from judge.verdict.evaluator import Judge
 from judge.verdict.neutral import neutral_task
 from schemas import Failed, JudgeTask, Scored, Unscored, Usage
+from streams.doctor.clock import clock_finding, skew_of
 from streams.doctor.finding import CheckName, Finding, failed, not_tried, ok, warning
 from streams.errors import SettingsError
 from streams.judging.asked import asked_by
@@ -32,7 +32,6 @@ from streams.judging.prices import build_prices
 from streams.judging.stack import judge_endpoints, open_stack
 from streams.settings import EndpointSettings, Settings, resolve_api_key
 
-CLOCK_WARNING_SECONDS: Final = 5.0
 MAX_NAMES: Final = 10
 
 
@@ -96,7 +95,11 @@ class EndpointExaminer:
             for endpoint, one in zip(endpoints, listed, strict=True):
                 found += await self._verdicts(endpoint, one, endpoints)
         if "clock" in checks:
-            found.append(_clock(endpoints, listed))
+            found.append(
+                clock_finding(
+                    [(it.name, one.skew_seconds) for it, one in zip(endpoints, listed, strict=True)]
+                )
+            )
         return found
 
     # Models
@@ -118,7 +121,7 @@ class EndpointExaminer:
             return Listed(_unreachable(endpoint, error), go_on=False)
         finished = self.now()
         finding, go_on = _answered(endpoint, listed, has_key=key is not None, seconds=finished - started)
-        return Listed(finding, go_on, _skew(listed.date, (started + finished) / 2))
+        return Listed(finding, go_on, skew_of(listed.date, (started + finished) / 2))
 
     # Verdicts
 
@@ -313,43 +316,4 @@ def _answered(
             f"check judge.endpoints ({name}).model; {'did you mean' if close else 'it lists'} {shown}",
         ),
         True,
-    )
-
-
-def _skew(date: str | None, at: float) -> float | None:
-    """This machine's clock less the other one's, in whole seconds: half a second is added on average."""
-    if date is None:
-        return None
-    try:
-        there = parsedate_to_datetime(date)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    if there.tzinfo is None:
-        there = there.replace(tzinfo=UTC)
-    return at - (there.timestamp() + 0.5)
-
-
-def _clock(endpoints: Sequence[EndpointSettings], listed: Sequence[Listed]) -> Finding:
-    told = [
-        (endpoint.name, one.skew_seconds)
-        for endpoint, one in zip(endpoints, listed, strict=True)
-        if one.skew_seconds is not None
-    ]
-    if not told:
-        return not_tried(
-            "clock",
-            "",
-            "no endpoint reports its time (HTTP Date)",
-        )
-    name, skew = min(told, key=lambda one: abs(one[1]))
-    if abs(skew) <= CLOCK_WARNING_SECONDS:
-        return ok("clock", "", f"agrees with judge endpoint {name} to the second")
-    return warning(
-        "clock",
-        "",
-        f"is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} that of judge endpoint {name}",
-        (
-            "synchronise it (NTP): result times, budgets, and the expiry of tokens and certificates depend "
-            "on it"
-        ),
     )
