@@ -23,9 +23,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.judging import judge_tasks
-from streams.embedded.threaded import ThreadedBroker
 from streams.settings import Settings
 from streams.worker.run import run_worker
+from tests.threaded_broker import ThreadedBroker
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EVENTS: Final = 3

@@ -17,7 +17,7 @@ from judge.errors import (
     ResponseFormatError,
     UnavailableKind,
 )
-from judge.text.secrets import Masker
+from judge.text.sensitive.secrets import Masker
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
@@ -42,7 +42,6 @@ _CODES = frozenset({
 """Codes, types and parameters that are shown; a code that nobody knows may be a word of the prompt."""
 
 # Temporary by RFC 9110 and by what gateways use them for; every 5xx is temporary as well.
-_WAIT = frozenset({408, 409, 425, 429})
 # Nothing in these depends on the event, so that every call would fail alike.
 _CONFIGURATION = frozenset({401, 402, 403, 404, 405, 406, 410, 411, 415, 426})
 _REQUEST = frozenset({400, 422})

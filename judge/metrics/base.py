@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from judge.chat import ChatRequest, ResponseSchema
 from judge.metric import Inputs, Mode, Outcome, Verification
-from judge.metrics.prompting import PromptSource, built_in_hash, built_in_messages, load_prompt, schema_hash
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.prompting import built_in_hash, built_in_messages, load_prompt, schema_hash
 from schemas import JudgeTask, QAEvent
 
 
@@ -44,7 +45,7 @@ class BuiltInMetric(WholeTask, ABC):
         self,
         *,
         mode: Mode = "evidence",
-        pack: PromptSource | None = None,
+        pack: PromptPack | None = None,
         verification: Verification = "marks",
     ) -> None:
         self._mode: Mode = "verbatim" if pack is not None else mode

@@ -130,20 +130,6 @@ def _stem_ends(word: str) -> Iterator[int]:
             yield end
 
 
-def are_forms(one: str, other: str) -> bool:
-    """Whether two normalised words look like forms of one word: a common beginning, then usual endings.
-
-    Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof.
-    Endings in letters beyond ASCII are taken for usual where they are short.
-    """
-    if one == other:
-        return True
-    if not share_stem(one, other):
-        return False
-    common = next(place for place, (a, b) in enumerate(zip(one + " ", other + "\n", strict=False)) if a != b)
-    return _is_ending(one[common:]) and _is_ending(other[common:])
-
-
 def _is_ending(rest: str) -> bool:
     return rest in _ENDINGS or (not rest.isascii() and len(rest) <= 3)
 

@@ -75,7 +75,6 @@ class Accounts:
         self._tasks_aside: set[_Place] = set()
         self._results: dict[str, Scored | Unscored | Failed] = {}
         self.alerts: list[Alert] = []
-        self.duplicates = 0
 
     def add_event(self, partition: int, offset: int, position: int) -> None:
         """Count a record of the events topic; its position says how many were produced before it."""
@@ -89,7 +88,6 @@ class Accounts:
     def add_result(self, result: Scored | Unscored | Failed) -> bool:
         """Count a result; False for one that was there already."""
         is_new = result.result_id not in self._results
-        self.duplicates += not is_new
         self._results[result.result_id] = result
         return is_new
 

@@ -22,9 +22,6 @@ NO_SCORE: Final = -1_000_001
 """Stands in `cells` for a missing score: a primary key takes no NULL twice as the same."""
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-GRAINS: Final = (HOUR_MS, DAY_MS)
-"""Lengths of time, in milliseconds, that `cells` has sums for."""
-
 TABLES: Final = """
 CREATE TABLE names (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
 

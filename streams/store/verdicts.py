@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -18,7 +18,6 @@ from streams.store.reader import Asking
 from streams.store.schema import STATUSES
 from streams.store.words import matching
 
-Order = Literal["worst", "best", "newest", "costly"]
 ORDERS: Final[dict[str, str]] = {
     "worst": "score ASC, at DESC",
     "best": "score DESC, at ASC",

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import BaseModel, SecretStr
 
-from judge.text.secrets import MIN_CHARS, Masker
+from judge.text.sensitive.secrets import MIN_CHARS, Masker
 from streams.settings import Settings
 
 MAX_SECRET_BYTES: Final = 65_536

@@ -18,12 +18,12 @@ from typing import Final
 import pytest
 
 from schemas import Scored
-from streams.embedded.threaded import broker_in_thread
 from tests.alerting.monitoring import Scraped, monitoring
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.streams.randomness import seeded
 from tests.streams.results import scored
+from tests.threaded_broker import broker_in_thread
 
 pytestmark = [pytest.mark.tools, pytest.mark.timeout(480)]
 

@@ -12,11 +12,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from judge import Judge, Scored
-from streams.embedded.threaded import broker_in_thread
 from streams.intake.trial import Outcome, RawRecord, Trial
 from streams.settings import load_settings
 from tests.places import ROOT
 from tests.streams.cli.commands.judge_server import judge_server
+from tests.threaded_broker import broker_in_thread
 from tests.toolbox import run
 
 EXAMPLES = ROOT / "examples"

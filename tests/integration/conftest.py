@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pytest
 from mode.threads import WorkerThread
 
-from streams.embedded.threaded import broker_in_thread
 from tests.integration.deadlines import until
 from tests.integration.kafka import ApacheKafka, KafkaUnavailableError
 from tests.integration.secure_kafka import SecureKafka
 from tests.integration.ways_in import PARTS, USER
 from tests.integration.wire_client import create_topic
+from tests.threaded_broker import broker_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -12,13 +12,13 @@ import fastavro
 import pytest
 
 from judge.endpoint.scripted import ScriptedChat
-from streams.embedded.threaded import broker_in_thread
 from streams.errors import DecodeError
 from streams.intake.reading.registry.client import RegistryClient
 from streams.intake.reading.registry.unpacking import Unpacking
 from tests.integration.apicurio import apicurio
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage
+from tests.threaded_broker import broker_in_thread
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]  # needs Java and Maven, as Apache Kafka does
 

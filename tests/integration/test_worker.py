@@ -18,12 +18,12 @@ from judge.chat import ChatReply, ChatRequest
 from judge.errors import JudgeConfigurationError, JudgeUnavailableError
 from judge.pool.pool import EndpointPool
 from schemas import Usage
-from streams.embedded.threaded import ThreadedBroker
 from streams.errors import TopicsError
 from streams.judging.stack import open_stack
 from streams.worker import wiring
 from tests.integration.deadlines import until
 from tests.integration.stage import REPLY, Stage, event
+from tests.threaded_broker import ThreadedBroker
 
 
 class Chat:

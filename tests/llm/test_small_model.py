@@ -19,10 +19,10 @@ from prometheus_client import CollectorRegistry
 from benchmarks.report import data_file
 from generate.message_schemas import json_schema
 from schemas import RESULT, CoverageVerdict, Failed, RelevanceVerdict, Scored, Unscored
-from streams.embedded.threaded import broker_in_thread
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.llm.server import CONTEXT_TOKENS, MODEL, LlamaServer
+from tests.threaded_broker import broker_in_thread
 
 pytestmark = [pytest.mark.llm, pytest.mark.timeout(3600)]
 

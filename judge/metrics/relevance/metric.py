@@ -10,7 +10,8 @@ from judge.chat import ChatRequest
 from judge.errors import InvalidVerdictError, JudgeConfigurationError
 from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome, Verification
 from judge.metrics.base import BuiltInMetric
-from judge.metrics.prompting import PromptSource, short_hash
+from judge.metrics.packs.pack import PromptPack
+from judge.metrics.prompting import short_hash
 from judge.metrics.relevance.caps import CITES_NOTHING, caps_of_tags, lowered, suspicions_of_citations
 from judge.metrics.relevance.evidence import verify_relevance
 from judge.metrics.relevance.items import CheckedClaim, RelevanceReply, told_pages, unsupported_claim
@@ -60,7 +61,7 @@ class Relevance(BuiltInMetric):
         self,
         *,
         mode: Mode = "evidence",
-        pack: PromptSource | None = None,
+        pack: PromptPack | None = None,
         verification: Verification = "marks",
         citation_pattern: str | None = None,
         without_citations: WithoutCitations = "lowest",

@@ -23,8 +23,6 @@ MAX_DEPTH = 32
 MAX_SALVAGED_CHARS = 200_000
 """A longer reply must be strict JSON: the lenient reader is written in Python and takes a microsecond a
 character."""
-MAX_REREADS = 8
-"""How often the whole reply may be read in vain, all attempts together."""
 _QUOTE_CHARS = 200
 
 # What begins an object; braces around prose ("{about braces}") do not.

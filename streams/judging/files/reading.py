@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, get_args
+from typing import Any, BinaryIO, Final, Literal
 
 import msgspec
 import orjson
@@ -19,7 +19,6 @@ from schemas import QAEvent
 from streams.errors import SettingsError
 
 Format = Literal["jsonl", "json", "csv", "parquet"]
-FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _SUFFIXES: Final[Mapping[str, Format]] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",

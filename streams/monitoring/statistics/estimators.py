@@ -101,50 +101,20 @@ class WeightedSums:
 
     def merge(self, other: WeightedSums) -> Self:
         """Return the sums over both sets of scores, which must not overlap."""
-        return self._plus(other, 1)
-
-    def subtract(self, earlier: WeightedSums) -> Self:
-        """Return the sums of what came after an earlier state of these sums.
-
-        Raises:
-            ValueError: The other holds more scores than this one, so it is no earlier state of it.
-        """
-        if earlier.count > self.count:
-            raise ValueError(
-                f"an earlier state must hold at most {self.count} scores, got {earlier.count}; swap the two"
-            )
-        if earlier.count == self.count:
-            return type(self)()
-        return self._plus(earlier, -1)
-
-    def _plus(self, other: WeightedSums, sign: int) -> Self:
         return type(self)(
-            count=self.count + sign * other.count,
-            weight=self.weight + sign * other.weight,
-            weighted=self.weighted + sign * other.weighted,
-            weighted_square=self.weighted_square + sign * other.weighted_square,
-            weight_square=self.weight_square + sign * other.weight_square,
-            weight_square_score=self.weight_square_score + sign * other.weight_square_score,
-            weight_square_score_square=(
-                self.weight_square_score_square + sign * other.weight_square_score_square
-            ),
+            count=self.count + other.count,
+            weight=self.weight + other.weight,
+            weighted=self.weighted + other.weighted,
+            weighted_square=self.weighted_square + other.weighted_square,
+            weight_square=self.weight_square + other.weight_square,
+            weight_square_score=self.weight_square_score + other.weight_square_score,
+            weight_square_score_square=(self.weight_square_score_square + other.weight_square_score_square),
         )
 
     @property
     def mean(self) -> float | None:
         """The weighted mean, sum(wx) / sum(w); None without scores."""
         return self.weighted / self.weight if self.count else None
-
-    @property
-    def standard_deviation(self) -> float | None:
-        """The weighted spread of the scores themselves, sqrt(sum(w(x-mean)²) / sum(w)).
-
-        None without scores.
-        """
-        mean = self.mean
-        if mean is None:
-            return None
-        return sqrt(max(self.weighted_square / self.weight - mean * mean, 0.0))
 
     @property
     def effective_count(self) -> float:

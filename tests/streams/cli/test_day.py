@@ -13,9 +13,9 @@ from aiokafka import AIOKafkaProducer
 
 from streams.cli import day as asking
 from streams.cli.day import Day, ask_day, estimate
-from streams.embedded.threaded import broker_in_thread
 from streams.intake.trial import RawRecord
 from streams.settings import Settings, load_settings
+from tests.threaded_broker import broker_in_thread
 
 EVENT = {"event_id": "1", "question": "q", "answer": "a", "reference": "r"}
 JUDGE = {

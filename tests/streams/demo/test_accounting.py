@@ -129,7 +129,6 @@ def test_repeats_count_once() -> None:
     assert not accounts.add_result(scored(3, 5))
     accounts.add_dead_letter(letter(0, "undecodable"))
     assert accounts.balance(skipped=1) == before
-    assert accounts.duplicates == 1
 
 
 def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() -> None:

@@ -12,8 +12,8 @@ from streams.embedded.broker import EmbeddedBroker
 from streams.embedded.errors import EmbeddedBrokerError, RefusedError
 from streams.embedded.protocol.codes import ApiKey, ErrorCode
 from streams.embedded.protocol.wire import Writer
-from streams.embedded.threaded import ThreadedBroker, broker_in_thread
 from tests.integration.wire_client import WireClient, init_producer_id, partition_leaders
+from tests.threaded_broker import ThreadedBroker, broker_in_thread
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org", ""])  # noqa: S104 - must be refused
@@ -65,7 +65,7 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
 def test_it_needs_the_standard_library_alone() -> None:
     """A demo starts it before anything heavy is imported."""
     program = (
-        "import sys, streams.embedded.threaded; "
+        "import sys, streams.embedded.broker; "
         "print(sorted(sys.modules.keys() & {'faust', 'aiokafka', 'openai', 'pydantic', 'prometheus_client'}))"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

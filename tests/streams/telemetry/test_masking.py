@@ -15,7 +15,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text.secrets import MIN_CHARS, Masker
+from judge.text.sensitive.secrets import MIN_CHARS, Masker
 from streams.settings import Settings, TelemetrySettings
 from streams.telemetry.logs import set_up_logs
 from streams.telemetry.masking import settings_masker, short_secrets

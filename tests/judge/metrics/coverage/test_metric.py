@@ -386,7 +386,7 @@ def test_missing_input_is_not_asked_about(field: str, blank: str) -> None:
     """No call, the forced verdict, and no number."""
     # Built without validation, as no valid message can hold a lone surrogate.
     task = make_task("coverage", reference="r").model_copy(update={field: blank})
-    for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=_Pack())):
+    for metric in (Coverage(), Coverage(mode="verbatim"), Coverage(pack=_PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input", verdict=FORCED_VERDICT)
 
 
@@ -483,9 +483,12 @@ class _Pack:
         )
 
 
+_PACK: Any = _Pack()
+
+
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
     """Its messages, its hash, its schema; this metric's own checks."""
-    metric = Coverage(pack=_Pack())
+    metric = Coverage(pack=_PACK)
     assert (metric.mode, metric.prompt_hash, metric.schema_hash) == ("verbatim", "abcdefabcdef", "none")
     request = metric.prepare(make_task("coverage", question="q", reference="r", answer="a"))
     assert isinstance(request, ChatRequest)

@@ -432,14 +432,14 @@ def test_the_rendered_prompt() -> None:
 def test_missing_input_is_not_asked_about(change: dict[str, Any]) -> None:
     """No call, no verdict, no number."""
     task = make_task("relevance", answer=ANSWER, context=PAGES).model_copy(update=change)
-    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_Pack())):
+    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_PACK)):
         assert metric.prepare(task) == UnscoredOutcome("missing_input")
 
 
 def test_all_pages_missing_is_decided_without_a_call() -> None:
     """A 1 that names the pages and lists the claims, in every mode."""
     task = make_task("relevance", answer=ANSWER, context={"Page-7": "Something else."})
-    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_Pack())):
+    for metric in (Relevance(), Relevance(mode="verbatim"), Relevance(pack=_PACK)):
         outcome = metric.prepare(task)
         assert isinstance(outcome, ScoredOutcome)
         assert outcome.verdict == {
@@ -536,9 +536,12 @@ class _Pack:
         return (ChatMessage("user", f"{inputs.question}|{inputs.answer}|{inputs.context}"),)
 
 
+_PACK: Any = _Pack()
+
+
 def test_a_pack_replaces_the_prompts_and_is_verbatim() -> None:
     """Its messages with the cited pages alone, its hash, its schema; this metric's own checks."""
-    metric = Relevance(pack=_Pack())
+    metric = Relevance(pack=_PACK)
     assert (metric.mode, metric.prompt_hash) == ("verbatim", "abcdefabcdef")
     assert metric.schema_hash not in ("none", Relevance().schema_hash)
     task = make_task("relevance", question="q", answer="A. [page 1]", context={"p. 1": "x", "Page-2": "y"})

@@ -21,8 +21,8 @@ from streams.embedded.log.topics import Topics
 from streams.embedded.protocol.codes import ApiKey, ErrorCode
 from streams.embedded.protocol.server import ApiTable
 from streams.embedded.protocol.wire import Reader, Writer
-from streams.embedded.threaded import broker_in_thread
 from tests.integration.wire_client import WireClient, partition_leaders
+from tests.threaded_broker import broker_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

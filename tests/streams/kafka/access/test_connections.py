@@ -20,7 +20,6 @@ from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, Unsu
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
-from streams.embedded.threaded import broker_in_thread
 from streams.errors import KafkaAccessError, SettingsError, TokenError
 from streams.kafka.access import connections as kafka_connections
 from streams.kafka.access.access import Access, client_options
@@ -29,6 +28,7 @@ from streams.kafka.access.connections import REFUSED_SECONDS, Admission, Passwor
 from streams.kafka.access.errors import explain
 from streams.settings import KafkaSettings
 from tests.streams.certificates import Authority
+from tests.threaded_broker import broker_in_thread
 
 SCRAM = {"protocol": "SASL_PLAINTEXT", "mechanism": "SCRAM-SHA-512", "username": "u"}
 
