@@ -87,11 +87,7 @@ def read_choice(given: Any, *, good: Any = None) -> Choice:
         return Choice(numbers, is_boolean=True)
     if good is not None:
         raise PromptPackError("good is for `result: boolean`; give the numbers of labels in their mapping")
-    labels = given
-    if isinstance(given, list):
-        labels = {
-            label: len(given) - 1 - place for place, label in enumerate(given) if isinstance(label, str)
-        }
+    labels = _numbered(given)
     if not isinstance(labels, Mapping) or not 2 <= len(labels) <= MAX_LABELS or len(labels) != len(given):
         raise PromptPackError(
             f"result must be number, boolean, pairwise, or 2 to {MAX_LABELS} different "
@@ -112,3 +108,15 @@ def read_choice(given: Any, *, good: Any = None) -> Choice:
         {json.dumps(label, ensure_ascii=False): number for label, number in labels.items()},
         is_boolean=False,
     )
+
+
+def _numbered(given: Any) -> Any:
+    """Labels with their numbers, from a list the best first; anything else as it is."""
+    if isinstance(given, list | dict) and any(isinstance(label, bool) for label in given):
+        raise PromptPackError(
+            'result has a label that YAML reads as true or false; put it in quotes ("yes", "no"), '
+            "or write result: boolean"
+        )
+    if not isinstance(given, list):
+        return given
+    return {label: len(given) - 1 - place for place, label in enumerate(given) if isinstance(label, str)}

@@ -14,7 +14,7 @@ from judge.metric import Inputs, Mode, Outcome, ScoredOutcome, UnscoredOutcome
 from judge.metrics.base import WholeTask
 from judge.metrics.packs.inputs import is_given, select
 from judge.metrics.packs.pack import PromptPack
-from judge.metrics.packs.pairs import as_meant, as_shown, is_swapped
+from judge.metrics.packs.pairs import PAIR, as_meant, as_shown, is_swapped
 from judge.metrics.packs.quotes import MAX_NAMED, QuoteCheck
 from judge.metrics.prompting import schema_hash
 from judge.metrics.replies.reply import extract_verdict
@@ -79,7 +79,7 @@ class PackMetric(WholeTask):
     def scoring_version(self) -> str:
         """Version of how the score is read."""
         if self._pack.is_pair:
-            return "pack-2, pairwise"
+            return "pack-3, pairwise"
         if self._choice is not None:
             return f"pack-2, {json.dumps(dict(self._choice.numbers))}"
         return "pack-2, number" if self._pack.is_number else "pack-2"
@@ -93,6 +93,9 @@ class PackMetric(WholeTask):
         inputs = self._shown(task)
         if not all(is_given(inputs, name) for name in self._pack.uses):
             return UnscoredOutcome(reason="missing_input")
+        if self._pack.is_pair and inputs.answer.split() == (inputs.other_answer or "").split():
+            verdict = {"score": "tie", "justification": "Both answers are the same text."}
+            return ScoredOutcome(verdict, PAIR.number("tie"), kind=PAIR.kind, value="tie")
         return ChatRequest(messages=self._pack.render(inputs), response_schema=self._pack.response_schema)
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from schemas.base import LabelName, LabelValue, MetricName
 from streams.settings.base import Section
@@ -21,6 +21,16 @@ class ObjectiveSettings(Section):
         lt=1,
         description="Share of the answers that must meet it; the rest is the error budget.",
     )
+
+
+_Worse = dict[LabelValue, Literal["up", "down"]]
+
+
+def _as_written(given: object) -> object:
+    """The labels `true` and `false`, which YAML reads as what they say."""
+    if not isinstance(given, dict):
+        return given
+    return {str(label).lower() if isinstance(label, bool) else label: way for label, way in given.items()}
 
 
 class MonitorSettings(Section):
@@ -54,7 +64,7 @@ class MonitorSettings(Section):
         description="By metric, levels: the share of scores at or below each is monitored. Default: the "
         "lowest third of the scale; an empty list monitors only the mean.",
     )
-    label_shares: dict[MetricName, dict[LabelValue, Literal["up", "down"]]] = Field(
+    label_shares: dict[MetricName, Annotated[_Worse, BeforeValidator(_as_written)]] = Field(
         default_factory=dict,
         description="By metric with labels (or true and false), the labels whose share is monitored and "
         "which direction is worse: {refusal: {refused: up}} alerts when more answers refuse.",

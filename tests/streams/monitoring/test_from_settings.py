@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from judge.metrics.packs.pack import parse_pack
 from judge.metrics.registry import build_metric
@@ -46,6 +47,13 @@ def test_more_refusals_are_called() -> None:
     shares = [alert for alert in alerts if alert.measure == "share_of_refused"]
     assert [alert.kind for alert in shares] == ["drop"]
     assert shares[0].summary.startswith("share of refused in refusal of all answers rose from 10.")
+
+
+def test_true_and_false_are_labels_as_yaml_reads_them() -> None:
+    """`{true: up}` has a boolean for its key; up and down are each for the worse."""
+    given = yaml.safe_load("{toxicity: {true: up}, pii_leak: {false: down}}")
+    settings = MonitorSettings.model_validate({"label_shares": given})
+    assert settings.label_shares == {"toxicity": {"true": "up"}, "pii_leak": {"false": "down"}}
 
 
 @pytest.mark.parametrize(

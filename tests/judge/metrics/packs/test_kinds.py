@@ -104,6 +104,8 @@ def test_what_is_no_choice_is_refused(said: object) -> None:
         ({"result": {"one": 1, "two": 2.5}}, "must be whole"),
         ({"result": {"one": 1, "two": -1}}, "from 0 to 100"),
         ({"result": {"one": 1, " ": 2}}, "a label must be"),
+        ({"result": [True, False]}, 'put it in quotes \\("yes", "no"\\)'),
+        ({"result": {"maybe": 1, False: 0}}, "YAML reads as true or false"),
         ({"result": "boolean", "good": "no"}, "good must be true or false"),
         ({"result": ["one", "two"], "good": True}, "good is for"),
         ({"good": True, "score_range": [1, 5]}, "good needs"),

@@ -56,6 +56,17 @@ def test_the_better_answer_is_named_wherever_it_stood(event_id: str, first: str)
     assert (tie.value, tie.score) == ("tie", 1)
 
 
+def test_the_same_words_twice_are_a_tie_that_nobody_is_asked_for() -> None:
+    """A new model often says the same; a judge that likes a place would prefer one."""
+
+    def asked(_: str) -> dict[str, Any]:
+        raise AssertionError("the judge is asked")
+
+    result = judged(STRAIGHT, asked, other=" Paris.\n")
+    assert isinstance(result, Scored)
+    assert (result.value, result.score, result.judge) == ("tie", 1, None)
+
+
 def test_a_judge_that_likes_a_place_prefers_no_answer() -> None:
     """Of 400 events one that always says first gives about half to each: 200, within 5 standard
     errors of 10.
