@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
 _LOCAL_ENDS: Final = (".localhost", ".local", ".internal", ".svc", ".home.arpa", ".test")
 """Names that no stranger can own (RFC 6761, RFC 6762, RFC 8375, ICANN's `internal`; `svc` is Kubernetes')."""
 MAX_HOST_CHARS: Final = 300
+_AUTHORITY_END: Final = re.compile("[/?#]")
 
 
 def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
@@ -30,6 +32,23 @@ def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
         return True
     return any(
         name == one or (one.startswith("*.") and name.endswith(one[1:])) for one in map(str.lower, allowed)
+    )
+
+
+def is_own_target(target: str, allowed: Collection[str] = ()) -> bool:
+    """Whether a request's target is a path, or an address of this machine.
+
+    An address counts before the header Host (RFC 9112, 3.2.2).
+
+    Args:
+        target: As the request's first line has it.
+        allowed: As for `is_own_host`.
+    """
+    if target.startswith(("/", "*")):
+        return True
+    scheme, _, rest = target[: 2 * MAX_HOST_CHARS].partition("://")
+    return scheme.lower() in {"http", "https"} and is_own_host(
+        [_AUTHORITY_END.split(rest, maxsplit=1)[0]], allowed
     )
 
 

@@ -15,7 +15,7 @@ from judge.endpoint.hosts import is_loopback
 from streams.errors import PortError
 from streams.web.access import BasicAuth
 from streams.web.connections import REQUEST_SECONDS, Connections
-from streams.web.hosts import is_own_host
+from streams.web.hosts import is_own_host, is_own_target
 
 SECURITY: Final = {
     "Content-Security-Policy": (
@@ -150,7 +150,9 @@ class Port:
         if request.path in self._open_paths:
             return await handler(request)
         if not self.asks:
-            if not is_own_host(request.headers.getall("Host", []), self._allowed_hosts):
+            allowed = self._allowed_hosts
+            named = is_own_host(request.headers.getall("Host", []), allowed)
+            if not (named and is_own_target(request.raw_path, allowed)):
                 return web.Response(
                     status=421, text="this name is not served here; see telemetry.allowed_hosts\n"
                 )
@@ -173,6 +175,8 @@ def _is_near(request: web.Request) -> bool:
 
 def asks_this_machine(request: web.Request) -> bool:
     """Whether a request names this machine: a page of the web can point its own name here, but not ours."""
+    if not request.raw_path.startswith("/"):
+        return False  # an address, for a proxy
     host = request.host
     name = host if host.endswith("]") or ":" not in host else host.rpartition(":")[0]
     return is_loopback(name.strip("[]"))

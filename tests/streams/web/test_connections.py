@@ -136,6 +136,26 @@ async def test_a_strangers_name_is_not_served(host: bytes, status: bytes) -> Non
         assert probe.split(b" ", 2)[1] == b"200"
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"http://evil.example.net/", b"421"),
+        (b"http://127.0.0.1@evil.example.net/", b"421"),
+        (b"https://evil.example.net?/", b"421"),
+        (b"ftp://localhost/", b"421"),
+        (b"http://localhost:80/", b"200"),
+        (b"http://page.example.com/", b"200"),
+    ],
+)
+async def test_an_address_as_target_counts_before_the_host(target: bytes, status: bytes) -> None:
+    """The header Host is not looked at by a server that was asked for a whole address."""
+    async with served() as port:
+        answer = await sent(
+            port, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        assert answer.split(b" ", 2)[1] == status
+
+
 async def test_a_page_for_its_own_machine_answers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Metrics and probes do; `kubectl port-forward` comes from the machine itself."""
 
