@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 import time
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from judge.chat import OFFLINE_MODEL
+from judge.endpoint.hosts import is_loopback
 from judge.errors import JudgeConfigurationError
 from judge.offline.embeddings import vectors
 from judge.offline.request import Asked, BadRequestError, read_request, read_texts
@@ -41,7 +41,7 @@ class OfflineJudge:
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, latency_seconds: float = 0.0) -> None:
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise JudgeConfigurationError(
                 "the offline judge serves this machine only: host must be a loopback address such "
                 f"as 127.0.0.1, got {host}"
@@ -186,12 +186,3 @@ async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamRespo
 def _error(status: int, message: str, *, param: str | None = None) -> web.Response:
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": None}
     return _json({"error": error}, status)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

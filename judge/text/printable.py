@@ -6,6 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the command line prints its help without importing the models
+    from collections.abc import Iterable
+
+    from pydantic import ValidationError
+
     from schemas import Failed, Scored, Unscored
 
 _COUNTS = re.compile(r"\d+ of \d+")
@@ -64,3 +68,20 @@ def _short(line: str) -> str:
     name, _, text = line.partition(": ")
     counts = _COUNTS.match(text)
     return f"{name.lower()} {counts[0] if counts else text}"
+
+
+def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
+    """Say what is wrong with data, each problem with its path, without quoting the data.
+
+    Args:
+        error: What a model found.
+        whole: The name of the data, for problems of all of it.
+        most: This many are named.
+    """
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    told = [f"{_path(one['loc']) or whole}: {one['msg']}" for one in errors[:most]]
+    return [*told, f"and {len(errors) - most} more"] if len(errors) > most else told
+
+
+def _path(location: Iterable[int | str]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")

@@ -10,6 +10,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
+from judge.metrics.registry import BUILT_IN
 from judge.text.citations.sources import read_sources
 from judge.text.printable import printable
 from judge.text.tags import tagged_claims, unread_citations
@@ -120,7 +121,8 @@ def check_events(
 
 def _uncited(settings: Settings, outcomes: Sequence[Outcome]) -> list[Finding]:
     """Say that most answers with a context cite in no form that is understood, with an example."""
-    metric = settings.metrics.get("relevance")
+    citing = (settings.metrics.get(name) for name, row in BUILT_IN.items() if row.cites)
+    metric = next((one for one in citing if one is not None), None)
     if metric is None or metric.without_citations == "unscored":
         return []
     answers = [

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
+from judge.text.printable import problems_of
 from schemas import Failed, JudgeTask, Scored, Unscored
 from streams.errors import TooLargeError
 from streams.judging.citations import CitationWatch
@@ -61,7 +62,8 @@ class JudgeAgent:
         try:
             task = JudgeTask.model_validate_json(record.value or b"")
         except ValidationError as error:
-            await self._output.dead_letter(record, "invalid_task", _problems(error))
+            detail = "not a task: " + "; ".join(problems_of(error, "task", most=MAX_PROBLEMS))
+            await self._output.dead_letter(record, "invalid_task", detail)
             return
         if task.metric != metric:
             detail = f"metric must be {metric} on this topic, got {task.metric}; send it to its own topic"
@@ -83,11 +85,3 @@ class JudgeAgent:
         """Set a task aside that met an error nobody foresaw."""
         detail = surprise(error)
         await self._output.dead_letter(record, "invalid_task", detail)
-
-
-def _problems(error: ValidationError) -> str:
-    """What is wrong with a task, without quoting its texts."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    named = [f"{'.'.join(map(str, one['loc'])) or 'task'}: {one['msg']}" for one in problems[:MAX_PROBLEMS]]
-    more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
-    return "not a task: " + "; ".join([*named, *more])

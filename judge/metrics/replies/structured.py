@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from judge.errors import InvalidVerdictError
 from judge.metrics.replies.reply import extract_object, extract_verdict
+from judge.text.printable import problems_of
 
 MAX_TOLD = 5
 """Mistakes that one error names."""
@@ -35,7 +35,7 @@ def read_evidence(model: type[ModelT], reply: str, *, key: str) -> ModelT:
     try:
         return model.model_validate(found)
     except ValidationError as error:
-        raise InvalidVerdictError(_told(error)) from error
+        raise InvalidVerdictError("; ".join(problems_of(error, "reply", most=MAX_TOLD))) from error
 
 
 def read_score(reply: str, score_range: tuple[float, float], *, is_number: bool = False) -> dict[str, Any]:
@@ -101,15 +101,3 @@ def _whole(score: object) -> int | None:
     if isinstance(score, float):
         return int(score) if score.is_integer() else None
     return score if isinstance(score, int) and not isinstance(score, bool) else None
-
-
-def _told(error: ValidationError) -> str:
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{_path(one['loc'])}: {one['msg']}" for one in errors[:MAX_TOLD]]
-    if len(errors) > MAX_TOLD:
-        told.append(f"and {len(errors) - MAX_TOLD} more")
-    return "; ".join(told)
-
-
-def _path(location: Iterable[int | str]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")

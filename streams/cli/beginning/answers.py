@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from judge.chat import OFFLINE_MODEL
 from judge.endpoint.hosts import is_loopback
+from streams.settings.sections.intake import default_metrics
 from streams.settings.sections.judge import OPENAI_BASE_URL
 
 NEW_KAFKA: Final = "new"
@@ -18,6 +20,12 @@ OFFLINE_PORT: Final = 8000
 
 Comes = Literal["reference", "pages", "both", "neither"]
 """What comes with an answer."""
+
+_FIELDS: Final[Mapping[Comes, tuple[str, ...]]] = {
+    "reference": ("reference",),
+    "pages": ("context",),
+    "both": ("reference", "context"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +90,7 @@ class Answers:
     @property
     def metrics(self) -> dict[str, str]:
         """What is judged, with the field of an event that it needs."""
-        found = {}
-        if self.comes in {"reference", "both"}:
-            found["coverage"] = "reference"
-        if self.comes in {"pages", "both"}:
-            found["relevance"] = "context"
+        fields = _FIELDS.get(self.comes, ())
+        needs: dict[str, str] = {name: one.when.has[0] for name, one in default_metrics().items()}
+        found = {name: field for name, field in needs.items() if field in fields}
         return found or {"answer_relevance": "question"}

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from judge.text.printable import problems_of
 from schemas import Label, Selection
 from schemas.label import MAX_NOTE_CHARS
 from streams.errors import BadFilterError, StoreError
@@ -150,8 +151,7 @@ class Review:
         try:
             sent = Sent.model_validate_json(await request.read())
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
-            return json_response({"error": f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"}, 400)
+            return json_response({"error": problems_of(error, "label", most=1)[0]}, 400)
         try:
             label = await asyncio.to_thread(self._made, sent)
         except StoreError as error:
