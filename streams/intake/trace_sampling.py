@@ -7,7 +7,7 @@ counts, and what the others turn down is skipped when the trace is closed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from streams.errors import DecodeError
 from streams.intake.decision import SkipReason
@@ -19,8 +19,7 @@ from streams.intake.sampling import SamplingPolicy
 from streams.intake.tracestate import random_value
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """The traces of one record.
 
     Args:

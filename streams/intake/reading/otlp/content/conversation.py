@@ -19,6 +19,8 @@ from streams.intake.reading.otlp.content.turn import Turn
 MAX_TURNS: Final = 500
 """Messages of one conversation that are read."""
 _PAIRED: Final = frozenset({"system", "developer", "user", "human", "assistant", "ai", "tool"})
+_PLAIN: Final = frozenset({"role", "content", "parts", "finish_reason", "tool_calls", "tool_call_id", "name"})
+"""Of a message with nothing around it."""
 _ENDED: Final = frozenset({"stop", "length", "max_tokens", "end_turn", "content_filter"})
 _SCRIPT: Final = re.compile(
     r"^(system|developer|user|human|assistant|ai|tool): ", re.IGNORECASE | re.MULTILINE
@@ -117,7 +119,9 @@ def _is_choice(item: Any) -> bool:
 
 def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Turn]:  # noqa: C901, PLR0912 - one form a line
     deeper = depth + 1
-    if isinstance(value.get("args"), list) and value.keys() <= {"args", "kwargs"}:
+    if value.keys() <= _PLAIN and not isinstance(value.get("content"), dict):  # most are
+        yield from read_message(value, role)
+    elif isinstance(value.get("args"), list) and value.keys() <= {"args", "kwargs"}:
         # The arguments of a decorated function: the first that is a conversation.
         kwargs = value.get("kwargs")
         given = [*value["args"], *(kwargs.values() if isinstance(kwargs, dict) else ())]

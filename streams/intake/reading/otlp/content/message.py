@@ -110,6 +110,8 @@ def _role_of(message: Mapping[str, Any], role: str) -> str:
 
 def _opened_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """Take a part out of what names its kind by wrapping it (Gemini, Bedrock, OpenInference)."""
+    if part.keys().isdisjoint(_PART_WRAPPERS):
+        return part
     for wrapper, kind in _PART_WRAPPERS.items():
         if isinstance(part.get(wrapper), dict):
             return {**part[wrapper], "type": kind} if kind else part[wrapper]

@@ -76,8 +76,7 @@ def _in_mapping(value: Mapping[str, Any], depth: int) -> Iterator[Document]:
         yield from _documents(named, depth + 1)
         return
     for name in _LISTS:
-        listed = loaded(value[name]) if name in value else None
-        if isinstance(listed, list):
+        if name in value and isinstance(listed := loaded(value[name]), list):
             yield from _documents(listed, depth + 1)
             return
     one = _document(value)

@@ -6,10 +6,8 @@ asked in this order, and the first that knows a field is believed.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
-from streams.intake.reading.otlp.families.family import Family
 from streams.intake.reading.otlp.families.judgestream import OWN
 from streams.intake.reading.otlp.families.langfuse import LANGFUSE
 from streams.intake.reading.otlp.families.langsmith import LANGSMITH
@@ -34,14 +32,3 @@ FAMILIES: Final = (
     OTEL,
 )
 """In order of precedence: what wraps another family comes before it."""
-
-
-@lru_cache(maxsize=1024)
-def families_of(scope: str, first_parts: frozenset[str]) -> tuple[Family, ...]:
-    """The tables to ask for a span, by its instrumentation and the first parts of its attributes' names."""
-    return tuple(
-        family
-        for family in FAMILIES
-        if not first_parts.isdisjoint(family.marks)
-        or any(scope == one or scope.startswith(f"{one}.") for one in family.scopes)
-    )

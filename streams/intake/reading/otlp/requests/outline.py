@@ -19,7 +19,7 @@ _NAME: Final = b"\x2a"
 """Tags of a span's fields 1, 2, 4 and 5, with their lengths; the Collector writes an empty parent, too."""
 
 
-def outline(value: bytes, key: bytes | None) -> Head | None:  # noqa: C901, PLR0911 - for every span: no calls
+def outline(value: bytes, key: bytes | None) -> Head | None:
     """Count the roots of the trace whose id is a record's key.
 
     Args:
@@ -35,26 +35,22 @@ def outline(value: bytes, key: bytes | None) -> Head | None:  # noqa: C901, PLR0
         trace_id = bytes.fromhex(key.decode("ascii"))
     except ValueError:
         return None
-    wanted = _ID_TAG + trace_id
-    at = value.find(wanted)
-    if at < 0 or not _is_whole(value):
+    parts = value.split(_ID_TAG + trace_id)
+    if len(parts) == 1 or not _is_whole(value):
         return None
-    roots = 0
-    while at >= 0:
-        if value[at - 10 : at - 8] == _SPAN_ID:  # the last field first, as the Collector writes
-            if value[at - 20 : at - 18] != _PARENT:
-                if value[at - 12 : at - 10] != _NO_PARENT:
-                    return None
-                roots += 1
-        elif value[at + 18 : at + 20] == _SPAN_ID:
-            if value[at + 28 : at + 30] != _PARENT:
-                if value[at + 28 : at + 29] != _NAME:
-                    return None
-                roots += 1
-        else:
+    if parts[0][-10:-8] == _SPAN_ID:  # the last field first, as the Collector writes
+        del parts[-1]
+        if [part for part in parts if part[-10:-8] != _SPAN_ID]:
             return None
-        at = value.find(wanted, at + 18)
-    return Head(trace_id.hex(), "", roots)
+        others = [part[-12:-10] for part in parts if part[-20:-18] != _PARENT]
+        known = _NO_PARENT
+    else:
+        del parts[0]
+        if [part for part in parts if part[:2] != _SPAN_ID]:
+            return None
+        others = [part[10:11] for part in parts if part[10:12] != _PARENT]
+        known = _NAME
+    return None if others.count(known) != len(others) else Head(trace_id.hex(), "", len(others))
 
 
 def _is_whole(value: bytes) -> bool:

@@ -111,11 +111,24 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
     """
     if _is_json(value):
         return list(_json_spans(json_request(REQUEST, value), keep))
-    # Not by trying the one and then the other: a log record's trace id stands where a span has its
-    # attributes.
+    try:
+        traces = Traces.FromString(value)
+    except ProtobufError:  # a log record's trace id stands where a span has its attributes
+        traces = None
+    if traces is not None and _has_spans(traces):
+        return list(_protobuf_spans(traces, keep))
     if _span_heads(value):
         return list(_protobuf_spans(_parse(Traces, value), keep))
     return list(_protobuf_logs(_parse(Logs, value), keep))
+
+
+def _has_spans(traces: Any) -> bool:
+    return any(
+        len(span.trace_id) == _TRACE_ID_BYTES
+        for of_resource in traces.resource_spans
+        for of_scope in of_resource.scope_spans
+        for span in of_scope.spans
+    )
 
 
 def _is_json(value: bytes) -> bool:
@@ -153,11 +166,9 @@ def _text(raw: bytes) -> str:
 
 
 def _value(any_value: Any) -> Any:
-    if text := any_value.string_value:  # most are, and to ask which of them it is costs more than to look
-        return _text(text)
     kind = any_value.WhichOneof("value")
     if kind == "string_value":
-        return ""
+        return _text(any_value.string_value)
     if kind == "array_value":
         return [_value(item) for item in any_value.array_value.values]
     if kind == "kvlist_value":
@@ -166,7 +177,12 @@ def _value(any_value: Any) -> Any:
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
-    return {_name(pair.key): _value(pair.value) for pair in pairs}
+    return {
+        _name(pair.key): str(text, "utf-8", "replace")  # as `_value` does: most are texts
+        if (text := (value := pair.value).string_value)
+        else _value(value)
+        for pair in pairs
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -196,7 +212,7 @@ def _protobuf_spans(request: Any, keep: Keep) -> Iterator[Span]:
                     start=span.start_time_unix_nano,
                     end=span.end_time_unix_nano,
                     events=tuple(
-                        SpanEvent(_text(event.name), _attributes(event.attributes)) for event in span.events
+                        [SpanEvent(_text(one.name), _attributes(one.attributes)) for one in span.events]
                     ),
                     error=_text(span.status.message) or "error" if span.status.code == _ERROR else None,
                 )

@@ -31,26 +31,26 @@ _CONVERSATIONS: Final = (
 
 def exchange(span: Span, values: Values, kind: Kind) -> tuple[tuple[Turn, ...], tuple[Turn, ...]]:
     """Read the messages that a span was given, and those that it gave back."""
-    heard = values.turns(lambda family: family.heard, lambda family: family.heard_flat, "user")
-    said = values.turns(lambda family: family.said, lambda family: family.said_flat, "assistant")
+    heard = values.turns("heard", "heard_flat", "user")
+    said = values.turns("said", "said_flat", "assistant")
     heard = heard or list(event_turns(span, HEARD_EVENTS, "user"))
     said = said or list(event_turns(span, SAID_EVENTS, "assistant"))
     tells = kind in {"model", "agent"}
     if not tells:  # a step of the application is given a structure of its own, which is no message
         heard = [turn for turn in heard if not turn.text.startswith("{")]
     else:
-        heard = heard or _told(values.first(lambda family: family.given), "user", question_in)
+        heard = heard or _told(values.first("given"), "user", question_in)
     if not said:  # the whole conversation in one attribute
         cut = len(heard)
         while cut and heard[cut - 1].role == "assistant":
             cut -= 1
         heard, said = heard[:cut], heard[cut:]
     if tells:
-        said = said or _told(values.first(lambda family: family.gave), "assistant", answer_in)
-    called = [call for item in listed(values.first(lambda family: family.called)) if (call := _called(item))]
+        said = said or _told(values.first("gave"), "assistant", answer_in)
+    called = [call for item in listed(values.first("called")) if (call := _called(item))]
     if called and not any(turn.tool_calls for turn in said):
         said = [*said, Turn("assistant", "", tuple(called))]
-    system = values.first(lambda family: family.system)
+    system = values.first("system")
     if system is not None and not any(turn.role == "system" for turn in heard):
         heard = [*read_turns(system, "system"), *heard]
     return tuple(heard), tuple(said)

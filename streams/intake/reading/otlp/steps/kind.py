@@ -31,12 +31,11 @@ _MARKS: Final[tuple[tuple[Kind, frozenset[str]], ...]] = (
 
 def kind_of(span: Span, values: Values) -> Kind:
     """Tell what a span stands for."""
-    for family in values.families:
-        for name, kinds in family.kinds.items():
-            value = loaded(values.attributes.get(name))
-            kind = kinds.get(value.lower()) if isinstance(value, str) else None
-            if kind is not None:
-                return _refined(kind, span, values)
+    for name, kinds in values.shape.kinds:
+        value = loaded(values.attributes[name])
+        kind = kinds.get(value.lower()) if isinstance(value, str) else None
+        if kind is not None:
+            return _refined(kind, span, values)
     return _guessed(span, values)
 
 
@@ -62,4 +61,4 @@ def _guessed(span: Span, values: Values) -> Kind:
         return "model"
     if any(event.name == FOUND_EVENT for event in span.events):
         return "retrieval"
-    return "chain" if values.families and values.first(lambda family: family.gave) is not None else "other"
+    return "chain" if values.shape.families and values.first("gave") is not None else "other"

@@ -12,7 +12,7 @@ from streams.intake.reading.otlp.content.said import CONTEXT_NAMES, QUESTION_NAM
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.family import Family, Kind
 from streams.intake.reading.otlp.families.judgestream import LAST_WORD
-from streams.intake.reading.otlp.families.precedence import families_of
+from streams.intake.reading.otlp.families.shape import shape_of
 from streams.intake.reading.otlp.lazy import lazy
 from streams.intake.reading.otlp.span import Span
 from streams.intake.reading.otlp.steps.events import found_documents, tool_events, with_details
@@ -38,9 +38,9 @@ class Step:
     def __init__(self, span: Span) -> None:
         self.span = span
         self.attributes: Mapping[str, Any] = with_details(span)
-        first_parts = frozenset([name.partition(".")[0] for name in self.attributes])
-        self.families: tuple[Family, ...] = families_of(span.scope, first_parts)
-        self._values = Values(self.attributes, self.families)
+        shape = shape_of(span.scope, frozenset(self.attributes))
+        self.families: tuple[Family, ...] = shape.families
+        self._values = Values(self.attributes, shape)
 
     # What it is
 
@@ -82,7 +82,7 @@ class Step:
             and self.span.error is None
             and not self.said
             and self.answer is None
-            and self._values.first(lambda family: (*family.said, *family.gave)) is None
+            and self._values.first("said", "gave") is None
         )
 
     @lazy
@@ -95,7 +95,7 @@ class Step:
             return self.kind in _SEARCHING
         named = self.span.name.lower()
         if self.kind == "tool":
-            named += (self._values.text(lambda family: family.tool_name) or "").lower()
+            named += (self._values.text("tool_name") or "").lower()
         return any(word in named for word in _SEARCH_WORDS)
 
     # What was said
@@ -117,7 +117,7 @@ class Step:
     @lazy
     def answer(self) -> str | None:
         """The words that came out; None where there are none, or only calls of tools."""
-        own = self._values.text(lambda family: family.answer)
+        own = self._values.text("answer")
         if own is not None:
             return own
         if self.kind == "agent":
@@ -128,7 +128,7 @@ class Step:
         return self._gave() or spoken(self.said)
 
     def _gave(self) -> str | None:
-        value = self._values.first(lambda family: family.gave)
+        value = self._values.first("gave")
         return None if value is None else answer_in(value)
 
     @lazy
@@ -139,7 +139,7 @@ class Step:
         """
         if self.kind == "model":
             return None
-        value = self._values.first(lambda family: family.given)
+        value = self._values.first("given")
         opened = loaded(value)
         if isinstance(opened, dict | list) and is_conversation(opened):
             return None
@@ -148,7 +148,7 @@ class Step:
     @lazy
     def last_question(self) -> str | None:
         """The last message of a user."""
-        turns = self.heard or turns_of(self._values.first(lambda family: family.given), "user")
+        turns = self.heard or turns_of(self._values.first("given"), "user")
         spoken = [turn.text for turn in turns if turn.role == "user" and turn.text.strip()]
         return spoken[-1] if spoken else None
 
@@ -157,18 +157,18 @@ class Step:
     @lazy
     def question(self) -> str | None:
         """The question, as the application set it."""
-        return self._values.text(lambda family: family.question)
+        return self._values.text("question")
 
     @lazy
     def reference(self) -> str | None:
         """A known good answer."""
-        value = self._values.first(lambda family: family.reference)
+        value = self._values.first("reference")
         return None if value is None else answer_in(value) or as_text(value)
 
     @lazy
     def context(self) -> Any:
         """The context, as the application set it."""
-        return self._values.first(lambda family: family.context)
+        return self._values.first("context")
 
     # What was found
 
@@ -178,7 +178,7 @@ class Step:
         if not self.searches:
             return ()
         if self.kind not in _SEARCHING:
-            opened = loaded(unpacked(self._values.first(lambda family: (*family.tool_result, *family.gave))))
+            opened = loaded(unpacked(self._values.first("tool_result", "gave")))
             return tuple(read_documents(opened)) if isinstance(opened, list | dict) else ()
         for family in self.families:
             for prefix in family.documents_flat:
@@ -196,7 +196,7 @@ class Step:
         """What was searched for."""
         if self.kind not in _SEARCHING:
             return None
-        value = self._values.first(lambda family: (*family.query, *family.given))
+        value = self._values.first("query", "given")
         return None if value is None else question_in(value)
 
     @lazy
@@ -207,6 +207,8 @@ class Step:
     @property
     def asked_in_variables(self) -> str | None:
         """The question among the variables of a prompt's template."""
+        if not self.variables:
+            return None
         lowered = {name.lower(): value for name, value in self.variables.items()}
         named = next((lowered[name] for name in QUESTION_NAMES if lowered.get(name)), None)
         return None if named is None else question_in(named)
@@ -214,6 +216,8 @@ class Step:
     @property
     def context_in_variables(self) -> Any:
         """The context among the variables of a prompt's template."""
+        if not self.variables:
+            return None
         lowered = {name.lower(): value for name, value in self.variables.items()}
         return next((lowered[name] for name in CONTEXT_NAMES if lowered.get(name)), None)
 
@@ -222,9 +226,9 @@ class Step:
         """The tool that ran."""
         if self.kind != "tool":
             return None
-        name = self._values.text(lambda family: family.tool_name) or self.span.name
-        arguments = self._values.first(lambda family: (*family.tool_arguments, *family.given))
-        result = self._values.first(lambda family: (*family.tool_result, *family.gave))
+        name = self._values.text("tool_name") or self.span.name
+        arguments = self._values.first("tool_arguments", "given")
+        result = self._values.first("tool_result", "gave")
         if arguments is None and result is None:
             arguments, result = tool_events(self.span)
         return ToolUse(name, as_text(unpacked(arguments)).strip(), as_text(unpacked(result)).strip())
@@ -234,12 +238,12 @@ class Step:
     @lazy
     def model(self) -> str | None:
         """The model that answered, or else the one that was asked."""
-        return self._values.text(lambda family: family.model)
+        return self._values.text("model")
 
     @lazy
     def conversation(self) -> str | None:
         """The conversation."""
-        return self._values.text(lambda family: family.conversation)
+        return self._values.text("conversation")
 
     @lazy
     def labels(self) -> dict[str, str]:

@@ -12,19 +12,16 @@ from streams.intake.reading.otlp.steps.values import Values
 def variables_of(values: Values, kind: Kind) -> dict[str, Any]:
     """Read the variables of a prompt's template, by name."""
     found: dict[str, Any] = {}
-    for family in values.families:
-        for name in family.variables:
-            opened = loaded(values.attributes.get(name))
-            if isinstance(opened, dict):
-                found |= {str(key): value for key, value in opened.items()}
-        for prefix in family.variables_flat:
-            found |= {
-                name[len(prefix) :]: value
-                for name, value in values.attributes.items()
-                if name.startswith(prefix)
-            }
+    for name in values.shape.present("variables"):
+        opened = loaded(values.attributes[name])
+        if isinstance(opened, dict):
+            found |= {str(key): value for key, value in opened.items()}
+    for prefix in values.shape.present("variables_flat"):
+        found |= {
+            name[len(prefix) :]: value for name, value in values.attributes.items() if name.startswith(prefix)
+        }
     if kind == "prompt" and not found:
-        opened = loaded(values.first(lambda family: family.given))
+        opened = loaded(values.first("given"))
         if isinstance(opened, dict) and isinstance(opened.get("inputs"), dict):
             opened = opened["inputs"]
         if isinstance(opened, dict):
