@@ -1,8 +1,8 @@
 """How long verification holds the event loop at most, over hostile and ordinary texts of the largest size.
 
-What is larger is read by a child process (`judge/verdict/aside.py`), so that the loop goes on; the last line
-is the longest pause of the loop while 20 pages of 45,000 characters and 300 claims are verified there. Times
-are those of the processor, for machines are shared.
+What is larger is read by a child process (`judge/verdict/aside.py`), so that the loop continues; the last
+line is the longest pause of the loop while 20 pages of 45,000 characters and 300 claims are verified there.
+Times are those of the processor, for machines are shared.
 
     python -m benchmarks.verification
 """

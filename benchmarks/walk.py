@@ -30,7 +30,7 @@ from tests.threaded_broker import ThreadedBroker
 ROOT: Final = Path(__file__).resolve().parents[1]
 EVENTS: Final = 3
 IDLE_SECONDS: Final = 8.0
-"""For so long it is written down what goes on without an event."""
+"""For so long it is written down what continues without an event."""
 AFTER_SECONDS: Final = 2.0
 """For so long after the answer: offsets are committed meanwhile."""
 ANSWER_SECONDS: Final = 60.0

@@ -21,7 +21,7 @@ class BlockingJudge:
     """Scores answers and waits for them; a context manager, with the arguments of `Judge`.
 
     Use it where `await` cannot be written, and in notebooks, whose own event loop it leaves alone: a thread
-    of its own runs the judge. `score` may be called from several threads at the same time.
+    of its own runs the judge. `score` may be called from several threads concurrently.
 
     Raises:
         JudgeConfigurationError: As `Judge`.
@@ -54,7 +54,7 @@ class BlockingJudge:
         concurrency: int = CONCURRENCY,
         progress: Progress | None = None,
     ) -> Iterator[Scored | Unscored | Failed]:
-        """Judge answers, several at the same time; see `Judge.score_many`."""
+        """Judge answers, several concurrently; see `Judge.score_many`."""
         results = self._judge.score_many(events, metric, concurrency=concurrency, progress=progress)
         try:
             while True:
@@ -83,8 +83,8 @@ class BlockingJudge:
 
         Returns:
             A frame of the same kind with the columns `status`, `score`, `label`, `reason` and `justification`
-            added; `label` is the label, or true or false, of a metric that gives one. A row that is no event
-            has the status `invalid`, and the reason says why.
+            added; `label` is the label, or true or false, of a metric that gives one. A row that is not an
+            event has the status `invalid`, and the reason says why.
 
         Raises:
             TypeError: It is neither.
@@ -155,7 +155,7 @@ def _read(fields: dict[str, Any]) -> QAEvent | str:
 
 
 def with_columns(frame: Any, results: list[Scored | Unscored | Failed | str]) -> Any:
-    """Add what came out to a data frame, a row a result, or why it is no event."""
+    """Add what came out to a data frame, a row a result, or why it is not an event."""
     columns: dict[str, list[Any]] = {
         "status": ["invalid" if isinstance(one, str) else one.status for one in results],
         "score": [one.amount if isinstance(one, Scored) else None for one in results],

@@ -2,7 +2,7 @@
 
 JudgeError
 ├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
-│   ├── EndpointDownError      it was not asked, for it is down
+│   ├── EndpointDownError      it was not asked, because it is down
 │   └── DrainingError          not asked: the worker ends or rebalances, the task's next reader judges it
 ├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
 │   └── ResponseFormatError    the endpoint does not take the response format that was asked for
@@ -28,14 +28,15 @@ unavailable: all else, from a connection refused to a reply that is none."""
 class JudgeError(Exception):
     """Base of all errors of this package.
 
-    `reply` is what came back, where the endpoint says that it used tokens for it although it is no verdict:
+    `reply` is what came back, where the endpoint says that it used tokens for it although it is not a
+    verdict:
     they are paid for.
     """
 
     reply: ChatReply | None = None
     said: str = ""
     """The endpoint's own words, cut. They may quote question and answer: for the log at level debug and for a
-    request of one's own only."""
+    request of your own only."""
 
 
 class JudgeUnavailableError(JudgeError):
@@ -70,7 +71,7 @@ class EndpointDownError(JudgeUnavailableError):
 
 
 class DrainingError(JudgeUnavailableError):
-    """The endpoint was not asked, because calls that wait are given up.
+    """The endpoint was not asked, because calls that wait are abandoned.
 
     Nothing was decided and nothing paid.
     """
@@ -101,7 +102,7 @@ class EventError(JudgeError):
 
 
 class InvalidVerdictError(EventError):
-    """The judge's reply is not a verdict that holds; the detail says what to mend."""
+    """The judge's reply is not a verdict that holds; the detail says what to repair."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("invalid_verdict", detail)

@@ -1,4 +1,4 @@
-"""Judging without Kafka, in a few lines of one's own program."""
+"""Judging without Kafka, in a few lines of your own program."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ class Judge:
             own.
         model: The model; default: OPENAI_MODEL.
         api_key: Its key; else OPENAI_API_KEY.
-        chat: An endpoint of one's own, in place of all these; stays the caller's to close.
+        chat: An endpoint of your own, in place of all these; stays the caller's to close.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
         redact: What to replace in all texts before they leave the process (`judge.text.redaction.Kind`;
             `names` needs the extra `presidio`).
         timeout_seconds: Bound on one call, above 0.
         retry: Wait out what passes (an outage, a rate limit), however long it takes, as a worker does; else
             a call that fails raises `JudgeUnavailableError`.
-        requests_per_minute: The endpoint's limit, where its headers do not tell it; with `retry`.
+        requests_per_minute: The endpoint's limit, where its headers do not report it; with `retry`.
         tokens_per_minute: Likewise, input and output together.
         context_tokens: The model's context window, to which references and pages are fitted; None: the
             endpoint finds out what is too long.
-        options: Calls at the same time, pauses, hedging, bound on replies, repair turns.
+        options: Concurrent calls, pauses, hedging, bound on replies, repair turns.
         limits: How long texts may be.
         prices: What tokens cost, for `cost_usd`.
         cache: Verdicts given before; closed with the judge.
@@ -115,7 +115,7 @@ class Judge:
         self._scored = 0
 
     async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
-        """Judge one answer; any number at the same time.
+        """Judge one answer; any number concurrently.
 
         Args:
             event: The event, or its fields: `question`, `answer`, and what the metric needs of `reference`
@@ -158,14 +158,14 @@ class Judge:
         concurrency: int = CONCURRENCY,
         progress: Progress | None = None,
     ) -> AsyncGenerator[Scored | Unscored | Failed, None]:
-        """Judge answers, several at the same time; results come in the order of the events.
+        """Judge answers, several concurrently; results come in the order of the events.
 
         Use it for a list or a generator of any length: no more than `concurrency` events are held.
 
         Args:
             events: The events, as `score` takes them.
             metric: As for `score`.
-            concurrency: Events that are judged at the same time; at least 1.
+            concurrency: Events that are judged concurrently; at least 1.
             progress: Called with the number of results before each of them is given.
 
         Raises:
@@ -250,7 +250,7 @@ def read_event(event: Event) -> QAEvent:
 
 
 def _redactor(kinds: Iterable[Kind]) -> Redactor:
-    """Build the redactor; what it does not know is an error, for it would replace nothing and say nothing."""
+    """Build the redactor; unknown kinds are an error, because they would replace nothing."""
     given: tuple[Kind, ...] = () if isinstance(kinds, str) else tuple(kinds)
     kinds_known = get_args(Kind)
     unknown = [kind for kind in given if kind not in kinds_known]

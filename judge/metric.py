@@ -30,7 +30,7 @@ Mode = Literal["evidence", "verbatim", "code"]
 possible; code: no judge is used, `prepare` decides."""
 
 Verification = Literal["marks", "strict", "off"]
-"""What becomes of what code merely suspects: marks: it is noted on the result; strict: it lowers the score;
+"""What happens to what code merely suspects: marks: it is noted on the result; strict: it lowers the score;
 off: nothing is looked for. What code can show to be wrong lowers a score under each."""
 
 

@@ -13,8 +13,8 @@ WEIGHT_BEYOND_ASCII = 10
 (`benchmarks/verification.py`)."""
 
 READ_AT_ONCE = 16_000
-"""Texts whose size together is no more are read in the event loop, for that takes milliseconds whatever they
-hold."""
+"""Texts whose size together is no more are read in the event loop, because that takes milliseconds whatever
+they hold."""
 
 
 def build_task(

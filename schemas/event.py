@@ -48,7 +48,7 @@ class ToolCall(BaseModel):
 
 
 def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    """Producers had fields of these names, in their own shapes, before events did: those are passed over."""
+    """Producers had fields of these names, in their own shapes, before events did: those are skipped."""
     try:
         return validate(value)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Result: what became of one sampled answer under one metric. Topic `qa.scores`.
+"""Result: what happened to one sampled answer under one metric. Topic `qa.scores`.
 
 A result is `Scored`, `Unscored` (there is nothing to judge: no number) or `Failed` (judging went wrong: no
 number). A missing number is never written as NaN or 0.

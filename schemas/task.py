@@ -1,4 +1,4 @@
-"""JudgeTask: one sampled answer on its way to one metric. Topics `judge.tasks.<metric>`."""
+"""JudgeTask: one sampled answer in transit to one metric. Topics `judge.tasks.<metric>`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ StreamsError
 ├── StoreError              the verdict store cannot be used
 │   ├── StoreMissingError   there is no file: nothing was stored yet
 │   ├── StoreDamagedError   damaged or of another version: it is set aside and rebuilt from the topics
-│   ├── StoreFullError      the disk is full: the store waits, the worker goes on
+│   ├── StoreFullError      the disk is full: the store waits, the worker continues
 │   └── TooSlowError        a question took too long
 ├── BadFilterError          a filter of verdicts cannot be understood
 └── ExportError             verdicts cannot be written as asked
@@ -35,7 +35,7 @@ from typing import Any, Literal
 DecodeReason = Literal["undecodable", "oversized"]
 """Both are reasons of a dead letter. undecodable: not an event; oversized: over `ingest.max_event_bytes`."""
 AccessProblem = Literal["unreachable", "protocol", "certificate", "login", "token", "permission"]
-"""unreachable: nobody answers; protocol: the two sides speak different protocols; certificate: TLS refuses
+"""unreachable: no answer; protocol: the two sides speak different protocols; certificate: TLS refuses
 one; login: SASL refuses us; token: there is none to log in with; permission: an ACL is missing."""
 
 
@@ -174,7 +174,7 @@ class PortError(StreamsError):
 
 
 class WorkerCrashedError(StreamsError):
-    """Something broke that no retry mends; the cause is attached."""
+    """Something broke that no retry repairs; the cause is attached."""
 
 
 class DemoError(StreamsError):
@@ -194,7 +194,7 @@ class StoreDamagedError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """The disk is full: the store waits, the worker goes on."""
+    """The disk is full: the store waits, the worker continues."""
 
 
 class TooSlowError(StoreError):

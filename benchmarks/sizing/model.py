@@ -53,7 +53,7 @@ class Size:
 
     Attributes:
         verdicts_per_second: Tasks that come, and verdicts that must leave.
-        in_flight: Judge calls at the same time, mean (Little's law).
+        in_flight: Concurrent judge calls, mean (Little's law).
         requests_per_minute: At the judge, mean.
         tokens_per_minute: At the judge, input and output, mean.
         usd_per_day: What the judge costs.

@@ -80,7 +80,7 @@ class Connection:
         self._max_reply_bytes = max_reply_bytes
         self._http = DefaultAioHttpClient(
             limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
-            # The whole call has its own bound; only an address that nobody answers is given up sooner.
+            # The whole call has its own bound; only an address that nobody answers is abandoned sooner.
             timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
             # A redirected POST would arrive as a GET, and with the key at a place nobody named.
             follow_redirects=False,

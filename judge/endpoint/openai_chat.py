@@ -2,8 +2,8 @@
 
 The `openai` SDK does the connecting, authenticating and proxying (`judge.endpoint.connection`); the request
 goes out as bytes that orjson wrote and comes back as the raw reply. Retries are nobody's business here: one
-call is one try. Only where the endpoint refuses the way in which the reply's form is asked for, a call goes
-on at once with the next weaker way, and what the endpoint takes is remembered for later calls.
+call is one try. Only where the endpoint refuses the way in which the reply's form is asked for, a call
+continues at once with the next weaker way, and what the endpoint takes is remembered for later calls.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class OpenAIChat:
                 kind="timeout",
             )
         if isinstance(error, TooLargeReplyError) and error.is_success:
-            # A success of such a size is this request's own: waiting for a smaller one would take for ever.
+            # A success of such a size is this request's own: waiting for a smaller one would take forever.
             return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
         why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
         return JudgeUnavailableError(

@@ -103,7 +103,8 @@ _FORMAT_WORDS = (
     "guided_json",
     "grammar",
 )
-# OpenAI's words for a schema that breaks its rules: mending the schema helps, a weaker format only hides it.
+# OpenAI's words for a schema that breaks its rules: repairing the schema helps, a weaker format only hides
+# it.
 _BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
 
@@ -122,7 +123,7 @@ def error_for_status(
     Args:
         endpoint: The endpoint's configured name.
         status: The HTTP status.
-        body: The decoded JSON body, or the text where it is no JSON.
+        body: The decoded JSON body, or the text where it is not JSON.
         headers: The reply's headers, looked up without regard to case.
         now: The moment that a date in `Retry-After` is measured from, unless the reply has a `Date` of its
             own.
@@ -193,7 +194,7 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
 
 
 def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeError:
-    # The codes first, for they are meant for programs; messages quote whatever they like.
+    # The codes first, because they are meant for programs; messages quote whatever they like.
     by_code = (kind for kind, known, _ in _REQUEST_KINDS if codes & known)
     by_words = (kind for kind, _, known in _REQUEST_KINDS if _mentions(words, known))
     kind = next(by_code, None) or next(by_words, None) or "rejected_request"

@@ -33,7 +33,7 @@ class BuiltInMetric(WholeTask, ABC):
     Args:
         mode: How the judge is asked.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: What becomes of suspicions.
+        verification: What happens to suspicions.
     """
 
     NAME: ClassVar[str]

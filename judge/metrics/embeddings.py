@@ -81,7 +81,7 @@ class EmbeddingSimilarity(WholeTask):
         """Take the cosine that the endpoint's vectors have.
 
         Raises:
-            EventError: `invalid_verdict`: there is none. It is not asked again: vectors cannot be mended.
+            EventError: `invalid_verdict`: there is none. It is not asked again: vectors cannot be repaired.
         """
         try:
             found = orjson.loads(reply)

@@ -14,7 +14,7 @@ class Findings:
     """Collects findings while one verdict is verified.
 
     Args:
-        verification: What becomes of suspicions: noted (`marks`), taken for corrections (`strict`), not
+        verification: What happens to suspicions: noted (`marks`), treated as corrections (`strict`), not
             looked for (`off`).
     """
 
@@ -41,7 +41,7 @@ class Findings:
 
     @property
     def objection(self) -> str | None:
-        """What to tell the judge about quotations that stand nowhere; None where all were found."""
+        """What to tell the judge about quotations that are not in their text; None where all were found."""
         if not self._not_found:
             return None
         named = "; ".join(self._not_found[:MAX_NAMED])
@@ -70,7 +70,7 @@ class Findings:
         return False
 
     def not_found(self, where: str, quotation: str | None, text: str) -> None:
-        """Note a quotation that stands nowhere in its text, for the repair turn.
+        """Note a quotation that is not in its text in its text, for the repair turn.
 
         Args:
             where: Path in the reply.

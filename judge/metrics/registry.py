@@ -77,9 +77,9 @@ def build_metric(
         mode: How the judge is asked; None: evidence, or verbatim with a pack.
         pack: Prompts. Those given for a built-in metric replace its own; its checks stay.
         score_range: Lowest and highest score of a metric of the user's own; goes before the pack's.
-        verification: What becomes of suspicions (built-in metrics).
-        citation_pattern: A regular expression for citations of one's own (relevance).
-        without_citations: What becomes of an answer that cites nothing (relevance).
+        verification: What happens to suspicions (built-in metrics).
+        citation_pattern: A regular expression for citations of your own (relevance).
+        without_citations: What happens to an answer that cites nothing (relevance).
 
     Raises:
         JudgeConfigurationError: The settings do not make a metric.

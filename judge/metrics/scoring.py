@@ -34,7 +34,7 @@ _FORCED = re.compile(r"evaluation not possible due to missing input|forced due t
 
 
 def is_forced(score: float, rationale: Any) -> bool:
-    """Whether a judge's own verdict is the forced zero for missing input, which is no score.
+    """Whether a judge's own verdict is the forced zero for missing input, which is not a score.
 
     Args:
         score: The verdict's score.

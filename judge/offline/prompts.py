@@ -67,7 +67,7 @@ def read_shown(message: str) -> Shown:
     """Find the texts that a filled-in template shows.
 
     Args:
-        message: The user's turn. Without a line that names the answer, all of it is taken for the answer.
+        message: The user's turn. Without a line that names the answer, all of it is mistaken for the answer.
     """
     texts: dict[str, str] = {}
     pages, rest = _pages(message)
@@ -89,7 +89,7 @@ def read_range(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[
     """Find the lowest and highest score that a prompt asks for.
 
     Args:
-        texts: The texts of all turns; what a later one says counts, for it may be a turn that repairs.
+        texts: The texts of all turns; what a later one says counts, because it may be a turn that repairs.
         schema: The response schema, whose bounds count first.
     """
     score = (schema or {}).get("properties", {}).get("score", {})

@@ -62,7 +62,7 @@ def judge_claims(
 
     A claim is supported where six neighbouring sentences of one cited page have most of its words, all its
     numbers, and as much negation. It is relevant where it, or what supports it, shares a word with the
-    question or with a claim that does, or where it goes on from a relevant one with a pronoun.
+    question or with a claim that does, or where it continues from a relevant one with a pronoun.
 
     Args:
         question: The question.

@@ -20,7 +20,7 @@ from judge.pool.suspicion import Refusals, Streak, Tally
 from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0
-"""An endpoint whose configuration cannot work is tried again after so long, where others judge meanwhile."""
+"""An endpoint whose configuration cannot work is retried after so long, where others judge meanwhile."""
 CONFIRMATIONS: Final = 2
 """Refused neutral events after which an endpoint that never answered counts as misconfigured."""
 CUT_SHORT_SHARE: Final = 0.5
@@ -44,8 +44,8 @@ class GuardedChat:
         turns: In which replies are handed on.
         call_seconds: Time limit of one call.
         budget_seconds: Bound on all calls for one verdict, with the pauses between them.
-        confirm_seconds: For so long one that never answered refuses neutral events before it is given up.
-        observer: Hears of calls.
+        confirm_seconds: For so long one that never answered refuses neutral events before it is abandoned.
+        observer: Is notified of calls.
         clock: Gives seconds and never goes back.
     """
 
@@ -218,7 +218,7 @@ class GuardedChat:
             self._streak.believed()
             return False
         kinds = self._streak.kinds
-        # Twice: one that fails nearly all verdicts judges a neutral event now and then.
+        # Twice: one that fails nearly all verdicts judges a neutral event occasionally.
         probe = self.probe.trouble_for_all
         trouble = await probe(metric, kinds) or await probe(metric, kinds)
         if self._kinds and self.breaker.is_open:
@@ -294,7 +294,7 @@ class GuardedChat:
         if attempt.cut_short:
             return
         now, opened = self._clock(), False
-        # What timed out before may do so for ever, whatever the endpoint does for others.
+        # What timed out before may do so forever, whatever the endpoint does for others.
         attempt.counted = error.kind != "rate_limited" and not (attempt.timed_out and error.kind == "timeout")
         if attempt.counted:
             self.tally.failed += 1

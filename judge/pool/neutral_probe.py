@@ -26,7 +26,7 @@ class NeutralProbe:
     async def trouble(self, metric: str) -> JudgeError | None:
         """Say what keeps the neutral event from being judged; None where nothing does.
 
-        Callers at the same time share one call.
+        Concurrent callers share one call.
         """
         running = self._running.get(metric)
         if running is None:

@@ -53,7 +53,7 @@ class Unobserved:
         """A call has used tokens."""
 
     def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint is down, or not any more."""
+        """An endpoint is down, or not any longer."""
 
     def cache_failed(self) -> None:
         """The cache has failed."""

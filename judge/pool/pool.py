@@ -27,8 +27,8 @@ class Endpoint:
 
     Args:
         chat: The endpoint.
-        max_in_flight: Calls at the same time; None for no bound but the pool's. At least 1.
-        requests_per_minute: Its limit, where its headers do not tell it or tell too much; above 0.
+        max_in_flight: Concurrent calls; None for no bound but the pool's. At least 1.
+        requests_per_minute: Its limit, where its headers do not report it or tell too much; above 0.
         tokens_per_minute: Likewise, input and output together.
         call_seconds: Bound on one call; None for the pool's time budget. Above 0.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
@@ -60,7 +60,7 @@ class Patience:
         breaker_failures: This many consecutive failures open the breaker.
         longest_breaker_seconds: Longest pause between two probes that try whether it is back.
         confirm_seconds: For so long an endpoint that never answered must refuse neutral events for a reason
-            that lies in the configuration, before it is given up.
+            that lies in the configuration, before it is abandoned.
     """
 
     timeout_seconds: float = 30.0
@@ -79,9 +79,9 @@ class EndpointPool:
 
     Args:
         endpoints: In order of preference; at least one, with distinct names.
-        max_in_flight: Calls at the same time over all endpoints; at least 1.
+        max_in_flight: Concurrent calls over all endpoints; at least 1.
         patience: How failures are met.
-        observer: Hears of calls and outages.
+        observer: Is notified of calls and outages.
         chance: Gives numbers from 0 to 1, evenly.
         clock: Gives seconds and never goes back.
     """

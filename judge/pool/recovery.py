@@ -10,7 +10,7 @@ from typing import Any, Final
 from judge.pool.breaker import Breaker
 
 MOST_PROBES: Final = 8
-"""Probes that hang do not keep the next from being sent; beyond this many the oldest is given up."""
+"""Probes that hang do not keep the next from being sent; beyond this many the oldest is abandoned."""
 _SOON_SECONDS: Final = 0.05
 
 

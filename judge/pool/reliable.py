@@ -13,8 +13,8 @@ The way of a verdict, from the task to the POST and back:
 `Attempt` (judge/pool/attempt) holds the accounts of one task. It is made here and passed with every call.
 What calls teach about an endpoint's limits lives in its `Admission`; whether it is down, in its `Breaker`.
 
-Transient failures are tried again, at the same endpoint and then at the next; an outage of all is waited for,
-however long it takes. Whether an event or its endpoint is to blame is decided by what becomes of other events
+Transient failures are retried, at the same endpoint and then at the next; an outage of all is waited for,
+however long it takes. Whether an event or its endpoint is to blame is decided by what happens to other events
 and of a neutral one (judge/pool/neutral_probe). A verdict comes whole from one endpoint, so its evaluator
 names the model that gave it.
 """  # noqa: E501
@@ -57,7 +57,7 @@ class ReliableJudge:
     Args:
         judges: One for each endpoint that may be asked, by name, in order of preference.
         pool: The endpoints. Stays the caller's to close.
-        hedge_after_seconds: A call without a reply for so long is made a second time; None: never.
+        hedge_after_seconds: A call without a reply for this long is made a second time; None: never.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class ReliableJudge:
     def _asking(self, chat: GuardedChat, attempt: Attempt) -> Asking:
         """How the evaluator asks this endpoint for this task.
 
-        Parts of it have the time budget at the same time.
+        Parts of it have the time budget concurrently.
         """
 
         @contextmanager

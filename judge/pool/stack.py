@@ -29,9 +29,9 @@ class JudgingOptions:
     """How a stack judges.
 
     Args:
-        max_in_flight: Calls at the same time over all endpoints; at least 1.
+        max_in_flight: Concurrent calls over all endpoints; at least 1.
         patience: How failures are met.
-        hedge_after_seconds: A call without a reply for so long is made a second time; None: never.
+        hedge_after_seconds: A call without a reply for this long is made a second time; None: never.
         max_output_tokens: Bound on a reply; None leaves it to the metric.
         repair_attempts: How often the judge may repair a reply that does not hold; 0 or more.
         verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
@@ -57,7 +57,7 @@ class JudgingStack:
         options: How it judges.
         prices: What tokens cost.
         cache: Verdicts given before. Closed with the stack.
-        observer: Hears of calls and outages.
+        observer: Is notified of calls and outages.
         clock: Gives seconds and never goes back.
     """
 

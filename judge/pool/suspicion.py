@@ -1,4 +1,4 @@
-"""Whether events fail or their endpoint does: by what became of other calls, and by failures in a row.
+"""Whether events fail or their endpoint does: by what happened to other calls, and by failures in a row.
 
 Pure.
 """
@@ -11,7 +11,7 @@ from math import log, sqrt
 from typing import Final
 
 ODDS: Final = 1e-6
-"""An event is given up when an event like the others would have failed so often with less than this
+"""An event is abandoned when an event like the others would have failed so often with less than this
 probability."""
 LEAST_SHARE: Final = 0.01
 """No single failure counts for more than one in a hundred, so that three are needed at least."""
@@ -35,7 +35,7 @@ RECENT: Final = 128
 class Tally:
     """Calls to one endpoint, by whether they were answered.
 
-    What timed out again is not counted, for it may be the event.
+    What timed out again is not counted, because it may be the event.
     """
 
     answered: int = 0
@@ -70,7 +70,7 @@ class Refusals:
 
 
 class Suspicion:
-    """What is held against one event.
+    """What is checked against one event.
 
     Each failure counts by the share of other calls that failed at the same endpoint in the same time: with
     none answered it counts nothing, so that an outage never speaks against an event, however long it takes.
@@ -145,7 +145,7 @@ class Streak:
         self._published.append(True)
 
     def excused(self) -> None:
-        """The endpoint judged neutral events: it is the events. It is tried again after twice as many."""
+        """The endpoint judged neutral events: it is the events. It is retried after twice as many."""
         if self._failures >= self.limit:
             self.limit = min(2 * self.limit, MOST_DOUBT)
         self._failures = 0

@@ -213,7 +213,7 @@ class TextIndex:
                 in "1.85"); in scripts without spaces between words any place counts.
 
         Returns:
-            Start and end (exclusive) in the original text, or None. A blank span stands nowhere.
+            Start and end (exclusive) in the original text, or None. A blank span is not in its text.
         """
         return next(self.find_all(span), None)
 

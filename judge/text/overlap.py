@@ -103,7 +103,7 @@ class Vocabulary:
             self._by_stem = _by_stem(self._words)
         if not word[:_STEM_CHARS].isalpha():
             return False
-        # A form of it parts from the word there, and goes on otherwise.
+        # A form of it parts from the word there, and continues otherwise.
         return any(
             letters is not None and bool(letters - {word[end : end + 1]})
             for end in _stem_ends(word)
@@ -283,7 +283,7 @@ def cannot_be_compared(text: str, answer: str, *, question: str) -> bool:
 
     The question must be in the answer's language as surely: an answer in a language of its own is nobody's.
     Languages are told by script, and English from others by its stop words; of short texts the script alone
-    is known, for they may be names.
+    is known, because they may be names.
     """
     spoken, asked = _language(answer), _language(question)
     if spoken is None or asked is None or asked[0] != spoken[0]:

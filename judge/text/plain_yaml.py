@@ -28,7 +28,7 @@ class PlainYamlError(ValueError):
 
     Args:
         what: What is wrong.
-        mark: Where; None where nobody knows.
+        mark: Where; None if unknown.
     """
 
     def __init__(self, what: str, mark: yaml.error.Mark | None = None) -> None:
@@ -74,7 +74,7 @@ def _document(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice: the first would be lost without a word."""
+    """Safe YAML that refuses a key given twice: the first would be lost silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()

@@ -1,9 +1,9 @@
 """Reading long texts in a process of its own, with a bound on time and memory.
 
 A loop in Python or in an expression holds the interpreter's lock or the event loop while it runs: heartbeats
-stop, and the worker is thrown out of its group. What is short is read at once, for that takes milliseconds
-whatever it holds. The rest is read by a child process, which is killed when its time is over. It starts with
-the first long text and ends with this process.
+stop, and the worker is thrown out of its group. What is short is read at once, because that takes
+milliseconds whatever it holds. The rest is read by a child process, which is killed when its time is over. It
+starts with the first long text and ends with this process.
 """
 
 from __future__ import annotations

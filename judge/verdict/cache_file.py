@@ -21,7 +21,7 @@ from judge.errors import JudgeConfigurationError
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID: Final = 0x6A73_7663
-"""Marks the file as this cache's ("jsvc"), so that no other program's database is taken for it."""
+"""Marks the file as this cache's ("jsvc"), so that no other program's database is mistaken for it."""
 _VERSION: Final = 1
 _OPEN_SECONDS: Final = 5.0
 _BUSY_MILLISECONDS: Final = 50
@@ -99,7 +99,7 @@ class FileCache:
                 (key, entry),
             )
             self._puts += 1
-            # Counting reads the whole index; a small cache is trimmed at once, a large one now and then.
+            # Counting reads the whole index; a small cache is trimmed at once, a large one occasionally.
             if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
                 self._trim()
         except sqlite3.OperationalError as error:

@@ -188,7 +188,7 @@ class Dialogue:
 
 
 async def _all(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All at the same time; where one fails the others end."""
+    """All concurrently; where one fails the others end."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         return await asyncio.gather(*tasks)

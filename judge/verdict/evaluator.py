@@ -150,7 +150,7 @@ class Judge:
             JudgeUnavailableError: The endpoint cannot answer now.
             JudgeConfigurationError: The endpoint refuses the call for a reason that lies in the
                 configuration.
-            EventError: It refuses the neutral event, or its reply is no verdict.
+            EventError: It refuses the neutral event, or its reply is not a verdict.
         """
         task = neutral_task(self._metric, now=self._clock())
         prepared = self._preparation(task)

@@ -1,4 +1,4 @@
-"""An event that any judge can judge: what becomes of it tells an endpoint's trouble from an event's."""
+"""An event that any judge can judge: what happens to it tells an endpoint's trouble from an event's."""
 
 from __future__ import annotations
 

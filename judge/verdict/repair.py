@@ -1,4 +1,4 @@
-"""Asking the judge to mend a reply that does not hold. Pure.
+"""Asking the judge to repair a reply that does not hold. Pure.
 
 A repair turn carries the judge's own reply and what is wrong with it after the request as it was, so that the
 constant beginning stays cacheable. Only the last reply is shown: earlier ones were no better, and the
@@ -15,9 +15,9 @@ from judge.errors import InvalidVerdictError
 
 DEFAULT_REPAIR_ATTEMPTS: Final = 2
 MAX_SHOWN_CHARS: Final = 8000
-"""Of a reply to be mended, this much is sent back; the middle is left out."""
+"""Of a reply to be repaired, this much is sent back; the middle is left out."""
 MAX_KEPT_CHARS: Final = 1000
-"""Of a reply that was not mended, this much is kept on the result, from its end, where verdicts stand."""
+"""Of a reply that was not repaired, this much is kept on the result, from its end, where verdicts stand."""
 MAX_PROBLEM_CHARS: Final = 900
 
 _LEFT_OUT = "\n[... left out ...]\n"
@@ -33,7 +33,7 @@ _ASK = (
 
 
 def repair_request(request: ChatRequest, reply: str, error: InvalidVerdictError) -> ChatRequest:
-    """Build the request that asks for a mended reply.
+    """Build the request that asks for a repaired reply.
 
     Args:
         request: The request as it was first made.
@@ -58,7 +58,7 @@ def not_mended(error: InvalidVerdictError, reply: str, *, attempts: int) -> Inva
     Args:
         error: What is wrong with the last reply.
         reply: That reply.
-        attempts: How often the judge was asked to mend it.
+        attempts: How often the judge was asked to repair it.
     """
     after = (
         "" if attempts == 0 else f" (after {attempts} repair {'attempt' if attempts == 1 else 'attempts'})"

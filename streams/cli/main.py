@@ -140,7 +140,7 @@ def report(error: Exception | str, code: int, *, hint: bool = False) -> int:
     Args:
         error: The error or its message; after `--debug` its traceback precedes it.
         code: The exit code.
-        hint: Say how to get the traceback, for errors that nobody foresaw.
+        hint: Say how to get the traceback, for unexpected errors.
     """
     if os.environ.get(DEBUG_VARIABLE, "") not in {"", "0"} and sys.exc_info()[0] is not None:
         traceback.print_exc()

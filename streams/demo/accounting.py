@@ -1,4 +1,4 @@
-"""What became of every event, computed from the topics alone: an independent check of the worker. Pure."""
+"""What happened to every event, computed from the topics alone: an independent check of the worker. Pure."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class DemoRecord:
-    """What goes on the events topic."""
+    """What continues the events topic."""
 
     key: bytes | None
     value: bytes

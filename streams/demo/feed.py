@@ -1,4 +1,4 @@
-"""Puts the demo's events on their topic: bounded in number, or for ever at a steady rate."""
+"""Puts the demo's events on their topic: bounded in number, or forever at a steady rate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bounded_records(questions: tuple[Question, ...], count: int) -> Iterator[Dem
 def endless_records(
     questions: tuple[Question, ...], cycle: Cycle, seconds: Callable[[], float]
 ) -> Iterator[DemoRecord]:
-    """Make events for ever, good and worse in turns.
+    """Make events forever, good and worse in turns.
 
     Args:
         questions: What is asked.

@@ -37,7 +37,7 @@ class Observer:
         self._seconds = seconds
 
     async def run(self, consumer: Any) -> None:
-        """Read for ever.
+        """Read forever.
 
         Args:
             consumer: A started aiokafka consumer that is subscribed to all the demo's topics.

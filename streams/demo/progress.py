@@ -46,7 +46,7 @@ class Progress:
         """Finished records of all topics; grows while anything moves."""
 
     async def run(self) -> None:
-        """Look again and again, for ever."""
+        """Look again and again, forever."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)

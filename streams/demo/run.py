@@ -38,7 +38,7 @@ from streams.worker.run import Running, run_worker
 
 TICK_SECONDS = 0.25
 STALLED_SECONDS = 60.0
-"""Without any movement for so long a bounded demo gives up."""
+"""Without any movement for this long a bounded demo gives up."""
 STOP_SECONDS = 30.0
 LIVE_RATE = 20.0
 LIVE_HEAD_START = 60
@@ -53,7 +53,7 @@ class Plan:
     """What to show.
 
     Attributes:
-        events: End after this many; None goes on until it is stopped.
+        events: End after this many; None continues until it is stopped.
         lines: Serve these instead of the demo's own events.
         endpoint: The judge; None for the offline one.
         judge_latency_seconds: How long the offline judge takes on purpose.

@@ -29,7 +29,7 @@ def summary(
 
     Args:
         board: What was seen.
-        balance: What became of it.
+        balance: What happened to it.
         half_way: The position from which an event counts as after.
         ranges: Lowest and highest score, by metric.
         judge: The judge's name.

@@ -18,7 +18,7 @@ from streams.monitoring.statistics.estimators import WeightedSums
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_ALERTS = 3
 RECOVERED_SECONDS = 60.0
-"""A recovery is news for so long."""
+"""A recovery is news for this long."""
 MAX_LABEL_ROWS = 8
 FEWEST_LABEL_SAMPLES = 5
 """A mean of fewer verdicts is not worth a place in the table."""

@@ -29,7 +29,7 @@ def clock_finding(skews: Sequence[tuple[str, float | None]]) -> Finding:
     """Say how far this machine's clock is off.
 
     Args:
-        skews: By endpoint: its clock less the endpoint's, in seconds; None where it does not tell the time.
+        skews: By endpoint: its clock less the endpoint's, in seconds; None where it does not report the time.
     """
     told = [(name, skew) for name, skew in skews if skew is not None]
     if not told:

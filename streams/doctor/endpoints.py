@@ -41,8 +41,8 @@ class Listed:
 
     Args:
         finding: How that went.
-        go_on: Whether a verdict is worth a try.
-        skew_seconds: This machine's clock less the endpoint's; None where it does not tell the time.
+        go_on: Whether a verdict is worth an attempt.
+        skew_seconds: This machine's clock less the endpoint's; None where it does not report the time.
     """
 
     finding: Finding

@@ -96,7 +96,7 @@ def check_events(
         settings: The settings.
         records: The newest records.
         partitions: How many partitions the topic has.
-        without: What became of records that do not hold to their schema.
+        without: What happened to records that do not hold to their schema.
     """
     topic = settings.topics.events
     if not records and not without:

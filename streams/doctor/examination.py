@@ -78,7 +78,7 @@ class Examination:
             *endpoints,
             *(not_tried(name, "", "skipped (--skip)") for name in self._skip),
         ]
-        # They are asked for at the same time, and told in their order. No secret gets here; this is the
+        # They are asked for concurrently, and told in their order. No secret gets here; this is the
         # second lock.
         found = sorted(found, key=lambda one: CHECKS.index(one.check))
         return Diagnosis(
@@ -101,7 +101,7 @@ class Examination:
         """Try until nothing fails, or something does that waiting will not mend, or the time is over.
 
         Args:
-            wait_seconds: How long to go on; 0 tries once.
+            wait_seconds: How long to continue; 0 tries once.
             on_trouble: Called before each further try with what was found and the seconds that are left.
         """
         diagnosis = await self.run()

@@ -39,7 +39,7 @@ class TopicView:
         name: Its name.
         error_code: Kafka's; 0 where there is nothing wrong.
         partitions: Its partitions.
-        rights: What we may do with it; None where the broker does not tell.
+        rights: What we may do with it; None where the broker does not report.
     """
 
     name: str
@@ -71,7 +71,7 @@ class GroupView:
         protocol_type: "consumer" for every consumer group; empty where there is none.
         protocol: How its members share partitions; empty while it has none.
         clients: What each member calls itself.
-        rights: What we may do with it; None where the broker does not tell.
+        rights: What we may do with it; None where the broker does not report.
     """
 
     error_code: int

@@ -31,7 +31,7 @@ LEAST_RETENTION_SECONDS: Final = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What topics are held against.
+    """What topics are checked against.
 
     Args:
         settings: The worker's settings.
@@ -53,7 +53,7 @@ def check_topic(
         topic: As the broker shows it.
         shown: Its settings; None where they are not shown.
         need: What is done with it.
-        expected: What it is held against.
+        expected: What it is checked against.
     """
     if topic.error_code:
         return [_unusable(topic, need, expected.settings)]

@@ -1,1 +1,1 @@
-"""What becomes of a record: skipped, set aside, or made into tasks."""
+"""What happens to a record: skipped, set aside, or made into tasks."""

@@ -29,7 +29,7 @@ SMALL_TASK_CHARS: Final = 200_000
 
 
 class Intake:
-    """Decides what becomes of an event.
+    """Decides the outcome of an event.
 
     Args:
         read: Reads an event, for `handle`.
@@ -78,7 +78,7 @@ class Intake:
             await self.take(record, event)
 
     async def refuse(self, record: Incoming, error: DecodeError) -> None:
-        """Set a record aside that is no event."""
+        """Set a record aside that is not an event."""
         await self._output.dead_letter(record, error.reason, error.detail)
         self._counts.count_event("undecodable", error.reason)
 
@@ -150,6 +150,6 @@ class Intake:
         await asyncio.gather(*(self._output.task(task) for task in sized[careful:]))
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set a record aside that met an error nobody foresaw."""
+        """Set aside a record that met an unexpected error."""
         await self._output.dead_letter(record, "undecodable", surprise(error))
         self._counts.count_event("undecodable", "internal_error")

@@ -54,7 +54,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What becomes of one sampled event.
+    """What happens to one sampled event.
 
     Args:
         fitting: The metrics whose conditions the event fits.

@@ -39,7 +39,7 @@ class RawRecord:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of one record, or of one trace.
+    """What happens to one record, or of one trace.
 
     Args:
         before: What was read: the JSON of a record, or the id of a trace.
@@ -80,7 +80,7 @@ async def unpack(
         unpacking: Reads them, where there is a registry.
 
     Returns:
-        The records as JSON, and what became of those that do not hold to their schema.
+        The records as JSON, and what happened to those that do not hold to their schema.
 
     Raises:
         RegistryDownError: The registry does not answer.
@@ -116,7 +116,7 @@ class Trial:
         self._routes = metric_routes(settings)
 
     def outcomes(self, records: Iterable[RawRecord]) -> Iterator[Outcome]:
-        """Say what becomes of records; traces are joined over all of them.
+        """Say what records become; traces are joined over all of them.
 
         Args:
             records: In the order of the topic.

@@ -38,7 +38,7 @@ class JudgeAgent:
         judges: By metric.
         output: Where results and dead letters go.
         spending: The budget of the worker.
-        citations: Hears of every result.
+        citations: Is notified of every result.
         free: Metrics that cost nothing; no budget holds them up.
     """
 
@@ -82,6 +82,6 @@ class JudgeAgent:
             await self._output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set a task aside that met an error nobody foresaw."""
+        """Set aside a task that met an unexpected error."""
         detail = surprise(error)
         await self._output.dead_letter(record, "invalid_task", detail)

@@ -102,7 +102,7 @@ class Budget:
 
         Args:
             now: The time, in UTC.
-            usd: What it cost; None where nobody knows.
+            usd: What it cost; None if unknown.
             calls: Calls that were made for it; 0 where none was needed, or none ended.
         """
         self._under_way -= 1
@@ -116,7 +116,7 @@ class Budget:
 
         Args:
             now: The time, in UTC.
-            usd: What they cost; None where nobody knows.
+            usd: What they cost; None if unknown.
             calls: How many.
         """
         self._roll(now)

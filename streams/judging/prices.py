@@ -39,7 +39,7 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
 
 
 def price_of(endpoint: EndpointSettings) -> Price | None:
-    """Find what an endpoint's tokens cost; None where nobody says."""
+    """Find what an endpoint's tokens cost; None if unknown."""
     usd = endpoint.usd_per_million_tokens
     if usd is not None:
         return ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)

@@ -18,7 +18,7 @@ from streams.settings.base import PERIODS, Period
 _log = structlog.stdlib.get_logger(__name__)
 
 LONGEST_SLEEP_SECONDS: Final = 30.0
-"""The clock is looked at so often while verdicts wait, for it may be set."""
+"""The clock is looked at so often while verdicts wait, because it may be set."""
 
 Settle = Callable[[Scored | Unscored | Failed], None]
 """Books what a verdict took."""
@@ -86,7 +86,7 @@ class Spending:
             change.set()
 
     def book(self, usd: float | None) -> None:
-        """Book a call that is for no verdict; None where nobody knows what it cost."""
+        """Book a call that is for no verdict; None if unknown what it cost."""
         if self._is_limited:
             self._budget.book(self._now(), usd=usd)
 

@@ -81,7 +81,7 @@ def open_stack(
         endpoints: In order of preference; none where code decides every metric.
         chat: The judge to ask in their place; stays the caller's to close.
         prices: What tokens cost there.
-        observer: Hears of calls and outages.
+        observer: Is notified of calls and outages.
         cached: Whether verdicts that were given before may be used.
         confirm_seconds: For so long an endpoint that never answered must refuse neutral events before it is
             given up.

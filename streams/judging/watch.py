@@ -19,12 +19,12 @@ def _book_nothing(cost_usd: float | None) -> None:
 
 
 class JudgeWatch:
-    """Hears of calls and outages, as `judge.pool.observer.PoolObserver` wants it.
+    """Is notified of calls and outages, as `judge.pool.observer.PoolObserver` wants it.
 
     Args:
         counts: Where it is counted.
         prices: What tokens cost.
-        book: Books calls, with what they cost (None where nobody knows), that are for no verdict.
+        book: Books calls, with what they cost (None if unknown), that are for no verdict.
         now: The monotonic clock, in seconds.
     """
 

@@ -78,7 +78,7 @@ class App(faust.App):
     async def crash(self, reason: BaseException) -> None:
         """Stop everything.
 
-        The reason is told once: with a stack trace where nobody foresaw it, else by who runs this.
+        The reason is reported once: with a stack trace if it is unexpected, else by who runs this.
         """
         if self._crashed.is_set():
             return
@@ -189,7 +189,7 @@ def add_agent(app: App, topic: str, name: str, run: Callable[[Any], Awaitable[No
         app: The application.
         topic: The topic's name; it must exist.
         name: The agent's name, distinct.
-        run: Gets the stream and reads it for ever, acknowledging records itself.
+        run: Gets the stream and reads it forever, acknowledging records itself.
     """
     schema = RawSchema(key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     channel = app.topic(topic, schema=schema, internal=False)

@@ -19,7 +19,7 @@ REMEMBERED: Final = 50_000
 most 10 MB."""
 
 LEARN_SECONDS: Final = 15.0
-"""Results are not counted for so long while those of another worker are looked up; then they are, some
+"""Results are not counted for this long while those of another worker are looked up; then they are, some
 perhaps twice."""
 MOST_WAITING: Final = 20_000
 """Results that wait to be counted meanwhile; more are counted at once."""
@@ -69,7 +69,7 @@ class OnceCounter:
 
         Args:
             result: The result.
-            place: Where it lies, so that it is not taken for another worker's.
+            place: Where it lies, so that it is not mistaken for another worker's.
         """
         if self._learning and len(self._waiting) < MOST_WAITING:
             self._waiting.append((result, place))

@@ -85,7 +85,7 @@ class Following:
         await self._consumer.stop()
 
     async def reads(self) -> AsyncIterator[Read]:
-        """Read for ever; what was yielded has been read, whatever becomes of it.
+        """Read forever; what was yielded has been read, whatever becomes of it.
 
         Raises:
             KafkaError: The broker refuses.

@@ -37,7 +37,7 @@ FIRST_WAIT_SECONDS: Final = 0.2
 LONGEST_WAIT_SECONDS: Final = 15.0
 _TASK: Final = TypeAdapter(JudgeTask)  # writes bytes, where the model itself has text to be encoded once more
 TELL_AGAIN_SECONDS: Final = 60.0
-"""So long a dead letter that fits in no form waits before it is tried again."""
+"""So long a dead letter that fits in no form waits before it is retried."""
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -108,13 +108,13 @@ class WriteTrouble:
 
 
 class Output:
-    """The worker's way out. A write that fails is tried again, with growing pauses, for as long as it takes.
+    """The worker's way out. A write that fails is retried, with growing pauses, for as long as it takes.
 
     Args:
         sender: What sends.
         metrics: Counts what was written.
         topics: Names of the topics.
-        policy: What becomes of dead letters that fit in no form, and how many there may be.
+        policy: What happens to dead letters that fit in no form, and how many there may be.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ FETCH_BYTES: Final = 8 * 1024 * 1024
 METADATA_SECONDS: Final = 20.0
 METADATA_STEP_SECONDS: Final = 0.02
 AT_ONCE: Final = 2
-"""Partitions read at the same time."""
+"""Partitions read concurrently."""
 
 
 async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:

@@ -31,7 +31,7 @@ class RecentResults:
     Args:
         kafka: Where the broker is.
         topics: Names of topics.
-        counter: Is told of them.
+        counter: Is notified of them.
     """
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, counter: OnceCounter) -> None:

@@ -1,4 +1,4 @@
-"""Reads a stretch of a topic to its end, without a consumer group: nobody's offsets move."""
+"""Reads a stretch of a topic to its end, without a consumer group: no offsets move."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class StretchReader:
             Where they lie; partitions without any are left out.
 
         Raises:
-            KafkaError: The broker does not tell.
+            KafkaError: The broker does not report.
         """
         async with self._consumer(topic) as (consumer, tps):
             if not tps:
@@ -96,7 +96,7 @@ class StretchReader:
         Args:
             topic: The topic.
             partition: One partition; None for all.
-            start: The first offset; what was deleted before is passed over.
+            start: The first offset; what was deleted before is skipped.
             end: The offset to end before; None for the end as it is now.
 
         Raises:
@@ -191,7 +191,7 @@ async def _stopped(consumer: Any) -> None:
     """Stop a consumer, also where it is just giving up its partitions.
 
     There aiokafka's fetcher takes the one cancellation that would end it for that of a fetch, and waits for
-    an assignment for ever; a second one ends it.
+    an assignment forever; a second one ends it.
     """
     stopping = asyncio.ensure_future(consumer.stop())
     while not (await asyncio.wait({stopping}, timeout=_STOP_SECONDS))[0]:

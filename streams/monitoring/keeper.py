@@ -155,7 +155,7 @@ class Keeper:
                     _log.warning("alert", kind=alert.kind, metric=alert.metric, summary=alert.summary)
                     await self._out.alert(alert)
             except BaseException:
-                # The monitor has seen it, and nobody has heard what it called: begin again from what was
+                # The monitor has seen it, and nobody has heard what it called: restart from what was
                 # kept.
                 self._held.pop(record.partition, None)
                 raise

@@ -36,7 +36,7 @@ LAST_ALERTS = 20
 """Alerts kept for a live view."""
 
 SILENT_SECONDS = 86_400
-"""A label series that heard nothing for so long makes room for a new one."""
+"""A label series that heard nothing for this long makes room for a new one."""
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ RECENT_SAMPLES = 50
 """Latest scores that `SeriesSnapshot.recent` is about."""
 
 KNOWN_STRATUM_SECONDS = 7 * 86_400
-"""A stratum without an answer for so long is no longer expected to have any."""
+"""A stratum without an answer for this long is no longer expected to have any."""
 
 MOST_STRATA = 100
 

@@ -121,7 +121,7 @@ class LastVerdict:
     Attributes:
         event_id: The answer's event.
         metric: The metric.
-        status: What became of it.
+        status: What happened to it.
         score: None unless scored.
         reason: The first words of the verdict's reason, safe to print; for what has no score, why not.
         labels: The event's labels.

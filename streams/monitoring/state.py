@@ -66,7 +66,7 @@ def take(kept: Kept, partition: int, key: bytes | None, value: bytes | None) -> 
 
     Args:
         kept: Is changed.
-        partition: Of the observations; records of others are passed over.
+        partition: Of the observations; records of others are skipped.
         key: The record's.
         value: The record's; None removes a series.
 

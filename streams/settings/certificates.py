@@ -90,7 +90,7 @@ class RotatingContext(ssl.SSLContext):
     """A TLS context that is built again when its files have changed, for the connections from then on.
 
     It looks at each new connection, so nothing runs in between. Where the new files do not hold (a key is
-    half written, say) the old ones go on, and a warning says so. Safe to use from several threads.
+    half written, say) the old ones continue, and a warning says so. Safe to use from several threads.
 
     Args:
         build: Builds the context that does the work.

@@ -66,5 +66,5 @@ class SinkAgent:
                 raise outcome
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
-        """Set a record aside that met an error nobody foresaw."""
+        """Set aside a record that met an unexpected error."""
         await self._output.dead_letter(record, "undecodable", surprise(error))

@@ -1,4 +1,4 @@
-"""Takes verdicts to one receiver in batches, and tries again for as long as that may help."""
+"""Takes verdicts to one receiver in batches, and retries for as long as that may help."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Http:
 
         Raises:
             SinkDownError: Nobody answers, or the answer is one that passes (5xx, 408, 425, 429), or that
-                nothing here may be sent at all (401, 403): credentials are mended without a loss.
+                nothing here may be sent at all (401, 403): credentials are repaired without a loss.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=self._timeout)
@@ -100,7 +100,7 @@ class Delivery(Generic[ItemT]):
         call: Makes calls.
         batch: Maximum verdicts per request.
         linger_seconds: How long a verdict waits for others.
-        on_outcome: Told what became of verdicts: delivered, skipped or refused, and how many.
+        on_outcome: Receives what happened to verdicts: delivered, skipped or refused, and how many.
     """
 
     def __init__(

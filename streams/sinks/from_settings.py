@@ -48,7 +48,7 @@ def build_sinks(
         output: The way to topics.
         version: Of judgestream.
         env: Environment variables.
-        on_outcome: Told of a sink, by name, what became of how many verdicts.
+        on_outcome: Told of a sink, by name, what happened to how many verdicts.
 
     Raises:
         SettingsError: There is no sink, or a secret is not where the settings say.

@@ -39,7 +39,7 @@ class Notice:
     Args:
         kind: Which of the two.
         incident: It.
-        explorer: Where the explorer is; None where nobody said.
+        explorer: Where the explorer is; None if not set.
     """
 
     kind: Literal["incident_began", "incident_ended"]
@@ -112,7 +112,7 @@ class IncidentAgent:
         output: Where what a receiver refuses for good is set aside.
         past: Reads the topic again.
         topic: The alerts topic.
-        explorer: Where the explorer is; None where nobody said.
+        explorer: Where the explorer is; None if not set.
         now: Seconds since the epoch.
         wait: Waits this many seconds.
     """
@@ -163,7 +163,7 @@ class IncidentAgent:
                 raise outcome
 
     async def on_surprise(self, record: Any, error: Exception) -> None:
-        """Set a record aside that met an error nobody foresaw."""
+        """Set aside a record that met an unexpected error."""
         detail = surprise(error)
         await self._output.dead_letter(record, "undecodable", detail)
 

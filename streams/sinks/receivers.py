@@ -35,7 +35,7 @@ class Answer:
     body: bytes
 
     def json(self) -> Any:
-        """The body; None where it is no JSON."""
+        """The body; None where it is not JSON."""
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -48,7 +48,7 @@ Call = Callable[..., Awaitable[Answer]]
 
 
 class SinkDownError(Exception):
-    """The receiver does not take anything at present; it is tried again until it does."""
+    """The receiver does not take anything at present; it is retried until it does."""
 
 
 class Receiver(Protocol):

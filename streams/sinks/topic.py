@@ -22,7 +22,7 @@ class TopicSink:
         output: The way out.
         topic: The topic.
         version: Of judgestream.
-        on_outcome: Told what became of verdicts: delivered or refused, and how many.
+        on_outcome: Receives what happened to verdicts: delivered or refused, and how many.
     """
 
     def __init__(

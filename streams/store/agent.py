@@ -26,7 +26,7 @@ _log = structlog.stdlib.get_logger(__name__)
 T = TypeVar("T")
 
 AGAIN_SECONDS: Final = 5.0
-"""After trouble with the disk or the broker it is tried again so much later."""
+"""After trouble with the disk or the broker it is retried so much later."""
 TIDY_SECONDS: Final = 300.0
 _DAY_SECONDS: Final = 86_400
 
@@ -51,7 +51,7 @@ class Keeping:
 class StoreAgent:
     """Keeps the store up to date until it is cancelled.
 
-    Trouble of its own (a full disk, a damaged file) stops nothing but the store: it says so, and tries again
+    Trouble of its own (a full disk, a damaged file) stops nothing but the store: it says so, and retries
     or rebuilds from the topics.
 
     Args:
@@ -175,7 +175,7 @@ def open_agent(settings: Settings) -> StoreAgent:
 
 
 async def _to_its_end(work: Awaitable[T]) -> T:
-    """Wait for a thread also while this is cancelled: it goes on anyway, and the file is closed next."""
+    """Wait for a thread also while this is cancelled: it continues anyway, and the file is closed next."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -55,7 +55,7 @@ class Decoder:
 
         Args:
             records: As aiokafka gives them.
-            positions: Where to go on.
+            positions: Where to continue.
             oldest: Verdicts and texts from before this moment are left out, in milliseconds since 1970.
         """
         batch = Batch(positions=dict(positions))

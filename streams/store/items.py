@@ -167,7 +167,7 @@ def verdict_item(raw: bytes, *, partition: int, offset: int) -> VerdictItem:
         offset: Of its record.
 
     Raises:
-        msgspec.MsgspecError: It is no result.
+        msgspec.MsgspecError: It is not a result.
     """
     result = _RESULT.decode(raw)
     return VerdictItem(

@@ -126,7 +126,7 @@ def keep_below(writer: Writer, max_bytes: int) -> int:
 
 
 def _used_bytes(writer: Writer) -> int:
-    """What is in use: pages that are free already are given back by and by."""
+    """What is in use: pages that are free already are given back gradually."""
     (free,) = writer.connection.execute("PRAGMA freelist_count").fetchone()
     (page,) = writer.connection.execute("PRAGMA page_size").fetchone()
     return file_bytes(writer.path) - int(free) * int(page)

@@ -216,7 +216,7 @@ def _source(
         asking: The store.
         wanted: Which verdicts.
         step: By which lengths of time the rows are added up afterwards; None for all together.
-        by_label: They are told apart by their labels afterwards.
+        by_label: They are distinguished by their labels afterwards.
     """
     if not wanted.summed or (step is not None and step < HOUR_MS):
         return _single(asking, wanted)

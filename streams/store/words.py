@@ -29,7 +29,7 @@ def matching(asking: Asking, words: tuple[str, ...]) -> list[int] | None:
 
 
 def _latest(asking: Asking, words: tuple[str, ...], ending: str) -> list[int]:
-    # Each word is quoted, so none is taken for an operator of the search.
+    # Each word is quoted, so none is mistaken for an operator of the search.
     question = " ".join(f'"{word.replace(chr(34), "")}"{ending}' for word in words)
     rows = asking.rows(
         "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT ?", (question, MAX_MATCHES)

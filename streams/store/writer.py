@@ -1,4 +1,4 @@
-"""Writes batches: every result once, however often it comes, and with each batch where to go on reading."""
+"""Writes batches: every result once, however often it comes, with the offsets where to continue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Cell = tuple[Any, ...]
 
 
 class Writer:
-    """The one writer of a store. Not for several threads at the same time.
+    """The one writer of a store. Not for several threads concurrently.
 
     Args:
         path: The file; made where it is missing.

@@ -40,7 +40,7 @@ def settings_masker(settings: Settings, env: Mapping[str, str]) -> Masker:
 def short_secrets(settings: Settings, env: Mapping[str, str]) -> list[str]:
     """Name the settings whose secret is too short to be redacted: it would take words with it.
 
-    That is said and not refused: a key such as "none", which a judge of one's own is given for want of
+    That is said and not refused: a key such as "none", which a judge of your own is given for want of
     another, is no secret.
     """
     return [path for path, secret in secrets_of(settings, env) if 0 < len(secret) < MIN_CHARS]

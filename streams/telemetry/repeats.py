@@ -1,7 +1,7 @@
 """Lets a message through when it begins, once a minute while it is repeated, and says when it has ended.
 
-A broker that is away for a minute makes its clients write tens of thousands of lines, none of which says more
-than the first one did.
+A broker that is unavailable for a minute makes its clients write tens of thousands of lines, none of which
+says more than the first one did.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Repeated:
 
 
 class Repeats(logging.Filter):
-    """A handler's filter. Lines of this project are told apart by event and fields, others by their template.
+    """A handler's filter. Lines of this project are identified by event and fields, others by template.
 
     Args:
         tell: Writes the line that tells a message's end, from a thread that lives while messages are held

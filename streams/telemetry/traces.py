@@ -9,7 +9,7 @@ MAX_FRAMES = 12
 
 
 def surprise(error: BaseException) -> str:
-    """Say of an error that nobody foresaw what it is and where it arose, without its words."""
+    """Say of an unexpected error what it is and where it arose, without its words."""
     return f"internal error: {type(error).__name__} at {(where(error) or ['an unknown place'])[-1]}"
 
 

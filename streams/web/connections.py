@@ -21,7 +21,7 @@ once, so it gets in."""
 REQUEST_SECONDS: Final = 5.0
 """Until a request's headers have come, from the first byte or without one; also between two requests."""
 CONNECTION_SECONDS: Final = 60.0
-"""Until a connection ends, whatever goes on over it."""
+"""Until a connection ends, whatever continues over it."""
 
 
 class Connections:
@@ -118,7 +118,7 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is no request, or went wrong, without a word about the server or what was sent."""
+        """Answer what is no request, or went wrong, silently about the server or what was sent."""
         answer = super().handle_error(request, status, exc, message)
         if isinstance(answer, web.Response):
             answer.text = f"{status}\n"
@@ -128,7 +128,7 @@ class Connection(RequestHandler):
         return answer
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """Note what a stranger sent at debug alone, for it is a stranger's.
+        """Note what a stranger sent at debug alone, because it is a stranger's.
 
         An error of ours by its kind and place.
         """

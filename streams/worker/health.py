@@ -10,7 +10,7 @@ from typing import Final, Protocol
 STUCK_LOOP_SECONDS: Final = 60.0
 """The delivery loop turns at least once a second; a rebalance may hold it up for a while."""
 STUCK_AGENT_SECONDS: Final = 900.0
-"""An agent with records in hand that finishes none for so long, and waits for nobody, is stuck."""
+"""An agent with records in flight that finishes none for this long, and waits for nobody, is stuck."""
 
 
 SILENT_SECONDS: Final = 12.0
@@ -70,7 +70,7 @@ class Health:
         judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
         broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is
             well.
-        silent_seconds: A group coordinator that has not answered for so long is away.
+        silent_seconds: A group coordinator that has not answered for this long is unavailable.
         deferred: Why tasks are left to wait on purpose; None while they are not.
         store_trouble: Why the verdict store is not written; None while it is, or where none runs.
         citations: What is to be known of the answers' citations; None where nothing is.

@@ -60,7 +60,7 @@ def tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> N
 
 
 def tell_move(move: Move) -> None:
-    """Say that a partition goes on elsewhere than where it was read to."""
+    """Say that a partition continues elsewhere than where it was read to."""
     _log.error(
         "retention removed records before they were read"
         if move.why == "retention"

@@ -18,13 +18,13 @@ _log = structlog.stdlib.get_logger(__name__)
 Handler = Callable[[Any], Awaitable[None]]
 """Takes a record; returns when everything that follows from it was written."""
 Surprise = Callable[[Any, Exception], Awaitable[None]]
-"""Takes a record and the error that nobody foresaw; returns when the record was set aside."""
+"""Takes a record and the unexpected error; returns when the record was set aside."""
 Crash = Callable[[BaseException], Awaitable[None]]
 """Stops the worker with an error."""
 
 
 class Pipeline:
-    """One agent's records in hand.
+    """One agent's records in flight.
 
     How many there can be is the transport's business (its room per topic); here each record simply has a
     task. A record whose handler is cancelled is not acknowledged: anyone who reads the partition next gets it
@@ -58,7 +58,7 @@ class Pipeline:
         return len(self._tasks)
 
     async def run(self, stream: Any) -> None:
-        """Take records from a Faust stream, for ever."""
+        """Take records from a Faust stream, forever."""
         manual = stream.noack()
         async for event in manual.events():
             if self._closed:
@@ -109,7 +109,7 @@ class Pipeline:
         self._closed = True
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Let what is in hand end, and give up what does not in time."""
+        """Let the records in flight end, and give up what does not in time."""
         tasks = set(self._tasks)
         if not tasks:
             return

@@ -193,7 +193,7 @@ class _Worker:
             raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
 
     async def _close(self, starting: asyncio.Task[Any]) -> None:
-        """Take nothing new, finish what is in hand, commit, leave."""
+        """Take nothing new, finish the records in flight, commit, leave."""
         self._wiring.health.stopping = True
         consumer = self._wiring.consumer()
         if consumer is not None:

@@ -61,7 +61,9 @@ KEEP_SECONDS: Final = 5.0
 """Time to keep the monitor's state when partitions are given away."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
-"""Tasks in flight, a topic: room for those that timed out beside those that go on; to wait costs nothing."""
+"""Tasks in flight, a topic: room for those that timed out beside those that continue; to wait costs
+nothing.
+"""
 SHORT_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
 
@@ -194,14 +196,14 @@ class Wiring:
         self.metrics.watch_partitions(self.partitions, time.time)
 
     def begin_nothing(self) -> None:
-        """Take no record any more, and send no call for a verdict that has not begun."""
+        """Take no record any longer, and send no call for a verdict that has not begun."""
         for pipeline in self.pipelines:
             pipeline.close()
         if self._judging:
             self._judging.pool.drain(close=True)
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Let what is in hand end, for so long at most."""
+        """Let the records in flight end, for this long at most."""
         waits = self._spending.deferring is not None or self._judge_trouble() is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         self._release()

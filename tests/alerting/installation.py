@@ -52,7 +52,7 @@ class Installation:
         await (await self._producer.send(self._topic, value))
 
     async def feed(self, rate: float, apps: Collection[str]) -> None:
-        """Serve the demo's events for ever, this many a second, but for the broken ones: an alert tells of
+        """Serve the demo's events forever, this many a second, except the broken ones: an alert tells of
         those, too.
         """
         questions = tuple(one for one in load_questions() if not apps or one.app in apps)

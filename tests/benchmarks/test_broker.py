@@ -71,7 +71,7 @@ async def test_a_signal_ends_the_servers(number: signal.Signals) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_kafka(number: signal.Signals) -> None:
-    """No Apache Kafka stays behind, which is in a session of its own and hears of no signal."""
+    """No Apache Kafka stays behind, which is in its own session and gets no signal."""
     with _process(_WITH_A_BROKER) as (process, line):
         name, _, address = line.partition(",")
         assert name == "Apache Kafka"

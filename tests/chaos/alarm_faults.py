@@ -35,7 +35,7 @@ def _prepare(arena: Arena) -> None:
 async def _score(arena: Arena, score: int, until_share: float | None) -> None:
     """From now on the judge gives this score, until it has answered this share of calls an event.
 
-    In all there are some 0.6 calls for each event; with None it goes on to the end.
+    In all there are some 0.6 calls for each event; with None it continues to the end.
     """
     limit = None if until_share is None else round(until_share * arena.size.events)
     await arena.judge.change(score=score, limit=limit)

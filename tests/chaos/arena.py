@@ -41,7 +41,7 @@ PARTITIONS: Final = 6
 LOG_LINES: Final = 100
 """No fault makes a worker write more."""
 SESSION_SECONDS: Final = 10
-"""A worker that is silent for so long loses its partitions; longer than a busy machine keeps one from its
+"""A worker that is silent for this long loses its partitions; longer than a busy machine keeps one from its
 heartbeat."""
 JUDGE_TIMEOUT_SECONDS: Final = 2
 METADATA_AGE_SECONDS: Final = 2
@@ -143,7 +143,7 @@ class Arena:
         Args:
             workers: How many, where not all of the crew.
             static: Whether each keeps its place in the group over a restart.
-            session_seconds: A worker that is silent for so long loses its partitions.
+            session_seconds: A worker that is silent for this long loses its partitions.
             stretch: Produce over this many times as long, where a fault takes long.
         """
         self.stage.changes["kafka.session_timeout_seconds"] = session_seconds

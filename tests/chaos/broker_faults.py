@@ -49,8 +49,8 @@ async def _away(arena: Arena, end: Callable[[], None]) -> Report:
 
 @fault("broker's disk full", access="alone")
 async def disk_full(arena: Arena) -> Report:
-    """No file of the broker may grow any more: a write fails half-way, it gives up, and is started when there
-    is room again.
+    """No file of the broker may grow any longer: a write fails half-way, it gives up, and is started when
+    there is room again.
     """
     await arena.begin(stretch=2)
     broker = arena.kafka.pid
@@ -132,7 +132,7 @@ async def storage_error(arena: Arena) -> Report:
 
 @fault("produce refused: TOPIC_AUTHORIZATION_FAILED", access="proxied")
 async def authorisation_withdrawn(arena: Arena) -> Report:
-    """For some seconds nothing may be written: an operator's mistake that is mended must cost nothing."""
+    """For some seconds nothing may be written: an operator's mistake that is repaired must cost nothing."""
     return await _refused(arena, TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -214,7 +214,7 @@ async def every_codec(arena: Arena) -> Report:
 
 @fault("broker paused beyond the session", access="alone")
 async def broker_paused(arena: Arena) -> Report:
-    """SIGSTOP of the broker for longer than a session: every worker says that it is not ready, and goes on
+    """SIGSTOP of the broker for longer than a session: every worker says that it is not ready, and continues
     afterwards.
     """
     await arena.begin(stretch=2)

@@ -55,7 +55,7 @@ async def brokers_killed(arena: Arena) -> Report:
 
 @fault("brokers paused in turn", access="cluster")
 async def brokers_paused(arena: Arena) -> Report:
-    """SIGSTOP of each for so long that others lead in its place.
+    """SIGSTOP of each for this long that others lead in its place.
 
     On waking it still believes that it leads, with a shorter log.
     """
@@ -74,7 +74,7 @@ async def brokers_paused(arena: Arena) -> Report:
 async def brokers_half_open(arena: Arena) -> Report:
     """Each of three takes connections, and what comes over them, or its answers, or both are lost.
 
-    The other brokers hear it, so it goes on leading: nobody takes over, and what was written may be there.
+    The other brokers hear it, so it continues leading: nobody takes over, and what was written may be there.
     """
     await arena.begin(stretch=5, session_seconds=SESSION_SECONDS)
     for number, lost in enumerate(HALF_OPEN_ROUNDS[: max(arena.size.blows, len(arena.proxies))]):

@@ -14,7 +14,7 @@ from tests.chaos.checker import MetricRule, Policy
 
 SAMPLING_RATE: Final = 0.5
 POISON_EVERY: Final = 1000
-"""One record in this many is no event."""
+"""One record in this many is not an event."""
 STYLE_RATE: Final = 0.5
 POLICY: Final = Policy(
     rate=SAMPLING_RATE,
@@ -31,7 +31,7 @@ POISON: Final = (
     None,
     b'{"question": "q"}',
 )
-"""Nothing of this is an event, and none has an id by which it could be passed over."""
+"""Nothing of this is an event, and none has an id by which it could be skipped."""
 
 _BURSTS_A_SECOND = 20
 _KEPT_SHARE = 10
@@ -78,11 +78,11 @@ class Feed:
         topic: Where to.
         count: How many.
         seconds: Over how long.
-        poison_every: One in this many is no event.
+        poison_every: One in this many is not an event.
         codecs: How its producers compress, in turn.
         headers: Of every record.
         talks: Have two events be a conversation, under its key.
-        abort: Have each burst followed by the same number of events in a transaction that is given up.
+        abort: Have each burst followed by the same number of events in a transaction that is abandoned.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Feed:
         )
 
     async def _give_up(self, producer: AIOKafkaProducer, numbers: range) -> None:
-        """Write events that nobody must judge, for their transaction is given up."""
+        """Write events that nobody must judge, for their transaction is abandoned."""
         await producer.begin_transaction()
         for number in numbers:
             value = event(number + 1_000_000, self._poison_every)

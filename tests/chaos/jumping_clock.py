@@ -1,6 +1,6 @@
 """`judgestream` with a wall clock that jumps: `python -m tests.chaos.jumping_clock worker --config FILE`.
 
-SIGUSR1 sets it forward by an hour, SIGUSR2 back by a day. The monotonic clock goes on, as it does when an
+SIGUSR1 sets it forward by an hour, SIGUSR2 back by a day. The monotonic clock continues, as it does when an
 operator or NTP sets a machine's clock.
 """
 

@@ -19,8 +19,9 @@ from tests.integration.deadlines import until
 from tests.places import ROOT
 
 END_SECONDS: Final = 120.0
-"""A worker that was asked ends within 35 s; a busy machine may make more of it, and one that hangs hangs for
-ever."""
+"""A worker that was asked ends within 35 s; a busy machine may make more of it, and one that hangs hangs
+forever.
+"""
 START_SECONDS: Final = 180.0
 """Of a process. Imports take 2 s on a machine that has nothing else to do, and have taken a minute on one
 that had."""

@@ -23,7 +23,7 @@ from tests.integration.kafka import ApacheKafka
 KEPT: Final = "CHAOS_REPORT"
 """Names a Markdown file for the report: a fault that is over is added, or replaces its row."""
 SEATS: Final = 4 * (os.cpu_count() or 1)
-"""Worker processes at the same time."""
+"""Concurrent worker processes."""
 
 
 class Seats:

@@ -107,7 +107,7 @@ def test_an_event_sent_twice_is_judged_once() -> None:
 
 
 def test_an_event_without_a_value_is_set_aside_without_one() -> None:
-    """A tombstone is no event, and its dead letter has null where the others have bytes."""
+    """A tombstone is not an event, and its dead letter has null where the others have bytes."""
     world = _world()
     tombstone = Record("events", 0, 7, None)
     letters = [*world.dead_letters, _letter(9, tombstone, "undecodable")]

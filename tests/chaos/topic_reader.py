@@ -61,13 +61,13 @@ class TopicReader:
                     Record(place.topic, place.partition, record.offset, record.value) for record in batch
                 )
             for place in ends:
-                # Behind markers of transactions, which are no records.
+                # Behind markers of transactions, which are not records.
                 self._next[place] = await self._consumer.position(place)
             await asyncio.sleep(0)
         return dict(ends)
 
     async def _see_partitions(self) -> None:
-        """Take up the partitions that are new; going on where the others were."""
+        """Take up the partitions that are new; continuing where the others were."""
         client = self._consumer._client  # nothing public asks for metadata now
         client.set_topics(self._topics)
         await client.force_metadata_update()

@@ -38,7 +38,7 @@ async def nothing_happens(arena: Arena) -> Report:
 
 @fault("poison events, 1 in 50", workers=1)
 async def poison_events(arena: Arena) -> Report:
-    """Every fiftieth record is no event: each is set aside with its bytes, the others are judged."""
+    """Every fiftieth record is not an event: each is set aside with its bytes, the others are judged."""
     await arena.start_workers(arena.crew)
     arena.start_feed(poison_every=50)
     report = await arena.verdict()
@@ -49,7 +49,7 @@ async def poison_events(arena: Arena) -> Report:
 
 @fault("SIGKILL every few seconds", workers=3)
 async def killed_again_and_again(arena: Arena) -> Report:
-    """SIGKILL of one of three workers every few seconds; what it had in hand is done by another."""
+    """SIGKILL of one of three workers every few seconds; what it had in flight is done by another."""
     await arena.begin(session_seconds=SESSION_SECONDS, stretch=5)
     for worker, _ in zip(itertools.cycle(arena.workers), range(arena.size.blows), strict=False):
         assert await worker.end(signal.SIGKILL) == -signal.SIGKILL
@@ -106,13 +106,13 @@ async def _restart_one_after_the_other(arena: Arena, *, static: bool) -> Report:
 
 @fault("rolling restart, dynamic membership", workers=3)
 async def rolling_restart(arena: Arena) -> Report:
-    """SIGTERM of three workers one after the other: each ends with 0, and the others go on."""
+    """SIGTERM of three workers one after the other: each ends with 0, and the others continue."""
     return await _restart_one_after_the_other(arena, static=False)
 
 
 @fault("rolling restart, static membership", workers=3)
 async def rolling_restart_static(arena: Arena) -> Report:
-    """The same where each keeps its place in the group while it is away."""
+    """The same where each keeps its place in the group while it is unavailable."""
     return await _restart_one_after_the_other(arena, static=True)
 
 
@@ -130,14 +130,14 @@ async def slow_stop(arena: Arena) -> Report:
     await worker.reads()
     report = await arena.verdict()
     assert report.dead_letters == 0
-    # What ended behind a task that was given up unsent is done again.
+    # What ended behind a task that was abandoned unsent is done again.
     assert report.duplicates <= arena.stage.settings.judge.max_in_flight
     return report
 
 
 @fault("SIGSTOP beyond the session")
 async def zombie_wakes_up(arena: Arena) -> Report:
-    """SIGSTOP for longer than the session timeout: the group goes on without it, and what it does on waking
+    """SIGSTOP for longer than the session timeout: the group continues without it, and what it does on waking
     is harmless.
     """
     await arena.begin(session_seconds=SESSION_SECONDS, stretch=3)
@@ -181,8 +181,8 @@ async def workers_join(arena: Arena) -> Report:
 
 @fault("agents over processes, killed at random", workers=4)
 async def split_agents_killed(arena: Arena) -> Report:
-    """Intake, judging and monitoring in processes of their own, each killed in turn: each group goes on where
-    it was.
+    """Intake, judging and monitoring in processes of their own, each killed in turn: each group continues
+    where it was.
     """
     arena.stage.changes["kafka.session_timeout_seconds"] = SESSION_SECONDS
     await arena.start_workers(1, agents=("intake",))
@@ -277,7 +277,7 @@ async def _change_program(arena: Arena, worker: Worker, command: Sequence[str]) 
 @fault("two workers with one instance id")
 async def one_place_for_two(arena: Arena) -> Report:
     """The second takes the place, the first ends with the cause: nothing is read twice for more than what was
-    in hand.
+    in flight.
     """
     arena.stage.changes["kafka.group_instance_id"] = "the-same"
     await arena.start_workers(1)
@@ -296,8 +296,8 @@ async def one_place_for_two(arena: Arena) -> Report:
 
 @fault("offsets reset to the beginning", workers=1)
 async def offsets_reset(arena: Arena) -> Report:
-    """An operator sets the group back while its worker is away: everything comes again, under the same result
-    ids.
+    """An operator sets the group back while its worker is unavailable: everything comes again, under the same
+    result ids.
     """
     await arena.begin()
     worker = arena.workers[0]

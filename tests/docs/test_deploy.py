@@ -123,7 +123,7 @@ def _unit_here(folder: Path, *, change: tuple[str, str] = ("", "")) -> Path:
 
 @pytest.mark.tools
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """Without a word: it warns of what it does not know and ends well all the same."""
+    """Silently: it warns of what it does not know and ends well all the same."""
     assert run(tool("systemd-analyze"), "verify", "--man=no", _unit_here(tmp_path)) == ""
 
 

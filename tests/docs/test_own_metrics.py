@@ -1,4 +1,4 @@
-"""The page on metrics of one's own: its settings make metrics, its programs run."""
+"""The page on metrics of your own: its settings make metrics, its programs run."""
 
 from __future__ import annotations
 

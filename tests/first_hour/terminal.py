@@ -16,7 +16,7 @@ _MARK: Final = "=== the command before ended with "
 
 
 class Terminal:
-    """Types commands and reads what they say; what goes on is typed with an & and written to a file.
+    """Types commands and reads what they say; what continues is typed with an & and written to a file.
 
     Args:
         folder: Where it begins.
@@ -49,7 +49,7 @@ class Terminal:
         return int(found[1]), said.decode()
 
     def type_beside(self, command: str) -> Path:
-        """Have a command go on in a terminal of its own; give the file with what it says."""
+        """Have a command continue in a terminal of its own; give the file with what it says."""
         log = self._folder / f"terminal-{len(self._beside)}.log"
         log.touch()
         self._beside.append(log)
@@ -58,7 +58,7 @@ class Terminal:
         return log
 
     def close(self) -> None:
-        """End what goes on, and the shell."""
+        """End what continues, and the shell."""
         if self._shell.poll() is None:
             self.type("kill $(jobs -p) 2>/dev/null; wait")
             assert self._shell.stdin is not None

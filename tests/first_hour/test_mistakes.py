@@ -166,7 +166,7 @@ def test_all_faults_are_named_in_one_go(folder: Path, capsys: pytest.CaptureFixt
 def test_what_was_left_out_is_not_complained_about_again(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A metric whose pack is no path is not said to be unknown besides."""
+    """A metric whose pack is not a path is not said to be unknown besides."""
     (folder / "one.yaml").write_text(f"metrics: {{tone: {{prompt_pack: [x], score_range: [1, 5]}}}}\n{JUDGE}")
     assert call("config", "check", "one.yaml") == 2
     assert capsys.readouterr().err.splitlines() == [

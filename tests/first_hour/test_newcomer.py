@@ -40,7 +40,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def terminal(tmp_path: Path, wheels: Path) -> Iterator[Terminal]:
-    """In an empty folder, with Python and nothing of ours; `pip install` finds the wheel alone."""
+    """In an empty folder, with Python and nothing of judgestream; `pip install` finds the wheel alone."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "python3").symlink_to(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")

@@ -44,7 +44,7 @@ def test_every_described_key_is_a_value_of_its_section() -> None:
 
 
 def test_a_key_without_a_description_is_an_error() -> None:
-    """What nobody describes would be missing from the README without a word."""
+    """What nobody describes would be missing from the README silently."""
     with pytest.raises(UndescribedError, match=r"image\.digest$"):
         read_values(_TEXT.replace('  tag: ""', '  tag: ""\n  digest: ""'))
 

@@ -26,7 +26,7 @@ def test_what_differs_is_missing_or_left_over_is_found(tmp_path: Path) -> None:
 def test_check_names_the_remedy_and_write_applies_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--check` fails with what to run; `--write` mends it, and makes folders."""
+    """`--check` fails with what to run; `--write` repairs it, and makes folders."""
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     monkeypatch.setattr(generate, "FOLDERS", ())
     monkeypatch.setattr(generate, "GENERATORS", (lambda: {tmp_path / "deep" / "page.md": "text"},))

@@ -64,7 +64,7 @@ def _without_files(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write all of them, and remove those that nothing makes any more."""
+    """Write all of them, and remove those that nothing makes any longer."""
     wanted = {golden(values): text_of(values) for values in CI_VALUES}
     for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")

@@ -57,7 +57,7 @@ def test_a_check_can_fail(word: str, about: dict[str, object], holds: bool) -> N
 
 
 def test_what_helm_refuses_holds_nothing_but_the_refusal() -> None:
-    """An object that was never made is no object without a field."""
+    """An object that was never made is not an object without a field."""
     refused = Rendered({}, "because: why")
     assert CHECKS["failedTemplate"](refused, ("t",), None, {"errorPattern": "why"})
     assert not CHECKS["hasDocuments"](refused, ("t",), None, {"count": 0})

@@ -23,7 +23,7 @@ min.insync.replicas=2
 offsets.topic.replication.factor=3
 transaction.state.log.replication.factor=3
 transaction.state.log.min.isr=2
-# A leader that is away is soon replaced, and a follower soon left out.
+# A leader that is unavailable is soon replaced, and a follower soon left out.
 replica.lag.time.max.ms=2000
 replica.fetch.wait.max.ms=250
 controller.quorum.election.timeout.ms=500
@@ -66,7 +66,7 @@ class ClusterNode(ApacheKafka):
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Have it go on, as if no time had passed."""
+        """Have it continue, as if no time had passed."""
         with contextlib.suppress(ProcessLookupError):
             if self.pid is not None:
                 os.kill(self.pid, signal.SIGCONT)
@@ -110,7 +110,7 @@ class KafkaCluster:
             raise
 
     def stop(self) -> None:
-        """End all of them at once: what they hold is not looked at any more."""
+        """End all of them at once: what they hold is not looked at any longer."""
         for node in self.nodes:
             node.resume()
             node.kill()

@@ -81,7 +81,7 @@ async def test_partitions_are_shared_among_the_members(
 
 
 async def test_members_that_start_together(broker: RunningBroker, topic_name: Callable[[str], str]) -> None:
-    """Three members that join at the same time agree too."""
+    """Three members that join concurrently agree too."""
     topic, group = topic_name("together"), topic_name("group")
     broker.create_topic(topic, 7)
     consumers = [_member(broker, topic, group) for _ in range(3)]

@@ -100,7 +100,7 @@ def test_a_batch_sent_twice_is_stored_once(broker: RunningBroker, topic_name: Ca
             assert produce(client, topic, data) == (ErrorCode.NONE, 2 * number)
         for number in range(1, 6):
             assert produce(client, topic, batches[number]) == (ErrorCode.NONE, 2 * number)
-        # The first is not among the last five any more: it is neither stored again nor confirmed.
+        # The first is not among the last five any longer: it is neither stored again nor confirmed.
         error, _ = produce(client, topic, batches[0])
         assert error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert end_offset(client, topic) == 12

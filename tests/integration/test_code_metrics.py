@@ -38,7 +38,8 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 @pytest.mark.slow
 async def test_broken_functions_fail_alone(stage: Stage) -> None:
-    """Of a broken function every result is a failure that says why; the worker and the other metrics go on.
+    """Of a broken function every result is a failure that says why; the worker and the other metrics
+    continue.
 
     Two events for each of them, forty for the sound one, and all for the metric that a judge decides.
     """

@@ -390,7 +390,7 @@ async def _told(service: Service, words: str) -> None:
 
 @pytest.mark.slow
 async def test_waiting_ends(tmp_path: Path, unused_port: Callable[[], int]) -> None:
-    """At once where waiting mends nothing; after the time that was given otherwise."""
+    """At once where waiting repairs nothing; after the time that was given otherwise."""
     stage = Stage(f"127.0.0.1:{unused_port()}", tmp_path)
     stage.changes = {"judge.endpoints": [{"name": "a", "model": "m", "api_key_env": "NONE"}]}
     ended = await judgestream(

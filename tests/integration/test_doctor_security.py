@@ -168,7 +168,7 @@ async def test_tokens_that_do_not_hold(secure_kafka: SecureKafka, tmp_path: Path
 
 async def test_the_exit_codes(stage: GuardedStage, secure_kafka: SecureKafka) -> None:
     """1 where the broker keeps us out or a permission is missing, 2 where the secret is not there, 0 when all
-    is mended.
+    is repaired.
     """
     wrong = scram(secure_kafka) | {"password_env": "WRONG_PASSWORD"}
     missing = without(scram(secure_kafka), "password_env") | {

@@ -1,4 +1,4 @@
-"""Checksums on the way from a broker: who checks them, and what becomes of a batch that was damaged."""
+"""Checksums on the way from a broker: who checks them, and what happens to a batch that was damaged."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class Outcomes:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.results: dict[str, dict[str, str]] = {}
-        """Of each event, what became of it for each metric."""
+        """Of each event, what happened to it for each metric."""
         self.dead: dict[tuple[int, int], str] = {}
         """Of each dead letter's record, by partition and offset, the reason."""
 

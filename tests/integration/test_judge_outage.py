@@ -46,7 +46,7 @@ async def test_an_outage_under_load_costs_time_and_nothing_else(stage: Stage, tr
             )
 
             async def says_why() -> bool:
-                # A reply that was on its way closes the breaker once more, for a moment.
+                # A reply that was in transit closes the breaker once more, for a moment.
                 async with session.get(f"{running.url}/readyz") as answer:
                     return answer.status == 503 and "judge unavailable" in await answer.text()
 

@@ -308,7 +308,7 @@ async def test_what_a_worker_may_create_it_creates(kafka: SecureKafka, staged: S
 async def test_each_permission_is_asked_for_and_named(kafka: SecureKafka, staged: Staged) -> None:
     """Taken away one by one, each stops the start, with the command that grants it.
 
-    With all of them it goes on.
+    With all of them it continues.
     """
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
@@ -410,7 +410,7 @@ async def test_the_commands_end_with_one_line_and_exit_code_2(kafka: SecureKafka
 async def test_permissions_that_are_taken_away_lose_nothing(kafka: SecureKafka, staged: Staged) -> None:
     """Without Write it waits and says so; without Read, on a topic or on the group, it ends and says so.
 
-    The next one goes on where it ended.
+    The next one continues where it ended.
     """
     stage = staged("SCRAM", scram(kafka))
     await stage.create_topics()
@@ -530,7 +530,7 @@ async def test_a_worker_that_is_shut_out_says_so_at_its_port(
 ) -> None:
     """Its token is not replaced by one that holds: not ready, with the reason, until there is one.
 
-    Then it goes on.
+    Then it continues.
     """
     file = tmp_path / "token"
     file.write_text(kafka.issuer.token(USER))

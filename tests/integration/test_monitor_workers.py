@@ -70,7 +70,7 @@ async def bring(stage: Stage, numbers: range, group: str) -> None:
 
 
 async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: Stage) -> None:
-    """Two workers share the results; both end during the drop, and one goes on: one drop, one recovery."""
+    """Two workers share the results; both end during the drop, and one continues: one drop, one recovery."""
     group = f"{stage.settings.kafka.group_id}.monitor"
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(stage.worker(None, agents=["monitor"]))
@@ -93,7 +93,7 @@ async def test_two_workers_and_restarts_give_the_alerts_of_one_monitor(stage: St
 @pytest.mark.slow
 async def test_sigkill_changes_no_alert(stage: Stage) -> None:
     """A worker process is killed before, during and after the drop, in the middle of its results, and another
-    goes on.
+    continues.
     """
     stage.changes |= SOON_MISSED
     group = stage.settings.kafka.group_id

@@ -54,7 +54,7 @@ PARTITIONS = 2
 
 @dataclass
 class EchoingJudge:
-    """Answers with errors that quote the key it was sent, and now and then with a verdict."""
+    """Answers with errors that quote the key it was sent, and occasionally with a verdict."""
 
     keys: set[str] = field(default_factory=set)
     bodies: list[bytes] = field(default_factory=list)

@@ -29,7 +29,7 @@ def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
 
 
 async def test_each_verdict_becomes_a_log_event_on_a_topic(stage: Stage) -> None:
-    """Keyed by trace id, each once; what is no result becomes a dead letter.
+    """Keyed by trace id, each once; what is not a result becomes a dead letter.
 
     A second worker begins where the first ended.
     """

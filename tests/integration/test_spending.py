@@ -44,7 +44,7 @@ async def test_a_spent_budget_defers_and_loses_nothing(stage: Stage) -> None:
         assert spent == 1.0
         assert len(asked.requests) == 5
         started = asyncio.get_running_loop().time()
-    # What waits for money is not waited for: far less than the 20 s that work in hand may take.
+    # What waits for money is not waited for: far less than the 20 s that work in flight may take.
     assert asyncio.get_running_loop().time() - started < 15
     assert len(await stage.results()) == 5
     stage.changes = {}
@@ -119,7 +119,7 @@ async def test_verdicts_are_kept_over_a_restart(stage: Stage, tmp_path: Path) ->
 
             await until(judged, "three more results")
     results = await stage.results()
-    # The first three may be asked for at the same time, before any verdict is there.
+    # The first three may be asked for concurrently, before any verdict is there.
     assert 1 <= len(asked.requests) <= 3
     assert not any(isinstance(result, Failed) for result in results)
     cached = [result for result in results if result.judge is not None and result.judge.cached]

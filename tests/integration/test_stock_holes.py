@@ -78,7 +78,7 @@ class Rig:
 
     @contextlib.asynccontextmanager
     async def running(self, app: App) -> AsyncIterator[None]:
-        """Run it; a crash of it is no error here."""
+        """Run it; a crash of it is not an error here."""
         await asyncio.wait_for(app.start(), 30)
         try:
             yield
@@ -289,7 +289,7 @@ async def test_a_write_that_fails_is_no_success(rig: Rig, way: str) -> None:
 
 
 async def test_a_consumer_that_waits_stays_in_its_group(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is held up for longer than the longest pause between polls: afterwards reading goes on."""
+    """Everything is held up for longer than the longest pause between polls: afterwards reading continues."""
     monkeypatch.setattr(streams.kafka.app, "MAX_POLL_INTERVAL_SECONDS", 2.0)
     # With the stock transport a full stream buffer is what pauses partitions, with ours the room.
     monkeypatch.setattr(streams.kafka.app, "STREAM_BUFFER_RECORDS", 4 if rig.is_stock else 1_000)
@@ -361,7 +361,7 @@ def _exactly_once_app(rig: Rig, directory: Path) -> faust.App:
 
 
 async def _outputs(rig: Rig) -> list[bytes]:
-    """Everything on the target that is not part of a transaction that was given up."""
+    """Everything on the target that is not part of a transaction that was aborted."""
     target = TopicPartition(rig.target, 0)
     consumer = AIOKafkaConsumer(
         bootstrap_servers=rig.kafka.bootstrap_servers,

@@ -197,7 +197,7 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
 
 
 async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None:
-    """The worker ends; one setting of the Collector, or unit span, mends it."""
+    """The worker ends; one setting of the Collector, or unit span, repairs it."""
 
     async def run() -> None:
         async with stage.worker(Chat()):

@@ -312,7 +312,7 @@ class _StuckConnection:
 async def test_a_connection_that_does_not_close_is_left(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Closing it is given up, and the thread ends without an error."""
+    """Closing it is abandoned, and the thread ends without an error."""
     monkeypatch.setattr(consumer_thread, "LEAVE_SECONDS", 0.2)
     errors: list[object] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)

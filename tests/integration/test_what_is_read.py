@@ -127,7 +127,7 @@ async def test_records_that_cannot_be_read_hold_up_nobody(broker: RunningBroker,
     """Each hostile record has its dead letter, with place and reason, and the rest is judged.
 
     Two with a header that is not UTF-8 (judged), a batch that is no gzip, one of 200 MB of spaces, and one
-    that is no event and has a key of 900 KB.
+    that is not an event and has a key of 900 KB.
     """
     stage = Stage(broker.bootstrap_servers, tmp_path, partitions=1)
     await asyncio.to_thread(broker.create_topic, stage.topic("events"), 1)

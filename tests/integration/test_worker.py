@@ -311,7 +311,7 @@ async def test_agents_can_run_apart(stage: Stage) -> None:
 
 
 async def test_two_workers_share_and_one_that_leaves_loses_nothing(stage: Stage) -> None:
-    """A second worker joins and leaves again while work goes on: every event has its result."""
+    """A second worker joins and leaves again while work continues: every event has its result."""
     async with stage.worker(Chat()):
         await stage.produce([event(number) for number in range(150)])
         async with stage.worker(Chat()):

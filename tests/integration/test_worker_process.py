@@ -134,7 +134,7 @@ async def test_a_killed_worker_loses_nothing(stage: Stage, endpoint: Endpoint) -
 
 
 async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
-    """Exit code 0; what was in hand is finished, and what is committed is exactly what has its result."""
+    """Exit code 0; what was in flight is finished, and what is committed is exactly what has its result."""
     endpoint.latency_seconds = 0.3
     async with process(stage) as worker:
         await stage.produce([event(number) for number in range(200)])
@@ -150,8 +150,8 @@ async def test_sigterm_ends_in_order(stage: Stage, endpoint: Endpoint) -> None:
         # Everything below a committed offset has its result: nothing was committed past work in flight.
         is_done = JudgeTask.model_validate_json(record.value).result_id in done
         assert is_done or record.offset >= (committed[record.partition] or 0)
-    # And what was in hand at the signal was finished and committed: nothing behind the committed offsets has
-    # a result.
+    # And what was in flight at the signal was finished and committed: nothing behind the committed offsets
+    # has a result.
     assert sum(offset or 0 for offset in committed) == len(results)
 
 

@@ -45,7 +45,7 @@ async def test_it_works_within_a_running_loop() -> None:
 
 
 def test_an_iteration_that_is_left_early_stops() -> None:
-    """What was begun is cancelled; the judge goes on."""
+    """What was begun is cancelled; the judge continues."""
     with BlockingJudge() as judge:
         for _ in judge.score_many([EVENT] * 100, "coverage", concurrency=4):
             break

@@ -242,7 +242,7 @@ async def test_progress_is_told() -> None:
 
 
 async def test_what_a_table_holds_is_an_event() -> None:
-    """Ids are numbers and times have no offset in many a table."""
+    """Ids are numbers and times have no offset in many table."""
     read = read_event({"event_id": 7, "question": "q", "answer": "a", "occurred_at": datetime(2026, 1, 1)})  # noqa: DTZ001 - the point
     assert (read.event_id, read.occurred_at) == ("7", datetime(2026, 1, 1, tzinfo=UTC))
 

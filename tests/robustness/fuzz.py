@@ -5,7 +5,7 @@
 Each target runs in a process of its own for this many seconds, from the seeds in the repository; what it
 finds beyond them stays in `.cache/fuzz/found`, and what breaks it is written to `.cache/fuzz/broken` and ends
 the command with 1. Copy such an input, made small, to `tests/robustness/seeds/TARGET`: `make test` then runs
-it for ever.
+it forever.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class FromLabel(Anywhere):
         """Read the label.
 
         Raises:
-            EventError: It is no number.
+            EventError: It is not a number.
         """
         written = task.labels.get(self.label, "").strip()
         if not written:

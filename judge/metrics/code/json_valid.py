@@ -24,7 +24,7 @@ class JsonValid:
             are not followed.
 
     Raises:
-        JudgeConfigurationError: It is no JSON Schema.
+        JudgeConfigurationError: It is not JSON Schema.
     """
 
     schema: str | None = None

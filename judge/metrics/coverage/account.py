@@ -61,7 +61,7 @@ class Account:
     def left_out(self, spans: Collection[str]) -> list[ReferenceSentence]:
         """What the items leave out of the reference: sentences of which less than half is covered, in order.
 
-        Of a short sentence one covered word is enough, and the shortest are held against the judge all
+        Of a short sentence one covered word is enough, and the shortest are checked against the judge all
         together only.
 
         Args:

@@ -1,8 +1,8 @@
-"""What a judge listed for coverage, held against the texts it was taken from.
+"""What a judge listed for coverage, checked against the texts it was taken from.
 
-Shown to be wrong, and always lowered: quotations that stand nowhere, an item that counts twice, a term that
-is a number, a match whose two quotations contradict one another. Merely suspected: a match that shares no
-words with the answer, items that do not account for the reference, conclusions with hardly a fact.
+Shown to be wrong, and always lowered: quotations that are not in their text, an item that counts twice, a
+term that is a number, a match whose two quotations contradict one another. Merely suspected: a match that
+shares no words with the answer, items that do not account for the reference, conclusions with hardly a fact.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def verify_coverage(
         reference: The known good answer, not blank.
         answer: The answer under judgement, not blank.
         question: The question; what it says already proves nothing in the answer.
-        verification: What becomes of suspicions.
+        verification: What happens to suspicions.
     """
     return _Verifier(reference, answer, question, verification).verify(reply)
 
@@ -107,7 +107,7 @@ class _Verifier:
     def _checked(self, where: str, given: ListedItem) -> Item | None:
         """The item with its place in the reference.
 
-        Where its words stand nowhere, it is not matched, or no item at all.
+        Where its words are not in their text, it is not matched, or no item at all.
         """
         found = self.reference.find(given.reference_span)
         item = Item(given.item, given.reference_span, None, given.matched, given.justification)

@@ -28,7 +28,7 @@ class Coverage(BuiltInMetric):
     Args:
         mode: How the judge is asked.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: What becomes of suspicions.
+        verification: What happens to suspicions.
     """
 
     NAME = "coverage"
@@ -72,7 +72,7 @@ class Coverage(BuiltInMetric):
         """Turn the judge's reply into a verdict.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail says what to mend.
+            InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
         """
         if self._mode == "verbatim":
             if self._pack is not None:

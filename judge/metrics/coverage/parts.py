@@ -64,7 +64,7 @@ def merge_replies(replies: Sequence[str]) -> str:
         One reply with all items.
 
     Raises:
-        InvalidVerdictError: One of them is no list of items.
+        InvalidVerdictError: One of them is not a list of items.
     """
     read = [read_evidence(CoverageReply, reply, key="facts") for reply in replies]
     similar = sum(one.organization.similar for one in read)

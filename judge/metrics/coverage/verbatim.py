@@ -31,12 +31,12 @@ def own_verdict(task: JudgeTask, reply: str, *, verification: Verification) -> O
     """Turn the judge's own verdict into one that follows from its counts.
 
     Counts that contradict the score are sent back once; where they still do, the score is what the counts
-    give. The forced zero for missing input is no score: it becomes `Unscored`.
+    give. The forced zero for missing input is not a score: it becomes `Unscored`.
 
     Args:
         task: The task, with a reference.
         reply: The reply as the judge wrote it.
-        verification: What becomes of suspicions.
+        verification: What happens to suspicions.
 
     Raises:
         InvalidVerdictError: There is no single verdict, or its counts cannot be read; the detail says what to

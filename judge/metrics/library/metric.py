@@ -206,7 +206,7 @@ def _checked(
     where: str,
     given: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """The item as it holds; None where what it is about stands nowhere."""
+    """The item as it holds; None where what it is about is not in its text."""
     keys = list(prompt.quotes)
     if counted.every:
         name = given.get("name")

@@ -20,7 +20,7 @@ class Conformity:
         schema: The schema.
 
     Raises:
-        PromptPackError: It is no JSON Schema.
+        PromptPackError: It is not JSON Schema.
     """
 
     def __init__(self, schema: ResponseSchema) -> None:

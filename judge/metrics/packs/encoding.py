@@ -18,7 +18,7 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
         The text, and a warning for each repair.
 
     Raises:
-        PromptPackError: It is no text.
+        PromptPackError: It is not text.
     """
     warnings: list[str] = []
     text = _decoded(raw, warnings).replace("\r\n", "\n").replace("\r", "\n")

@@ -136,7 +136,7 @@ class PackMetric(WholeTask):
         """Hold what the judge says that it copied against the texts.
 
         Raises:
-            InvalidVerdictError: A quotation stands nowhere, or there is none for what was found.
+            InvalidVerdictError: A quotation is not in its text, or there is none for what was found.
         """
         if not self._pack.quotes:
             return

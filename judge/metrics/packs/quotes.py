@@ -24,7 +24,7 @@ def read_quotes(given: Any) -> Mapping[str, QuotedText]:
     """Read a pack's `quotes`: keys of the verdict, at any depth, with the text that is quoted there.
 
     Raises:
-        PromptPackError: It is no mapping of names to texts.
+        PromptPackError: It is not a mapping of names to texts.
     """
     if given is None:
         return {}
@@ -53,7 +53,7 @@ class QuoteCheck:
         self._texts: dict[QuotedText, list[Quotable]] = {}
 
     def not_found(self, verdict: Any) -> list[str]:
-        """The quotations of a verdict that stand nowhere in their text, as an error names them.
+        """The quotations of a verdict that are not in their text in their text, as an error names them.
 
         Null quotes nothing.
         """

@@ -1,7 +1,8 @@
-"""What a judge listed for relevance, held against the answer's own tags and the pages they name.
+"""What a judge listed for relevance, checked against the answer's own tags and the pages they name.
 
-Shown to be wrong, and always lowered: quotations that stand nowhere, pages that are not cited or not there, a
-claim listed twice, a claim left out, a claim that the quoted words of its page contradict. Merely suspected:
+Shown to be wrong, and always lowered: quotations that are not in their text, pages that are not cited or not
+there, a claim listed twice, a claim left out, a claim that the quoted words of its page contradict. Merely
+suspected:
 few shared words, a claim that is none, an answer that hardly speaks of what was asked.
 """
 
@@ -52,7 +53,7 @@ def verify_relevance(
         pages: The text of each page that exists, by number.
         question: The question; what it says already supports nothing.
         citing: How the answer may cite.
-        verification: What becomes of suspicions.
+        verification: What happens to suspicions.
     """
     return _Verifier(answer, pages, question, citing, verification).verify(listed)
 

@@ -27,7 +27,7 @@ from judge.text.tags import Claim, page_key, tagged_claims
 from schemas import JudgeTask, QAEvent, Suspicion
 
 WithoutCitations = Literal["lowest", "unscored"]
-"""What becomes of an answer that cites nothing: a 1, as the metric defines it, or no number."""
+"""What happens to an answer that cites nothing: a 1, as the metric defines it, or no number."""
 MAX_LISTED_MISSING = 200
 """Missing pages that the prompt names."""
 
@@ -43,10 +43,10 @@ class Relevance(BuiltInMetric):
     Args:
         mode: How the judge is asked.
         pack: Prompts that replace the built-in ones; the mode is then verbatim.
-        verification: What becomes of suspicions.
-        citation_pattern: A regular expression for citations of one's own; its first group is a page's number
+        verification: What happens to suspicions.
+        citation_pattern: A regular expression for citations of your own; its first group is a page's number
             or a document's name.
-        without_citations: What becomes of an answer that cites nothing: `lowest`, a 1, as the metric defines
+        without_citations: What happens to an answer that cites nothing: `lowest`, a 1, as the metric defines
             it, or `unscored`.
 
     Raises:
@@ -114,7 +114,7 @@ class Relevance(BuiltInMetric):
         """Turn the judge's reply into a verdict.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail says what to mend.
+            InvalidVerdictError: The reply cannot be made into one; the detail says what to repair.
         """
         sources = read_sources(task.context or {}, pattern=self._pattern)
         if self._mode == "verbatim":

@@ -54,7 +54,7 @@ class Support:
         Args:
             claim: The claim as the judge quotes it from the answer.
             part_of: The sentence that it is in. A part of less than half of it, or that says no more than the
-                question, is held against the page with all of it.
+                question, is checked against the page with all of it.
             page: The page's number.
             index: The page's text.
             place: The span that is said to support it.

@@ -1,4 +1,4 @@
-"""A relevance judge's own verdict, held against the answer's tags."""
+"""A relevance judge's own verdict, checked against the answer's tags."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def own_verdict(
         task: The task.
         reply: The reply as the judge wrote it.
         sources: The task's pages.
-        verification: What becomes of suspicions.
+        verification: What happens to suspicions.
 
     Raises:
         InvalidVerdictError: There is no single verdict; the detail says what to repair.

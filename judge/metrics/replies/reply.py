@@ -34,8 +34,8 @@ _ARGUMENTS = ("arguments", "parameters")
 def extract_verdict(text: str) -> dict[str, Any]:
     """Find the JSON object that has a `score` in a judge's reply.
 
-    An object inside another is part of that one and is not taken for the verdict. Thoughts between `<think>`
-    tags that begin the reply are left out.
+    An object inside another is part of that one and is not mistaken for the verdict. Thoughts between
+    `<think>` tags that begin the reply are left out.
 
     Args:
         text: The reply as the judge wrote it.

@@ -16,7 +16,7 @@ from judge.pool.limits.waiting import Marks, Slots, Turn, Waiting
 from judge.pool.observer import PoolObserver
 
 FIRST_PAUSE_SECONDS: Final = 0.5
-"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for so long;
+"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for this long;
 then twice."""
 LONGEST_PAUSE_SECONDS: Final = 900.0
 """No endpoint is left alone for longer, whatever it asks for."""
@@ -25,7 +25,7 @@ MANY_REFUSALS: Final = 6
 ALONE_AFTER_REFUSALS: Final = 2
 """After this many pauses in a row without an answer one call at a time finds out whether there is one."""
 LATE_SHARE: Final = 0.1
-"""Of the calls at the same time, tasks that timed out before get this share (at least one call) while others
+"""Of the concurrent calls, tasks that timed out before get this share (at least one call) while others
 want to be judged."""
 OVERLOAD_SHARE: Final = 0.2
 """Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of
@@ -44,13 +44,13 @@ class Admission:
         endpoint: Its name.
         slots: Bound over all endpoints.
         breaker: The endpoint's breaker.
-        max_in_flight: Calls at the same time at this endpoint at most; fewer while it is overloaded. At least
+        max_in_flight: Maximum concurrent calls at this endpoint; fewer while it is overloaded. At least
             1.
         requests_per_minute: Its configured limit; what its headers say counts too. None: calls begin gently,
             and refusals teach a limit.
         tokens_per_minute: Its configured limit; what its headers say counts too. None for none.
         longest_pause_seconds: An endpoint that asks for a longer pause is down for that time.
-        observer: Hears of calls.
+        observer: Is notified of calls.
         chance: Gives numbers from 0 to 1, evenly.
         clock: Gives seconds and never goes back.
     """
@@ -119,7 +119,7 @@ class Admission:
 
         Raises:
             EndpointDownError: The endpoint is down; nothing is sent there now.
-            DrainingError: Calls that wait were given up, or no verdict may begin any more.
+            DrainingError: Calls that wait were given up, or no verdict may begin any longer.
         """
         if self.waiting.closed and not begun:
             raise DrainingError("not started: the pool is closed")
@@ -293,7 +293,7 @@ class Admission:
             if self._learned is not None:
                 self._learned.refused(now, asked)
         else:
-            # Nothing says whether it is calls a minute or calls at the same time.
+            # Nothing says whether it is calls a minute or concurrent calls.
             self._limit.overloaded(now, sent_at=sent_at)
         down = self._pause(asked or FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6))
         if self._pauses < MANY_REFUSALS:

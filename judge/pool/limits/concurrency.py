@@ -1,4 +1,4 @@
-"""How many calls an endpoint bears at the same time, and how they set out.
+"""How many calls an endpoint bears concurrently, and how they set out.
 
 The limit is halved when the endpoint is overloaded, and raised while it answers.
 
@@ -31,7 +31,7 @@ CATCH_UP_SECONDS: Final = 0.02
 
 
 class AdaptiveLimit:
-    """Calls at the same time at one endpoint.
+    """Concurrent calls at one endpoint.
 
     Args:
         most: Never more than this; at least 1.
@@ -108,7 +108,7 @@ class GentleStart:
         return self._next_at - now
 
     def sent(self, now: float, most: int) -> None:
-        """A call goes, of so many that may be under way at the same time."""
+        """A call goes, of the calls that may be in flight."""
         self._sent += 1
         if not self._met and self._sent <= FIRST_CALLS:
             self._next_at = self._next_at or now + FIRST_SECONDS

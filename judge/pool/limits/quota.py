@@ -14,7 +14,7 @@ MARGIN: Final = 0.97
 """Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were
 sent."""
 BURST_SECONDS: Final = 1.0
-"""What was left unused for so long may be made up for at once."""
+"""What was left unused for this long may be made up for at once."""
 LONGEST_GATE_SECONDS: Final = 60.0
 """An endpoint that says it has nothing left is asked again after so long at the latest, whatever it says."""
 _ROUNDING: Final = 1e-9
@@ -27,7 +27,7 @@ RARE_SHARE: Final = 0.015
 """Refusals of this share of a minute's calls are the price of using the limit, or chance: the learned limit
 stays."""
 LEAST_LESSON_SECONDS: Final = 1.0
-"""A shorter `Retry-After` speaks of calls at the same time, not of calls a minute."""
+"""A shorter `Retry-After` limits concurrent calls, not calls a minute."""
 
 
 class Quota:

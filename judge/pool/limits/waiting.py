@@ -28,7 +28,7 @@ class Waiting:
         self.fresh: deque[Turn] = deque()
         self.late: deque[Turn] = deque()
         self.closed = False
-        """Whether no verdict may begin any more; those that have begun still get their turns."""
+        """Whether no verdict may begin any longer; those that have begun still get their turns."""
         self._admit = admit
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -58,7 +58,7 @@ class Waiting:
         """Give up all but those for a verdict that has begun.
 
         Args:
-            close: Whether those that come later are given up, too.
+            close: Whether those that come later are abandoned, too.
         """
         self.closed = self.closed or close
         for lane in (self.fresh, self.late):
@@ -125,7 +125,7 @@ class Turns:
 
 @dataclass(slots=True)
 class Slots:
-    """Calls at the same time, over all endpoints of a pool."""
+    """Concurrent calls, over all endpoints of a pool."""
 
     most: int
     taken: int = 0

@@ -34,7 +34,7 @@ class Member:
 
 
 class PanelJudge:
-    """Asks all members at the same time and publishes what their verdicts decide (`votes.decide`).
+    """Asks all members concurrently and publishes what their verdicts decide (`votes.decide`).
 
     A member whose endpoint is down is not waited for where the others make a quorum, and else as long as it
     takes. A member that fails on an answer has no vote on it. Without a quorum of verdicts the result is
@@ -194,7 +194,7 @@ def _cost_usd(results: Sequence[Result]) -> float | None:
 
 
 def _times(results: Sequence[Result]) -> Any:
-    """Until the last vote; the judges were asked at the same time, so the slowest counts."""
+    """Until the last vote; the judges were asked concurrently, so the slowest counts."""
     seconds = [one.times.judge_seconds for one in results if one.times.judge_seconds is not None]
     last = max((one.times for one in results), key=lambda one: one.judged_at)
     return last.model_copy(update={"judge_seconds": max(seconds, default=None)})

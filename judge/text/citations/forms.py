@@ -2,7 +2,7 @@
 
 Read are page tags with brackets or round brackets and a word for page in several languages (`[Page 7]`,
 `(p. 7)`, `[Seite 7]`), the same after "Evidence:" or "Source:" without brackets, `【7†source】`, names of the
-context's documents (`[doc-3]`, `(source: handbook.pdf)`), and a pattern of one's own. Where an answer has
+context's documents (`[doc-3]`, `(source: handbook.pdf)`), and a pattern of your own. Where an answer has
 none of these, bare numbers are read: `[1]`, `[^1]`, `[1, 2]`, `[1](address)`, `<sup>1</sup>`, a raised number
 after a sentence. A number in brackets beside page tags is a footnote of something else.
 
@@ -38,9 +38,9 @@ MAX_RANGE_PAGES = 1000
 MAX_ANSWER_PAGES = 20_000
 """Pages that all ranges of one answer may name together."""
 MAX_UNREAD_CHARS = 40
-"""A longer text in brackets is no citation that could not be read, but a text."""
+"""A longer text in brackets is not a citation that could not be read, but a text."""
 MAX_PATTERN_CHARS = 5000
-"""Of a line, so much is searched with a pattern of one's own."""
+"""Of a line, so much is searched with a pattern of your own."""
 
 OPEN, CLOSE = "[\uff3b\u3010", "]\uff3d\u3011"
 _BRACKETED = re.compile(

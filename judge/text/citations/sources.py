@@ -58,7 +58,7 @@ def read_sources(context: Mapping[str, str], *, pattern: str | None = None) -> S
 
     Args:
         context: Text by name, as the event or a task has it.
-        pattern: A pattern of citations of one's own.
+        pattern: A pattern of citations of your own.
     """
     texts: dict[int, str] = {}
     names: dict[int, str] = {}

@@ -191,7 +191,7 @@ def _is_negative(row: Sequence[Token], place: int) -> bool:
 
 
 def _follows_ordinal(row: Sequence[Token], place: int) -> bool:
-    """Whether a small letter goes on after a full stop, as in "19.
+    """Whether a small letter continues after a full stop, as in "19.
 
     Jahrhundert" (letters are folded: a unit of time says it).
     """

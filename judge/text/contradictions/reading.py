@@ -12,7 +12,7 @@ from typing import Literal
 from judge.text.index import UNSPACED
 
 MAX_CHARS = 2000
-"""A longer text is no sentence and is not compared."""
+"""A longer text is not a sentence and is not compared."""
 
 Kind = Literal["word", "number", "date", "time", "sign"]
 

@@ -143,8 +143,8 @@ _MAGNITUDES = {
 MAGNITUDES: Mapping[str, int] = {
     name: value for value, names in _MAGNITUDES.items() for name in names.split()
 }
-"""What a word after a number multiplies it by. "Billion" is read in the English way, for it is compared, not
-believed."""
+"""What a word after a number multiplies it by. "Billion" is read in the English way, because it is compared,
+not believed."""
 
 AMBIGUOUS: Mapping[str, tuple[int, ...]] = {
     "m": (1_000_000,),

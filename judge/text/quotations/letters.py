@@ -97,7 +97,7 @@ class Letters:
     def similarity(self, wanted: Letters) -> float:
         """How like the most similar place is: 1 less the edit distance by the longer length.
 
-        0 without a word in common.
+        0 silently in common.
         """
         return max((similarity for similarity, _ in self._candidates(wanted, 0)), default=0.0)
 

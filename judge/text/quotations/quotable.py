@@ -80,7 +80,7 @@ class Quotable:
         """Find the first place where a quotation stands, or stands but for what copying does to it.
 
         Args:
-            quotation: The words. Without a letter or digit they stand nowhere.
+            quotation: The words. Without a letter or digit they are not in their text.
         """
         return next(self.find_all(quotation), None)
 

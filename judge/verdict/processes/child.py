@@ -1,4 +1,4 @@
-"""A process of its own for code that may run for ever, hold too much memory or end the process.
+"""A process of its own for code that may run forever, hold too much memory or end the process.
 
 It takes one call at a time, starts with the first and is killed when a call's time is over. A thread waits
 for it. It has the import path of this process, and no more of the environment than an interpreter needs.

@@ -167,7 +167,7 @@ async def _examine(
 
 
 def _teller() -> Callable[[Diagnosis, float], None]:
-    """Say on standard error what is waited for: at once, when it changes, and now and then."""
+    """Say on standard error what is waited for: at once, when it changes, and occasionally."""
     told: tuple[float, str] = (float("-inf"), "")
 
     def tell(diagnosis: Diagnosis, left: float) -> None:

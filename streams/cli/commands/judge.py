@@ -309,7 +309,7 @@ def _tell(
 def _end(
     call: FileCall, summary: FileSummary, comparisons: Sequence[Comparison], results: ResultFile | None
 ) -> None:
-    """Put the results in place, or say where they are; and let the exit code say what became of them."""
+    """Put the results in place, or say where they are; and let the exit code say what happened to them."""
     if summary.interrupted or summary.outage is not None:
         kept = None if results is None else results.leave()
         if summary.outage is not None:

@@ -90,7 +90,7 @@ def produce(
 
 
 class _Sender:
-    """Sends lines and counts what became of them."""
+    """Sends lines and counts what happened to them."""
 
     def __init__(self, topic: str, *, rate: float | None, key_field: str) -> None:
         self.confirmed = 0

@@ -144,7 +144,7 @@ class GroupApis:
         return reply
 
     async def offset_commit(self, request: Request) -> Writer:
-        """Note where a group goes on."""
+        """Note where a group continues."""
         body, version = request.body, request.version
         group_id, generation, member_id = body.string(), body.int32(), body.string()
         instance_id = body.nullable_string() if version >= 7 else None
@@ -178,7 +178,7 @@ class GroupApis:
         return reply
 
     async def offset_fetch(self, request: Request) -> Writer:
-        """Say where a group goes on, in some partitions or in all it committed for."""
+        """Say where a group continues, in some partitions or in all it committed for."""
         body, version = request.body, request.version
         committed = self._coordinator.committed(body.string())
         wanted = body.nullable_array(lambda: (body.string(), body.array(body.int32)))

@@ -17,7 +17,7 @@ _TICK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Where a group goes on in a partition, with a note of its own."""
+    """Where a group continues in a partition, with a note of its own."""
 
     offset: int
     metadata: str | None
@@ -56,7 +56,7 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def commit(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Note where a group goes on in a partition."""
+        """Note where a group continues in a partition."""
         self._offsets.setdefault(group_id, {})[topic, partition] = committed
 
     def committed(self, group_id: str) -> dict[tuple[str, int], CommittedOffset]:

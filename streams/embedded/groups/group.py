@@ -156,7 +156,7 @@ class Group:
             member.last_seen = _now()
 
     def close(self) -> None:
-        """Answer everybody who waits, and set no timer any more."""
+        """Answer everybody who waits, and set no timer any longer."""
         self._set_timer(None)
         for member in self.members.values():
             member.dismiss(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -250,7 +250,7 @@ class Group:
         self._rebalance()
 
     def _rebalance(self) -> None:
-        """Begin to gather members, unless that is under way; go on at once if all are here."""
+        """Begin to gather members, unless that is under way; continue at once if all are here."""
         if self.state is not GroupState.PREPARING:
             for member in self.members.values():
                 if member.syncing is not None:

@@ -1,4 +1,4 @@
-"""One request on its way from a connection to the function that answers it."""
+"""One request in transit from a connection to the function that answers it."""
 
 from __future__ import annotations
 

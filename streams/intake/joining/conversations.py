@@ -18,7 +18,7 @@ from streams.telemetry.instruments import Metrics
 
 
 class ConversationIntake:
-    """Decides what becomes of events that belong to conversations.
+    """Decides the outcome of events that belong to conversations.
 
     Args:
         read: Reads an event from a record, or raises DecodeError.
@@ -73,7 +73,7 @@ class ConversationIntake:
             await self._gathering.add(record, {event.conversation_id: [event]})
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set a record aside that met an error nobody foresaw."""
+        """Set aside a record that met an unexpected error."""
         await self._events.on_surprise(record, error)
 
     def release(self) -> None:

@@ -1,8 +1,8 @@
 """Holds the offsets of records whose group is open, until what follows from the group was written.
 
 Kafka itself is the store: after a crash the records of an open group are read again. Those that were finished
-before lie behind the committed offset; they are read back once, so that the rest of a group is not taken for
-the whole of it.
+before lie behind the committed offset; they are read back once, so that the rest of a group is not mistaken
+for the whole of it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Kind(Generic[T]):
     Args:
         noun: Names it in messages.
         become: Writes what follows from a closed group; the record is the first of its records.
-        surprise: Sets a group aside that met an error nobody foresaw.
+        surprise: Sets aside a group that met an unexpected error.
         read: What a record holds, by group; raises DecodeError or ValueError.
         is_key: Whether a record's key is that of a group, so that all of it lies on one partition.
         key_problem: What to do about records that are keyed otherwise.

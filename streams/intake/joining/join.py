@@ -3,7 +3,7 @@
 Pure: the time is an argument. A group is closed when it is complete and the grace is over (a trace's root
 span came; its children mostly came before it, for a span is exported when it ends), else when nothing came
 for a while, else at a longest age, else when there is no more room, the oldest first. What comes after the
-close is late: it changes nothing any more, and is counted.
+close is late: it changes nothing any longer, and is counted.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from streams.telemetry.instruments import Metrics
 
 
 class TraceIntake:
-    """Decides what becomes of traces.
+    """Decides the outcome of traces.
 
     Args:
         reader: Reads requests.
@@ -83,7 +83,7 @@ class TraceIntake:
             await self._gathering.add(record, traces)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set a record aside that met an error nobody foresaw."""
+        """Set aside a record that met an unexpected error."""
         await self._intake.on_surprise(record, error)
 
     def release(self) -> None:

@@ -73,7 +73,7 @@ def open_record(value: bytes, headers: Headers) -> Opened:
         headers: The record's headers.
 
     Raises:
-        DecodeError: There is no JSON object in it.
+        DecodeError: There is not JSON object in it.
     """
     named = dict(headers)
     content_type = _text(named.get("content-type")).partition(";")[0].strip().lower()

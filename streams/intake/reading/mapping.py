@@ -12,7 +12,7 @@ from streams.errors import DecodeError, SettingsError
 from streams.settings.mapping import FIELD, LABEL, MAX_EXPRESSION_CHARS, mapping_problems
 
 _TEXTS = frozenset({"event_id"})
-"""Fields whose numbers become text: ids are numbers in many a database."""
+"""Fields whose numbers become text: ids are numbers in many database."""
 
 _Compiled = tuple[str, Callable[[Any], Any]]
 
@@ -27,7 +27,7 @@ class Mapper:
         expressions: Event field, `labels.<name>` or `fields.<name>`, to JMESPath expression.
 
     Raises:
-        SettingsError: A target is no event field or an expression is not JMESPath; all of them at once.
+        SettingsError: A target is not an event field or an expression is not JMESPath; all of them at once.
     """
 
     def __init__(self, expressions: Mapping[str, str]) -> None:

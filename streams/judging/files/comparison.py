@@ -124,7 +124,7 @@ def compare(
     """Compare two runs of one metric over the events that both scored.
 
     Args:
-        metric: The metric; results of others are passed over.
+        metric: The metric; results of others are skipped.
         before: The results of the earlier run.
         now: Those of this one.
     """

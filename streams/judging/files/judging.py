@@ -43,7 +43,7 @@ from streams.judging.stack import metric_judges, open_stack
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 
 OUTAGE_SECONDS = 5.0
-"""With all endpoints down for so long, the file is given up."""
+"""With all endpoints down for this long, the file is abandoned."""
 CONFIRM_SECONDS = 2.0
 """For so long a wrong key or model is confirmed: less than an outage takes, and a person is waiting."""
 _LOOK_SECONDS = 0.1
@@ -53,7 +53,7 @@ _SAMPLING = Sampling(probability=1.0, stratum="default", policy="every line")
 
 @dataclass(frozen=True, slots=True)
 class InvalidLine:
-    """A line that is no event."""
+    """A line that is not an event."""
 
     number: int
     problem: str
@@ -72,7 +72,7 @@ class Checks(Unobserved):
     def __init__(self, prices: PriceTable) -> None:
         self._prices = prices
         self.used_up: list[tuple[Usage, float | None]] = []
-        """Tokens of each call and what they cost in USD; None where nobody knows."""
+        """Tokens of each call and what they cost in USD; None if unknown."""
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
         """A call has used tokens."""
@@ -125,7 +125,7 @@ async def open_file_judge(
 
 
 async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:
-    """Wait until all endpoints have been down for so long.
+    """Wait until all endpoints have been down for this long.
 
     A pause that an endpoint asks for is waited for, however long: that is no outage.
 
@@ -170,8 +170,8 @@ async def judge_lines(
         judge: The metrics and their judges.
         ingest: Reads an event, with the mapping of the settings.
         source: Names the file; part of each result's id.
-        concurrency: Results that are worked on at the same time; at least 1.
-        done: Ids of results that exist already; they are passed over.
+        concurrency: Results that are worked on concurrently; at least 1.
+        done: Ids of results that exist already; they are skipped.
         whole: Names of the metrics that judge conversations: all events of one `conversation_id` together.
 
     Yields:

@@ -24,7 +24,7 @@ def page(title: str, summary: FileSummary, comparisons: Sequence[Comparison] = (
 
     Args:
         title: What was judged.
-        summary: What became of it.
+        summary: What happened to it.
         comparisons: With an earlier run.
     """
     shown = escape(printable(title, 200))

@@ -108,7 +108,7 @@ def _json_lines(handle: BinaryIO, name: str) -> Iterator[Line]:
 
 
 def _refuse_other(start: bytes, name: str) -> None:
-    """Say what a file is whose first line is no JSON object."""
+    """Say what a file is whose first line is not JSON object."""
     if start.startswith(b"["):
         raise SettingsError([f"{name}: is a JSON array, not JSON lines; add --format json"])
     if start.startswith(b"PAR1"):

@@ -220,7 +220,7 @@ class Summary:
 
 @dataclass(slots=True)
 class FileSummary:
-    """What became of a whole file.
+    """What happened to a whole file.
 
     Attributes:
         metrics: A summary each.

@@ -1,7 +1,7 @@
 """The file that results go to: never half of it, and never in place of another that was not meant to go.
 
 Results are written beside the file, to `NAME.partial`, and take its place when all are there. A run that ends
-early leaves the partial file: its verdicts were paid for, and `--resume` goes on from them.
+early leaves the partial file: its verdicts were paid for, and `--resume` continues from them.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def read_results(path: Path) -> Iterator[Scored | Unscored | Failed]:
     """Read the results of an earlier run, JSON lines.
 
     Raises:
-        SettingsError: The file cannot be read, or a line is no result.
+        SettingsError: The file cannot be read, or a line is not a result.
     """
     try:
         with path.open("rb") as handle:

@@ -29,7 +29,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 CLOSE_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 8.0
-"""A broker that owes an answer and sends nothing for so long does not hear us: the connection is
+"""A broker that owes an answer and sends nothing for this long does not hear us: the connection is
 half-open."""
 _LOOKS: Final = 4
 """In `QUIET_SECONDS`. They are counted, not the time: a process that stood still has not listened."""
@@ -80,7 +80,7 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
 
         aiokafka closes a connection whose login is refused and does not wait for its end, which with TLS is
         the broker's to give, and a broker takes its time over those that it refuses (100 ms and more). Nobody
-        has anything to say any more.
+        has anything to say any longer.
         """
         try:
             return await super().connect()
@@ -142,7 +142,7 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         """Say in aiokafka's words that the connection is closed.
 
         Between its end and aiokafka's hearing of it uvloop refuses to write with a `RuntimeError`. aiokafka
-        expects none: whatever task meets it ends, and with it heartbeats, commits or metadata, for ever.
+        expects none: whatever task meets it ends, and with it heartbeats, commits or metadata, forever.
         """
         try:
             yield

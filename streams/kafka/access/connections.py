@@ -1,12 +1,12 @@
 """Opens every connection of aiokafka's clients with the current password, and notes refusals.
 
 aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as
-the text that its client was built with, and whose errors the client turns into log lines and tries again, for
-ever. `streams.kafka.patches` puts `open_connection` in its place, which
+the text that its client was built with, and whose errors the client turns into log lines and retries,
+forever. `streams.kafka.patches` puts `open_connection` in its place, which
 
 - reads the password again where it is a `Password`, so that one that was rotated holds for new connections;
 - opens a `Connection` of ours (`streams.kafka.access.connection`);
-- tells the `Admission` that came along what became of the connection.
+- tells the `Admission` that came along what happened to the connection.
 
 Clients that bring neither are served as before.
 """
@@ -37,7 +37,7 @@ TELL_SECONDS: Final = 15.0
 
 
 class Admission:
-    """Whether the broker connected: what became of the latest connections. Used from several threads.
+    """Whether the broker connected: what happened to the latest connections. Used from several threads.
 
     Args:
         kafka: The settings that the clients are built from.
@@ -54,7 +54,7 @@ class Admission:
         let in."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
         """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it
-        nothing is noted: anyone who makes one try alone hears of it anyway."""
+        nothing is noted: anyone who makes one try alone is notified of it anyway."""
 
     def failed(self, error: BaseException) -> None:
         """Note that a connection could not be opened."""
@@ -90,7 +90,7 @@ def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation
     """Say when the client's certificate ended, where the broker refuses it: its own words rarely do.
 
     Args:
-        error: What became of a connection.
+        error: What happened to a connection.
         kafka: The settings that it was opened with.
 
     Returns:
@@ -172,7 +172,7 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
         if admission is not None:
             admission.failed(error)
         if isinstance(error, TokenError | ValueError):
-            # ValueError: the broker's part of SCRAM does not hold. aiokafka tries again only after errors of
+            # ValueError: the broker's part of SCRAM does not hold. aiokafka retries only after errors of
             # its own.
             raise KafkaConnectionError(f"no login at {host}:{port}: {error}") from error
         raise

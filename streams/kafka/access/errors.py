@@ -34,7 +34,7 @@ DENIED: Final = (
     GroupAuthorizationFailedError,
     TopicAuthorizationFailedError,
 )
-"""What a client raises when a permission is missing: nothing goes on until it is granted."""
+"""What a client raises when a permission is missing: nothing continues until it is granted."""
 
 
 def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
@@ -278,7 +278,7 @@ def _cluster(_: ClusterAuthorizationFailedError, kafka: KafkaSettings) -> Explan
 
 
 def principal_of(kafka: KafkaSettings) -> str:
-    """Name whom the broker takes us for, as far as the settings tell."""
+    """Name whom the broker takes us for, as far as the settings say."""
     username = kafka.security.username
     return "the principal of this client" if username is None else f"User:{username}"
 

@@ -35,7 +35,7 @@ MAX_ANSWER_BYTES: Final = 256 * 1024
 USED_SHARE: Final = 0.8
 """A token is renewed when so much of its life is over."""
 UNKNOWN_LIFE_SECONDS: Final = 30.0
-"""How long a token is used whose life the endpoint does not tell."""
+"""How long a token is used whose life the endpoint does not report."""
 _ENDPOINT: Final = "kafka.security.oauth.token_url"  # as messages name it
 
 
@@ -55,7 +55,7 @@ class Token:
 class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
     """Hands out one token to everybody and fetches the next one before it expires.
 
-    When none can be fetched, the last one goes on for as long as it holds.
+    When none can be fetched, the last one continues for as long as it holds.
 
     Args:
         now: The monotonic clock, in seconds.
@@ -146,7 +146,7 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
 def expiry_of(token: str) -> float | None:
     """Read when a token expires, in seconds since 1970.
 
-    None where it is no JSON Web Token, or does not say.
+    None where it is not JSON Web Token, or does not say.
     """
     parts = token.split(".")
     if len(parts) != 3:

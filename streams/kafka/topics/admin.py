@@ -184,7 +184,7 @@ async def create_topics(
 ) -> None:
     """Create topics and wait until they are there.
 
-    One that another party creates at the same time is left as it is.
+    One that another party creates concurrently is left as it is.
 
     Raises:
         KafkaAccessError: We may not.
@@ -201,7 +201,7 @@ async def create_topics(
     ]
     response = await admin.create_topics(new)
     for name, code, *reason in response.topic_errors:
-        # Another worker that starts at the same time may have been quicker.
+        # Another worker that starts concurrently may have been quicker.
         if for_code(code) in {TopicAuthorizationFailedError, ClusterAuthorizationFailedError}:
             raise KafkaAccessError(explain_denied([Grant("topic", name, ("Create",))], kafka))
         if code not in {0, TopicAlreadyExistsError.errno}:

@@ -115,7 +115,7 @@ async def find_problems(
 ) -> list[str]:
     """Ask the broker for its settings and give those that break the promise.
 
-    Who may not see them is told so in the log, and nothing is held against the broker.
+    Without the permission to see them, a log line says so, and nothing is checked.
 
     Args:
         admin: A client that is started.

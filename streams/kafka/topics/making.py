@@ -16,7 +16,7 @@ from streams.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What became of one topic.
+    """What happened to one topic.
 
     Args:
         wanted: How it is created.
@@ -31,7 +31,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TopicsReport:
-    """What became of all of them.
+    """What happened to all of them.
 
     Args:
         topics: Each topic.

@@ -31,7 +31,7 @@ _RIGHTS_TOLD_SINCE: Final = 8
 async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[Grant]:
     """Give those of some grants that we do not have.
 
-    What a broker does not tell (before Kafka 2.3) and what cannot be asked for in advance (the cluster, the
+    What a broker does not report (before Kafka 2.3) and what cannot be asked for in advance (the cluster, the
     creation of topics) counts as granted. So does a topic that does not exist, if one may know that.
 
     Args:

@@ -1,4 +1,4 @@
-"""Tasks of metrics that are not in the settings any more: how many wait, and how they are set aside.
+"""Tasks of metrics that are not in the settings any longer: how many wait, and how they are set aside.
 
 A metric that is removed or renamed leaves its backlog on its task topic, which no worker reads then.
 """

@@ -23,6 +23,6 @@ def rights_of(bits: int) -> frozenset[Right] | None:
     """Read the field `authorized_operations` (KIP-430): bit n stands for AclOperation n.
 
     Returns:
-        Those that matter here; None where the broker does not tell.
+        Those that matter here; None where the broker does not report.
     """
     return None if bits == NO_RIGHTS_TOLD else frozenset(one for one in Right if bits >> one & 1)

@@ -12,7 +12,7 @@ What differs from the stock driver, and why:
   others nor keeps the consumer from polling.
 - A message belongs to the book that was open when it was delivered. After a rebalance or a seek there is a
   new book, and an acknowledgement that comes late changes nothing.
-- A commit or a fetch that fails in a way that may pass is tried again; it does not stop the worker.
+- A commit or a fetch that fails in a way that may pass is retried; it does not stop the worker.
 - A producer whose sequence a refused batch has broken is replaced.
 
 `plan` is what an application asks for, `room` and `delivery` are the accounting, `consumer` reads on the

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 FETCH_TIMEOUT_SECONDS: Final = 1.0
 """How long one look for new records waits; also how often the loop shows that it is alive."""
 LAST_COMMIT_SECONDS: Final = 5.0
-"""The commit at the end gets so long; what it does not come to is done again by anyone who goes on."""
+"""The commit at the end gets so long; what it does not come to is done again by anyone who continues."""
 STEP_RECORDS: Final = 2_000
 """Records looked at before the event loop gets its turn."""
 
 
 class Consumer(driver.Consumer):
-    """What of the assigned partitions is read, in hand and committed.
+    """What of the assigned partitions is read, in flight and committed.
 
     Runs on the application's event loop.
     """
@@ -92,7 +92,7 @@ class Consumer(driver.Consumer):
             )
 
     def _wanted(self) -> set[TP] | None:
-        """Partitions with room and nothing parked, or None when something parked can go on.
+        """Partitions with room and nothing parked, or None when something parked can continue.
 
         Also called from the thread: it only reads.
         """
@@ -165,7 +165,7 @@ class Consumer(driver.Consumer):
     async def on_stop(self) -> None:
         """Commit a last time.
 
-        A broker that is away does not keep the thread from its end, nor the process from its own.
+        A broker that is unavailable does not keep the thread from its end, nor the process from its own.
         """
         try:
             await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
@@ -185,7 +185,7 @@ class Consumer(driver.Consumer):
         self._thread.wake()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Stop delivering, let what is in hand finish within the bound, commit, and close the books."""
+        """Stop delivering, let the records in flight finish within the bound, commit, and close the books."""
         self.stop_flow()
         self.app.flow_control.suspend()
         self.app.flow_control.clear()
@@ -211,7 +211,7 @@ class Consumer(driver.Consumer):
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.
 
-        Records in hand are given up: nothing is committed when they finish.
+        Records in flight are abandoned: nothing is committed when they finish.
         """
         tp = TP(partition.topic, partition.partition)
         self._seeks[tp] = self._seeks.get(tp, 0) + 1
@@ -278,7 +278,7 @@ class Consumer(driver.Consumer):
             self._pass_over(taken)
 
     def _pass_over(self, taken: Taken) -> None:
-        """Pass over what is no record: transaction markers, aborted records, removed records."""
+        """Pass over what is not a record: transaction markers, aborted records, removed records."""
         for tp, position in taken.positions.items():
             book = self._books.get(tp)
             if (

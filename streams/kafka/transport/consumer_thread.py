@@ -31,7 +31,7 @@ from streams.kafka.transport.unpacking import Suspects, unpack
 
 LEAVE_SECONDS: Final = 5.0
 """Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear
-of anything else until then; who goes without a word is missed when the session ends."""
+of anything else until then; who goes silently is missed when the session ends."""
 THREAD_END_SECONDS: Final = 5.0
 """After that only tasks are left to be cancelled, which gets so long."""
 
@@ -61,7 +61,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         # Seeks carried out, by partition; only this thread writes it. A batch that was taken before a seek
         # can be told by it.
         self.seeks: dict[TP, int] = {}
-        # On the caller's event loop: calls without an answer, and whether there will be none any more.
+        # On the caller's event loop: calls without an answer, and whether there will be none any longer.
         self._calls: set[asyncio.Future[Any]] = set()
         self._ended = False
         # Of the thread alone.
@@ -86,7 +86,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
         Raises:
             ConsumerStoppedError: The thread is about to end and has not carried it out. Without that, a
-                rebalance that falls into a stop would wait for its last commit for ever, and the stop for the
+                rebalance that falls into a stop would wait for its last commit forever, and the stop for the
                 rebalance.
         """
         if self._ended:
@@ -110,7 +110,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             await self._method_queue.stop()
         for task in self._examined.values():
             task.cancel()
-        # What the queue has answered is on its way before this.
+        # What the queue has answered is in transit before this.
         self.parent_loop.call_soon_threadsafe(self._end_calls)
         if self._consumer is None:
             return
@@ -131,7 +131,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def close(self) -> None:
         """Do nothing: Faust calls this on a rebalance within a stop, and the stop closes everything.
 
-        Its own method marks the client as closed, so that nobody leaves the group any more, and then closes
+        Its own method marks the client as closed, so that nobody leaves the group any longer, and then closes
         connections from an event loop that is not theirs.
         """
 
@@ -241,7 +241,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             self.app.give_up(done.exception())
 
     async def _settle(self, tp: TopicPartition, offset: int, state: Any) -> None:
-        """Find out where a partition goes on, and have it go on there."""
+        """Find out where a partition continues, and have it continue there."""
         consumer = self._ensure_consumer()
         client, subscriptions = consumer._client, consumer._subscription  # noqa: SLF001 - as in _examine
         place = TP(tp.topic, tp.partition)
@@ -277,7 +277,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             arrival.result()  # raises what the coordinator has to say (authorisation)
 
     async def commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit; False where the offsets did not arrive and may be tried again."""
+        """Commit; False where the offsets did not arrive and may be retried."""
         try:
             return bool(await self.call_thread(self._commit_quietly, offsets))
         except driver.ConsumerStoppedError:

@@ -35,7 +35,7 @@ class OffsetBook:
 
     Offsets are delivered in rising order and finished in any order. What may be committed is the first
     unfinished offset, or the position behind everything read when nothing is unfinished. Records that are
-    read and passed over need no entry: moving the position is enough.
+    read and skipped need no entry: moving the position is enough.
 
     One book covers one stay on a partition: when the partition is revoked or read again from elsewhere, a new
     book takes its place, and what still finishes under the old one is of no consequence.
@@ -93,7 +93,7 @@ class OffsetBook:
         self._position = offset + 1
 
     def advance(self, position: int) -> None:
-        """Note that everything below `position` was read; what was not delivered was passed over."""
+        """Note that everything below `position` was read; what was not delivered was skipped."""
         if self._position is None or position > self._position:
             self._position = position
 

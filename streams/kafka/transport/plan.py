@@ -32,10 +32,10 @@ class Plan:
         producer: Further arguments of the producer.
         starts: By topic, where a group begins on a partition of which it has committed nothing; without an
             entry at the oldest record.
-        resume_at: Where a partition goes on whose log has become shorter.
+        resume_at: Where a partition continues whose log has become shorter.
         assigned: Told the partitions of a new assignment that have a committed offset, before anything is
             delivered.
-        moved: Told of every partition that goes on elsewhere than it was read to.
+        moved: Told of every partition that continues elsewhere than it was read to.
         client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None
             for the leaders.
     """

@@ -1,14 +1,14 @@
-"""What becomes of a partition whose next offset the broker calls out of range.
+"""What happens to a partition whose next offset the broker calls out of range.
 
 aiokafka would go to the beginning of the log at once. But the answer may come from a broker that led the
 partition, was away and has not heard that another leads it now: its log is shorter, and everything would be
 read again. So the leader is asked where its log begins and ends, three times over some seconds with a fresh
-view of who leads, and only an offset that is out of range each time is given up:
+view of who leads, and only an offset that is out of range each time is abandoned:
 
-- The log begins behind it: retention has removed records that nobody had read. Reading goes on at the
+- The log begins behind it: retention has removed records that nobody had read. Reading continues at the
   beginning, and what is missing is counted.
 - The log ends before it: the topic was created again, or a replica with a shorter log became leader. By
-  setting, reading goes on at the committed offset, if the log has it, or at the beginning.
+  setting, reading continues at the committed offset, if the log has it, or at the beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LATEST: Final = -1
 _READ_UNCOMMITTED: Final = 0
 
 ResumeAt = Literal["committed", "beginning"]
-"""Where reading goes on when a log has become shorter."""
+"""Where reading continues when a log has become shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Move:
 
 
 def decide(offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt) -> int | None:
-    """Say where reading goes on; None where the offset is in range after all.
+    """Say where reading continues; None where the offset is in range after all.
 
     Args:
         offset: What was to be read next.

@@ -1,4 +1,4 @@
-"""How much of a topic may be in hand at once, and how much of it is."""
+"""How much of a topic may be in flight at once, and how much of it is."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class Loads:
         return False
 
     def clear(self) -> None:
-        """Forget all of them: what is still in hand is of an earlier assignment."""
+        """Forget all of them: what is still in flight is of an earlier assignment."""
         self._loads.clear()
         self.held.clear()

@@ -56,7 +56,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
         raw: The batch, of the format that Kafka has had since 0.11.
 
     Raises:
-        CorruptRecordException: From here on nothing can be told apart; what came before holds.
+        CorruptRecordException: From here on nothing can be distinguished; what came before holds.
     """
     if len(raw) < HEAD.size or raw[16] < 2:
         raise CorruptRecordException("the batch has an unknown header")

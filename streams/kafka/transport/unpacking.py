@@ -1,4 +1,4 @@
-"""Takes fetched batches apart: what is committed is handed out, and what cannot be read holds up nobody."""
+"""Takes fetched batches apart: committed records are handed out; unreadable ones block nothing else."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
 
 
 def _is_aborted(fetched: Any, batch: Any) -> bool:
-    """Whether a batch belongs to a transaction that was given up; a marker of one ends it."""
+    """Whether a batch belongs to a transaction that was aborted; a marker of one ends it."""
     fetched._consume_aborted_up_to(batch.base_offset)  # noqa: SLF001 - as in unpack
     aborted: set[int] = fetched._aborted_producers  # noqa: SLF001 - as in unpack
     if batch.is_control_batch:

@@ -109,7 +109,7 @@ class Season:
         self._open = [w + weight, wy + weight * value, wyy + weight * value * value, ww + weight * weight]
 
     def forget_open_hour(self) -> None:
-        """Leave out what the hour that is going on has brought: it belongs to a fall."""
+        """Leave out what the hour that is continuing has brought: it belongs to a fall."""
         self._open = [0.0] * 4
 
     def swing(self, at_seconds: float) -> Swing:

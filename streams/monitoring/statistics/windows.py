@@ -15,8 +15,8 @@ class SlidingSums:
     """Sums over the scores of answers given in the latest stretch of time.
 
     Scores are put where their answers were given, in any order of arrival, into one of 60 slices. The window
-    ends with the slice that is going on, so it covers between 59/60 and all of its length. What is older than
-    the window is left out, and what claims to come from the future counts as now.
+    ends with the slice that is continuing, so it covers between 59/60 and all of its length. What is older
+    than the window is left out, and what claims to come from the future counts as now.
 
     Args:
         length_seconds: Length of the window; positive.

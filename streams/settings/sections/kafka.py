@@ -188,7 +188,7 @@ class DeadLetterLimitSettings(Section):
 
 
 class DeadLetterSettings(Section):
-    """What becomes of records that cannot be processed."""
+    """What happens to records that cannot be processed."""
 
     when_refused: Literal["wait", "skip"] = Field(
         default="wait",

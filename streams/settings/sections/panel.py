@@ -12,7 +12,7 @@ MAX_VOTES = 15
 
 
 class PanelSettings(Section):
-    """Who votes, all at the same time; each vote is a call, and paid. A list is that of `endpoints`."""
+    """Who votes, all concurrently; each vote is a call, and paid. A list is that of `endpoints`."""
 
     endpoints: tuple[str, ...] = Field(
         default=(),

@@ -60,7 +60,7 @@ class Limits:
     """How fast a replay may judge.
 
     Args:
-        in_flight: Answers judged at the same time.
+        in_flight: Answers judged concurrently.
         per_second: Answers a second; None: no limit.
         requests_per_minute: Of all endpoints together; None: none is known.
         tokens_per_minute: Likewise.

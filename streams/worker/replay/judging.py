@@ -17,7 +17,7 @@ from streams.worker.replay.history import History
 End: TypeAlias = Literal["done", "stopped", "max_usd", "outage"]
 """Why judging ended: nothing is left, the user asked, the budget is used up, no endpoint answers."""
 OUTAGE_SECONDS = 120.0
-"""With all endpoints down for so long, the replay ends; it can be resumed."""
+"""With all endpoints down for this long, the replay ends; it can be resumed."""
 END_SECONDS = 60.0
 """So long what is under way may take to end after the user asked to stop."""
 
@@ -30,7 +30,7 @@ class ReplayJudging:
         pool: Their endpoints.
         publish: Writes a result, and returns when the broker has confirmed it.
         history: What is there already; results are added.
-        at_once: Answers judged at the same time; at least 1.
+        at_once: Answers judged concurrently; at least 1.
         per_second: Answers a second at most; None: no limit.
         max_usd: What all results of the replay may cost together; None: no limit.
         stop: Set it to end early.

@@ -1,4 +1,4 @@
-"""What became of a replay."""
+"""What happened to a replay."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from streams.worker.replay.scan import Scan
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a replay.
+    """What happened to a replay.
 
     Args:
         replay_id: Its id.
-        end: Why it ended; None where nobody wanted it.
+        end: Why it ended; None if nothing went wrong.
         estimate: What all of it was estimated to take; None where there was nothing to judge.
         scan: What there was to judge.
         history: What was published.

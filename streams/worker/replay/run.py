@@ -47,7 +47,7 @@ class Person(Protocol):
         """Say something."""
 
     def agrees(self, question: str) -> bool:
-        """Ask whether to go on."""
+        """Ask whether to continue."""
 
 
 class Replay:
@@ -273,7 +273,7 @@ class Replay:
 
 
 class _Progress:
-    """Says now and then how far it has come."""
+    """Says occasionally how far it has come."""
 
     def __init__(self, total: int, done: int, person: Person) -> None:
         self._total = total

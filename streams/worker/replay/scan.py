@@ -21,7 +21,7 @@ class Scan:
     """What there is to judge.
 
     Args:
-        tally: What became of the records.
+        tally: What happened to the records.
         tasks: All tasks, by metric.
         left: Those that have no result yet.
         samples: What such tasks took where they were judged live.

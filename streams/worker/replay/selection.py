@@ -44,7 +44,7 @@ Inside: TypeAlias = Callable[[PastRecord], bool]
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the records of a stretch.
+    """What happened to the records of a stretch.
 
     Args:
         records: Records read.
@@ -110,7 +110,7 @@ class Selection:
 
         Args:
             records: In the order of each partition.
-            tally: Counts what becomes of them.
+            tally: Counts their outcomes.
             inside: Whether a record lies in the stretch; a trace or a conversation does where its first
                 record does.
         """

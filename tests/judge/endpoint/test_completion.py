@@ -45,6 +45,6 @@ def test_a_model_that_nobody_could_write_down_is_replaced_and_cut() -> None:
 
 @pytest.mark.parametrize("start", [b"[", b'{"a":', b'{"choices":[{"message":{"content":'])
 def test_deep_nesting_is_no_completion(start: bytes) -> None:
-    """1.6 MB of it are given up at once, however deep they go."""
+    """1.6 MB of it are abandoned at once, however deep they go."""
     with pytest.raises(NoCompletionError):
         read_completion(start * (1_600_000 // len(start)))

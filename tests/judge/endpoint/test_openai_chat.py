@@ -172,7 +172,7 @@ async def test_what_is_wrong_with_one_event_is_an_event_error(answer: Answer, er
     ],
 )
 async def test_an_outage_in_any_dress_is_unavailable(answer: Answer, words: str) -> None:
-    """The worker waits for it; no event is given up."""
+    """The worker waits for it; no event is abandoned."""
     async with chat_with(answer, max_reply_bytes=4096, timeout_seconds=1) as (chat, _):
         with pytest.raises(JudgeUnavailableError, match=words):
             await chat.complete(ASK)

@@ -166,7 +166,7 @@ async def test_finding_out_keeps_the_time_limit_of_one_call() -> None:
 
 
 async def test_a_built_in_metric_keeps_its_evidence_and_checks() -> None:
-    """Only the form of the reply falls back: the judge's word is still held against the pages."""
+    """Only the form of the reply falls back: the judge's word is still checked against the pages."""
     listed = {
         "claims": [
             {

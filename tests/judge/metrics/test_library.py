@@ -74,7 +74,9 @@ def test_the_worked_example_comes_out_as_it_says(name: str, score: int, value: o
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_fabricated_evidence_is_refused(name: str) -> None:
-    """The example's reply with words that stand nowhere: it is sent back, or code does not count them."""
+    """The example's reply with words that are not in their text: it is sent back, or code does not count
+    them.
+    """
     prompt = library_prompt(name)
     example = _EXAMPLE.search(prompt.system)
     assert example is not None
@@ -225,7 +227,7 @@ def test_only_the_system_s_messages_travel() -> None:
 
 
 def test_every_text_counts_for_context_relevance() -> None:
-    """A text that the judge leaves out does not help: 1 of 2 is about half. A name of its own is no text."""
+    """A text that the judge leaves out does not help: 1 of 2 is about half. A name of its own is not text."""
     guide = {
         "name": "guide",
         "context_span": "28 kilometres long",

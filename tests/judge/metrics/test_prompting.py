@@ -70,7 +70,7 @@ def test_a_message_without_a_fence_has_no_sections() -> None:
 
 
 def test_a_cut_message_is_an_error() -> None:
-    """Half a section is not taken for a section."""
+    """Half a section is not mistaken for a section."""
     message = fence({"question": "q", "answer": "a" * 100})
     with pytest.raises(ValueError, match='"answer" has no end'):
         parse_fenced(message[:-80])

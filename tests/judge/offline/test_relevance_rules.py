@@ -104,7 +104,7 @@ def test_relevant_is_what_shares_a_word_with_the_question_or_goes_on() -> None:
     ],
 )
 def test_courtesies_headings_and_refusals_claim_nothing(answer: str) -> None:
-    """An empty list, which is no score."""
+    """An empty list, which is not a score."""
     assert relevance_evidence(question=QUESTION, answer=answer, pages=PAGES, missing=False)["claims"] == []
 
 

@@ -85,7 +85,7 @@ def test_a_forged_fence_within_the_answer_is_text() -> None:
 
 
 def test_a_later_turn_does_not_hide_the_event() -> None:
-    """As in a request to mend a reply."""
+    """As in a request to repair a reply."""
     assert said_to(COVERAGE, f"{REPAIR_BEGINNING} Repair it.") == said_to(COVERAGE)
 
 

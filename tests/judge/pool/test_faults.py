@@ -1,4 +1,4 @@
-"""What becomes of verdicts when a real server misbehaves: the stated outcome, nothing lost, every call
+"""What happens to verdicts when a real server misbehaves: the stated outcome, nothing lost, every call
 counted.
 """
 

@@ -158,7 +158,7 @@ def test_a_busy_endpoint_is_not_asked_twice() -> None:
 
 
 def test_both_keep_the_time_of_one() -> None:
-    """Neither answers: cut after 30 s together, and tried again."""
+    """Neither answers: cut after 30 s together, and retried."""
     server = Server((100.0, None), (100.0, None), (1.0, None))
     (result,), sent, _, _ = judged(server)
     assert result.status == "scored"

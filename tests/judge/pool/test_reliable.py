@@ -1,4 +1,4 @@
-"""What becomes of a verdict when endpoints fail, on a clock that jumps."""
+"""What happens to a verdict when endpoints fail, on a clock that jumps."""
 
 from __future__ import annotations
 
@@ -639,8 +639,8 @@ def paid_pool(*endpoints: Paid, **patience: Any) -> tuple[ReliableJudge, Notes]:
 
 
 def test_what_was_used_before_an_endpoint_failed_is_on_the_result() -> None:
-    """A reply to mend and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD a
-    million.
+    """A reply to repair and then an outage, twice; the spare answers: 100 + 100 tokens at 1 and 100 at 10 USD
+    a million.
     """
 
     async def scenario() -> None:
@@ -677,8 +677,8 @@ def test_what_an_error_says_was_used_is_counted_once() -> None:
 
 
 def test_what_a_given_up_event_used_is_on_its_result_and_its_checks_are_not() -> None:
-    """Each try breaks off after a reply to mend, while checks are answered: 100 tokens
-    a try, and 7 a check.
+    """Each try breaks off after a reply to repair, while checks are answered: 100 tokens
+    an attempt, and 7 a check.
     """
 
     async def scenario() -> None:

@@ -67,7 +67,7 @@ def by_word(slow: object) -> Callable[[Server, str], Any]:
 
 @pytest.mark.parametrize("max_in_flight", [16, 64])
 def test_one_in_twenty_hanging_holds_nobody_up(max_in_flight: int) -> None:
-    """2,400 events at 10 a second, 120 of them hang for ever: at the end of 244 s all 2,280 others are
+    """2,400 events at 10 a second, 120 of them hang forever: at the end of 244 s all 2,280 others are
     judged, no hanging one for good.
     """
 
@@ -226,7 +226,7 @@ def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
 def test_an_endpoint_that_refuses_some_calls_of_every_event_fails_none(share: float) -> None:
     """One of two replicas behind it has a wrong key, or one of five: 300 good events, one bad one.
 
-    At 0.5 it takes 16 refusals (0.5^16 = 1.5e-5), so that of 300 events 0.005 are given up wrongly; at 0.2
+    At 0.5 it takes 16 refusals (0.5^16 = 1.5e-5), so that of 300 events 0.005 are abandoned wrongly; at 0.2
     (of 100 events 20, and 9 to be safe: 0.3) it takes 8 (0.2^8 = 3e-6).
     """
 
@@ -327,7 +327,7 @@ def test_an_endpoint_that_is_wrong_for_everybody_decides_few_events(wrong: Excep
 
 
 def test_an_endpoint_that_fails_nearly_all_decides_few_events() -> None:
-    """For 20 s nine of ten replies are no verdicts, with 400 events at 20 a second.
+    """For 20 s nine of ten replies are not verdicts, with 400 events at 20 a second.
 
     In a row six seldom fail, and one neutral event of ten is judged: 9 failures among 12 verdicts raise the
     doubt, and from then on two in a row. Believing each failure would publish 360.
@@ -408,7 +408,7 @@ def test_calls_under_way_when_it_goes_down_do_not_put_off_the_first_probe() -> N
 
 
 def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
-    """Of ten events with two slots: two are under way and end with their verdicts, eight are given up.
+    """Of ten events with two slots: two are under way and end with their verdicts, eight are abandoned.
 
     Later ones are judged.
     """
@@ -428,7 +428,7 @@ def test_a_drained_pool_gives_up_what_was_not_sent() -> None:
 
 def test_a_closed_pool_begins_nothing() -> None:
     """Two calls are under way when it is closed, and slots are free: a task that comes after that
-    is given up unsent.
+    is abandoned unsent.
     """
 
     async def scenario() -> None:

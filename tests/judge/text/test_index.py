@@ -77,7 +77,7 @@ def test_a_span_is_found_whatever_its_form(text: str, span: str, found: str) -> 
     ],
 )
 def test_a_span_within_a_word_or_a_blank_one_is_not_found(text: str, span: str) -> None:
-    """A part of a longer word or number is another word; nothing stands nowhere."""
+    """A part of a longer word or number is another word; nothing is not in its text."""
     assert TextIndex(text).find(span) is None
 
 

@@ -102,7 +102,7 @@ def test_a_text_is_normalised_before_it_is_redacted(kind: Kind, text: str, redac
 
 
 def test_names_need_an_engine() -> None:
-    """Forms do not tell a name; what finds them is given, or the kind is refused."""
+    """Forms do not report a name; what finds them is given, or the kind is refused."""
     with pytest.raises(ValueError, match="names needs an engine"):
         Redactor(["names"])
     named = Redactor(["names"], find_names=lambda text: iter([(0, 3)] if text.startswith("Ada") else []))

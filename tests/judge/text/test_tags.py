@@ -180,7 +180,7 @@ def test_hostile_repetition_is_dealt_with(answer: str) -> None:
 
 @given(PIECES | st.text())
 def test_every_claim_stands_where_it_says(answer: str) -> None:
-    """In order, apart from one another, verbatim, never blank; tagged and untagged are told apart."""
+    """In order, apart from one another, verbatim, never blank; tagged and untagged are distinguished."""
     tagged, untagged = tagged_claims(answer), untagged_segments(answer)
     both = sorted((*tagged, *untagged), key=lambda claim: claim.start)
     end = 0

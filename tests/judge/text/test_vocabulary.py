@@ -47,7 +47,7 @@ def _are_forms(one: str, other: str) -> bool:
     """Whether two normalised words look like forms of one word: a common beginning, then usual endings.
 
     Stricter than `share_stem`, under which "think" and "things" are alike: here that would be a proof.
-    Endings in letters beyond ASCII are taken for usual where they are short.
+    Endings in letters beyond ASCII are mistaken for usual where they are short.
     """
     if one == other:
         return True

@@ -114,7 +114,7 @@ class Endless:
         return ChatRequest(())
 
     def interpret(self, _: object, reply: str) -> Outcome:
-        """Run for ever on one word."""
+        """Run forever on one word."""
         while reply == "hostile " * LONG:
             pass
         return ScoredOutcome({"score": 3}, 3)
@@ -153,7 +153,7 @@ async def test_a_long_honest_event_has_the_verdict_of_a_short_one() -> None:
 
 
 async def test_a_reply_beyond_all_bounds_is_not_read() -> None:
-    """It is refused by its size, and may be mended like any other that does not hold."""
+    """It is refused by its size, and may be repaired like any other that does not hold."""
     chat = ScriptedChat(["{" * (MAX_REPLY_CHARS + 1)])
     judge = Judge(build_metric("coverage"), chat, repair_attempts=0)
     result = await judge.judge(make_task("coverage", reference="It is that."))

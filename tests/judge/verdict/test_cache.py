@@ -97,7 +97,7 @@ def corrupt_version(path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_put_aside_and_begun_anew(
     corrupt: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a warning; what was in it is kept, for it may be another's."""
+    """With a warning; what was in it is kept, because it may be another's."""
     path = tmp_path / "verdicts"
     corrupt(path)
     content = path.read_bytes()

@@ -137,7 +137,7 @@ async def test_an_invalid_verdict_is_a_failure_that_was_paid_for() -> None:
 async def test_an_error_of_one_event_becomes_its_result(
     error: Exception, error_type: str, detail: str
 ) -> None:
-    """Our own mistakes too: the stream goes on."""
+    """Our own mistakes too: the stream continues."""
     judge, _ = judge_with(pack_metric(), error)
     result = await judge.judge(task_for(judge.metric))
     assert isinstance(result, Failed)

@@ -201,7 +201,7 @@ def judge_of(metric: Metric, reply: str, context_tokens: int | None) -> tuple[Ju
 
 
 async def test_a_cut_reference_is_judged_for_what_was_sent() -> None:
-    """The rest is not held against the answer, and the result says that it was cut."""
+    """The rest is not checked against the answer, and the result says that it was cut."""
     reference = f"The tower is green. {words(1500, 'Filler')}. {words(1500, 'Other')}."
     judge, chat = judge_of(Coverage(), reply_for(task_for(Coverage())), 3000)
     result = await judge.judge(task_for(judge.metric, answer="The tower is green.", reference=reference))

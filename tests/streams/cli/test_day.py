@@ -117,7 +117,7 @@ async def _produce(servers: str, count: int) -> None:
 
 
 def test_the_topic_is_asked(tmp_path: Path) -> None:
-    """Seven records came; without records, or without a broker, it says so and is no error."""
+    """Seven records came; without records, or without a broker, it says so and is not an error."""
     file = tmp_path / "settings.yaml"
     with broker_in_thread(topics={"qa.events": 2}) as servers:
         document = {"kafka": {"bootstrap_servers": servers}, "judge": JUDGE, "metrics": {"coverage": {}}}

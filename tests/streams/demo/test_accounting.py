@@ -1,4 +1,4 @@
-"""What became of every event, from the topics alone."""
+"""What happened to every event, from the topics alone."""
 
 from __future__ import annotations
 

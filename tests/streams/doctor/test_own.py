@@ -83,7 +83,7 @@ def test_secrets_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_secrets_that_are_too_short_are_a_warning() -> None:
-    """It holds, and is told with what to do; nobody judges, nobody is told of the judge's."""
+    """It holds, and is told with what to do; nobody judges, and the judge's end notifies nobody."""
     given = settings(judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]})
     found = by_subject(examine_secrets(given, {"KEY": "EMPTY"}))
     assert found["judge.endpoints (main)"].outcome == "ok"

@@ -55,7 +55,7 @@ def test_a_sound_topic_is_one_line() -> None:
             False,
         )
     ]
-    # What the broker does not show is neither told nor held against it.
+    # What the broker does not show is neither reported nor counted as a problem.
     assert check_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
     assert "kept forever" in judged(topic(), retention_ms="-1")[0][1]
 

@@ -51,7 +51,7 @@ async def test_the_address_is_known_once_it_is_started() -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    """And the broker can be tried again."""
+    """And the broker can be retried."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -83,7 +83,7 @@ def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
 
 
 def test_transactions_are_refused() -> None:
-    """With the error that clients treat as final, instead of waiting for ever."""
+    """With the error that clients treat as final, instead of waiting forever."""
     with broker_in_thread() as servers, WireClient(servers) as client:
         error, _ = init_producer_id(client, "my-transactions")
         assert error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -162,7 +162,7 @@ def test_two_brokers_know_nothing_of_each_other() -> None:
 
 
 def test_a_threaded_broker_can_be_stopped_and_started() -> None:
-    """An outage for synchronous tests; closing twice does no harm."""
+    """An outage for synchronous tests; closing twice is harmless."""
     broker = ThreadedBroker(topics={"t": 3})
     with broker:
         servers = broker.bootstrap_servers

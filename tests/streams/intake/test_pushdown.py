@@ -60,7 +60,7 @@ def traceparent(trace_id: str) -> tuple[str, bytes]:
 
 
 def full_path(policy: SamplingPolicy, ingest: Ingest, record: Raw) -> tuple[bool, SkipReason | None] | None:
-    """Decode and decide; None for a record that is no event."""
+    """Decode and decide; None for a record that is not an event."""
     try:
         event = ingest.decode(record.value, record.headers, 0)
     except DecodeError:

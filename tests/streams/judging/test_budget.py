@@ -63,7 +63,7 @@ def test_verdicts_under_way_count_before_they_end() -> None:
 
 
 def test_a_verdict_dearer_than_the_budget_is_admitted_once_a_period() -> None:
-    """Else it would wait for ever."""
+    """Else it would wait forever."""
     budget = Budget(BudgetLimits(usd_per_hour=0.01))
     spend(budget, NOON, usd=5.0)
     assert budget.admit(NOON) == ONE
@@ -79,7 +79,7 @@ def test_repair_turns_count_as_calls() -> None:
 
 
 def test_a_clock_that_is_set_back_gives_no_new_budget() -> None:
-    """Nor does it lengthen the wait for ever."""
+    """Nor does it lengthen the wait forever."""
     budget = Budget(BudgetLimits(calls_per_hour=1))
     spend(budget, NOON)
     assert budget.admit(NOON - timedelta(hours=3)) == ONE

@@ -99,7 +99,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_failed_write_is_tried_until_it_works() -> None:
-    """Refused before it left, and refused by the broker: both are tried again, and the
+    """Refused before it left, and refused by the broker: both are retried, and the
     record arrives once.
     """
     refused = ProducerSendError("no metadata")

@@ -12,7 +12,7 @@ from streams.settings import KafkaSettings
 
 
 async def test_a_reader_stops_while_it_gives_up_its_partitions() -> None:
-    """As where there is nothing to read between two offsets: aiokafka's own stop then waits for ever."""
+    """As where there is nothing to read between two offsets: aiokafka's own stop then waits forever."""
     async with EmbeddedBroker(topics={"t": 2}) as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         await producer.start()

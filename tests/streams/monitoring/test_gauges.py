@@ -32,7 +32,7 @@ def test_every_measure_of_every_series_has_its_numbers() -> None:
 
 
 def test_a_series_that_is_silent_for_a_day_is_shown_no_more() -> None:
-    """An evaluator that was replaced during a drop does not page for ever."""
+    """An evaluator that was replaced during a drop does not page forever."""
     monitor = Monitor(CONFIG)
     monitor.observe(scored(1, 5), at(1))
     assert list(gauges_of(monitor.snapshot(at(SILENT_SECONDS + 1))))

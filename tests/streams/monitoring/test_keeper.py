@@ -122,7 +122,7 @@ def _moment(record: Record):  # type: ignore[no-untyped-def]  # noqa: ANN202
 async def test_killed_at_any_point_the_alerts_are_those_of_one_monitor(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker dies between any two writes; another goes on from the committed offset, some way back."""
+    """A worker dies between any two writes; another continues from the committed offset, some way back."""
     monkeypatch.setattr(module, "SAVE_OBSERVATIONS", 100)
     random = seeded(seed)
     broker = Broker()
@@ -275,7 +275,7 @@ async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
 
 
 async def test_a_state_that_cannot_be_kept_or_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too large, of a later version, not ours: the series learns again, and the worker goes on."""
+    """Too large, of a later version, not ours: the series learns again, and the worker continues."""
     broker = Broker()
     for result in results(seeded(5))[:100]:
         await broker.observation(result)

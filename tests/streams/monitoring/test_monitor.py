@@ -280,7 +280,7 @@ def test_label_values_without_bound_do_not_fill_the_memory() -> None:
 
 
 def test_a_silent_series_makes_room() -> None:
-    """After a day without a word a label value gives its place away; the whole traffic always gets one."""
+    """After a day silently a label value gives its place away; the whole traffic always gets one."""
     monitor = Monitor(MonitorConfig(labels=("app",), max_series=3))
     feed(monitor, [scored(1, 5, labels={"app": "old"}), scored(2, 5, labels={"app": "kept"})])
     later = SILENT_SECONDS + 1.5

@@ -177,7 +177,7 @@ def test_a_series_that_was_put_away_calls_the_same_as_one_that_was_not(cut: int)
 
 
 def test_the_state_of_a_measure_that_is_new_is_not_needed() -> None:
-    """An upgrade adds a share: the others go on, and it begins to learn."""
+    """An upgrade adds a share: the others continue, and it begins to learn."""
     few = Series(MonitorConfig(labels=("app",), shares={"relevance": ()}).rules("relevance"))
     run(few, good, range(200), seeded(7))
     more = Series(RULES)

@@ -1,4 +1,4 @@
-"""What each receiver is sent, and what becomes of its answers, against servers on loopback that answer as
+"""What each receiver is sent, and what happens to its answers, against servers on loopback that answer as
 documented.
 """
 
@@ -86,7 +86,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_langfuse_gets_scores_that_update_by_id() -> None:
-    """With Basic credentials; what has no score or no trace is no score there."""
+    """With Basic credentials; what has no score or no trace is not a score there."""
     server = Server([(202, {})])
     async with way(server, Langfuse("pk", "sk")) as one:
         await asyncio.gather(
@@ -242,7 +242,7 @@ class Record:
 
 
 async def test_a_refused_verdict_is_set_aside_and_the_others_are_taken() -> None:
-    """The dead letter names the sink; what is no result is one, too."""
+    """The dead letter names the sink; what is not a result is one, too."""
     taken: list[str] = []
 
     async def take(one: Evaluation) -> None:

@@ -1,4 +1,4 @@
-"""What goes in is there once, with where to go on reading; a file that cannot be used is rebuilt."""
+"""What goes in is there once, with where to continue reading; a file that cannot be used is rebuilt."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_store_that_is_not_there_is_told_so(path: Path) -> None:
 
 
 def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -> None:
-    """After a rebuild nobody goes on looking at what was set aside."""
+    """After a rebuild nobody continues looking at what was set aside."""
     writer = Writer(path)
     writer.write(batch_of(result_record(scored(1, 4))))
     reader = Reader(path)
@@ -129,7 +129,7 @@ def test_a_reader_sees_the_file_that_took_the_place_of_the_old_one(path: Path) -
 
 
 def test_a_question_that_takes_too_long_is_broken_off(path: Path) -> None:
-    """No page holds a thread for ever."""
+    """No page holds a thread forever."""
     Writer(path).close()
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(TooSlowError, match=r"0\.01 s"), Reader(path, longest_seconds=0.01).asking() as asking:
@@ -137,7 +137,7 @@ def test_a_question_that_takes_too_long_is_broken_off(path: Path) -> None:
 
 
 def test_records_that_are_not_what_belongs_there_are_left_out(path: Path) -> None:
-    """The others of the batch are written, and reading goes on behind them."""
+    """The others of the batch are written, and reading continues behind them."""
     bad = [Record("qa.scores", 0, number, value) for number, value in enumerate((b"{", b"{}", b"\xff", None))]
     batch = batch_of(*bad, result_record(scored(1, 4), 4))
     assert batch.unreadable == 3

@@ -377,7 +377,7 @@ def test_skips_are_counted_from_the_predicate_and_exactly() -> None:
 
 
 def test_lag_and_age_are_read_at_the_scrape() -> None:
-    """Lag as the partition stands; age from the oldest record in hand, 0 without one."""
+    """Lag as the partition stands; age from the oldest record in flight, 0 without one."""
     metrics = Metrics(CollectorRegistry())
     states = [
         PartitionState(topic="t", partition=0, lag_records=5, oldest_timestamp=90.0, unfinished=2),

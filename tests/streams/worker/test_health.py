@@ -65,13 +65,13 @@ def test_a_worker_that_waits_for_its_group_is_alive(loop: _Loop | None) -> None:
     ids=["stuck", "idle", "waiting for the judge", "at work"],
 )
 def test_an_agent_that_finishes_nothing_is_stuck(agent: _Agent, judge: str | None, alive: bool) -> None:
-    """Only records in hand that nobody else holds up count against it."""
+    """Only records in flight that nobody else holds up count against it."""
     now = STUCK_AGENT_SECONDS + 1
     assert _health(now=now, loop=_Loop(last_turn=now), agent=agent, judge=judge).alive().ok is alive
 
 
 def test_an_agent_that_waits_for_the_broker_is_not_stuck() -> None:
-    """What it has in hand cannot be written: a restart would not help."""
+    """What it has in flight cannot be written: a restart would not help."""
     now = STUCK_AGENT_SECONDS + 1
     loop = _Loop(last_turn=now)
     assert not _health(now=now, loop=loop, agent=_Agent()).alive().ok

@@ -78,7 +78,7 @@ async def _run(pipeline: Pipeline, stream: _Stream) -> asyncio.Task[None]:
 
 
 async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _Log) -> None:
-    """All three are in hand at once; the last one ends first."""
+    """All three are in flight at once; the last one ends first."""
     gates = [asyncio.Event() for _ in range(3)]
 
     async def handle(record: _Record) -> None:
@@ -99,7 +99,7 @@ async def test_records_are_handled_together_and_acknowledged_as_they_end(log: _L
 
 
 async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
-    """One bad record neither stops the others nor comes back for ever."""
+    """One bad record neither stops the others nor comes back forever."""
 
     async def handle(record: _Record) -> None:
         if record.offset == 1:
@@ -117,7 +117,7 @@ async def test_a_surprise_is_set_aside_and_acknowledged(log: _Log) -> None:
 
 
 async def test_a_task_that_was_given_up_before_it_was_sent_is_left_to_the_next_reader(log: _Log) -> None:
-    """Not acknowledged, not set aside, and the worker goes on."""
+    """Not acknowledged, not set aside, and the worker continues."""
 
     async def handle(record: _Record) -> None:
         if record.offset == 0:

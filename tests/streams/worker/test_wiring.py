@@ -72,7 +72,7 @@ def test_a_judge_without_an_endpoint_is_not_wired() -> None:
 async def test_the_monitor_s_state_is_kept_at_the_end_and_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Kept within its time where the broker answers; where it does not, the end goes on."""
+    """Kept within its time where the broker answers; where it does not, the end continues."""
     wiring = wired(["monitor"])
     assert wiring.keeper is not None
     kept = []

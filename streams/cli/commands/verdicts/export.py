@@ -88,7 +88,7 @@ def export(
     try:
         wanted: Filter = parse(query, label or [], datetime.now(UTC))
         with _source(settings, from_topics=from_topics) as path:
-            # A long export is no page: it may take its time.
+            # A long export is not a page: it may take its time.
             reader = Reader(path, longest_seconds=24 * 3600)
             with reader.asking() as asking:
                 rows = (flat(row) for row in verdicts.every(asking, wanted))

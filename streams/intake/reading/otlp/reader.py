@@ -97,7 +97,7 @@ class OtlpReader:
         """Make events of the spans of one trace.
 
         Raises:
-            DecodeError: What was found is no event, or an expression of the mapping fails.
+            DecodeError: What was found is not an event, or an expression of the mapping fails.
         """
         try:
             trace = Trace(spans)

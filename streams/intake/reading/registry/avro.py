@@ -32,7 +32,7 @@ def avro_reader(schema: str, references: Sequence[str]) -> Read:
         references: The schemas that it names, those that others need first.
 
     Raises:
-        ValueError: It is no schema, or one whose records no bytes bound.
+        ValueError: It is not a schema, or one whose records no bytes bound.
     """
     import fastavro  # noqa: PLC0415 - an extra
     from fastavro._read_py import schemaless_reader as careful_reader  # noqa: PLC0415 - as above

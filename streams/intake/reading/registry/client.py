@@ -22,7 +22,7 @@ MAX_SCHEMA_BYTES: Final = 8 * 1024 * 1024
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 30.0
 CALLS: Final = 8
-"""Requests at the same time."""
+"""Maximum concurrent requests."""
 
 
 class NoSchemaError(Exception):
@@ -89,7 +89,7 @@ class RegistryClient:
 
         Raises:
             NoSchemaError: There is none.
-            UnreadableError: What comes is no schema.
+            UnreadableError: What comes is not a schema.
             RegistryDownError: The registry does not answer, and is not waited for.
         """
         path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"/schemas/guids/{ref}"

@@ -43,7 +43,7 @@ def file_of(text: str, name: str) -> File:
         name: What others import it by.
 
     Raises:
-        ValueError: It is no schema; says where.
+        ValueError: It is not a schema; says where.
     """
     reader = _Reader(text)
     file = File(name=name, syntax="proto2")

@@ -27,7 +27,7 @@ def protobuf_reader(schema: str, references: Sequence[tuple[str, str]]) -> Read:
         references: Names and schemas of the files that it imports, those that others need first.
 
     Raises:
-        ValueError: It is no schema, or imports what is not there.
+        ValueError: It is not a schema, or imports what is not there.
     """
     pool = descriptor_pool.DescriptorPool()
     file = _descriptor(schema, "schema.proto")

@@ -90,7 +90,7 @@ class Unpacking:
         if task is None:
             task = self._fetching[ref] = asyncio.create_task(self._fetch(ref))
             task.add_done_callback(lambda _: self._fetching.pop(ref, None))
-        # Shielded: that one record is given up is no reason for the others.
+        # Shielded: that one record is abandoned is no reason for the others.
         return await asyncio.shield(task)
 
     async def _fetch(self, ref: SchemaRef) -> Read:
@@ -131,7 +131,7 @@ class Unpacking:
                 raise UnreadableError(f"is of kind {other[:40]!r}; supported: AVRO, JSON and PROTOBUF")
 
     async def _known(self, ref: SchemaRef) -> Registered:
-        """Fetch a schema; one that is not there may be on its way between the registry's nodes."""
+        """Fetch a schema; one that is not there may be in transit between the registry's nodes."""
         deadline, wait = self._clock() + self._unknown_seconds, FIRST_WAIT_SECONDS
         while True:
             try:

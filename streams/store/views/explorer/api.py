@@ -24,7 +24,7 @@ from streams.web.pages import load_assets
 PAGE_LINES: Final = 50
 MAX_INCIDENTS: Final = 200
 AT_ONCE: Final = 4
-"""Questions to the store at the same time; further ones wait."""
+"""Maximum concurrent queries of the store; further ones wait."""
 
 _PAGES: Final = {
     "/explore": ("explore.html", "text/html"),

@@ -56,7 +56,7 @@ def test_true_and_false(check: Check, answer: str, value: bool, score: int) -> N
 
 
 def test_a_breach_of_the_schema_is_named() -> None:
-    """Where and what, for anyone who has to mend the product's prompt."""
+    """Where and what, for anyone who has to repair the product's prompt."""
     found = outcome(JsonValid(PERSON), make_task("x", answer='{"name": "A", "age": "old"}'))
     assert (
         found.verdict["justification"] == "the answer violates the schema: age: 'old' is not of type "

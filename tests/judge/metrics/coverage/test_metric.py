@@ -231,7 +231,8 @@ def test_a_term_needs_its_word_in_the_answer(answer_span: str, kinds: list[str])
         # One word is the whole reference.
         ("Paris", "It is Lyon.", 1, "1.05"),
         ("Paris", "It is Paris.", 1, "5"),
-        # Sentences of one word each are held against the judge all together: (0.7/3 + 0.21 + 0.09) * 5 = 8/3.
+        # Sentences of one word each are checked against the judge all together: (0.7/3 + 0.21 + 0.09) * 5 =
+        # 8/3.
         ("Paris. London. Rome.", "Paris.", 3, "8/3"),
         ("Paris.\nRome.", "Oslo.", 2, "1.05"),
         # A sentence that is repeated is one fact.
@@ -413,7 +414,7 @@ def test_a_missing_reference_is_missing_input() -> None:
     ],
 )
 def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
-    """The error tells the judge what to mend."""
+    """The error tells the judge what to repair."""
     reply = json.loads(_reply([IN_PARIS])) | change
     with pytest.raises(InvalidVerdictError) as error:
         _judge(json.dumps(reply))

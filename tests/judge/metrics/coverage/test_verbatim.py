@@ -147,7 +147,7 @@ def test_a_verdict_without_its_parts_is_invalid(reply: str, told: str) -> None:
     ],
 )
 def test_counts_that_the_texts_rule_out_are_lowered(answer: str, score_exact: str, kinds: list[str]) -> None:
-    """2 of 2 facts cannot be matched by an answer without a word of the reference."""
+    """2 of 2 facts cannot be matched by an answer silently of the reference."""
     outcome = _verbatim(_own(5), answer=answer)
     assert outcome.score_exact == score_exact
     assert _kinds(outcome) == kinds

@@ -89,7 +89,7 @@ def test_a_contradiction_is_shown(verification: Verification) -> None:
 
 @pytest.mark.parametrize("verification", STRENGTHS)
 def test_an_invented_quotation_is_shown(verification: Verification) -> None:
-    """The judge is asked once to mend it, and the outcome stands where it does not."""
+    """The judge is asked once to repair it, and the outcome stands where it does not."""
     facts = [_fact("The Eiffel Tower is in Paris.", "Paris is where it stands, they say")]
     outcome = _judge(facts, answer="It is somewhere in France.", verification=verification)
     assert outcome.score == 1

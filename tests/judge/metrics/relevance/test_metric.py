@@ -230,7 +230,7 @@ def test_several_claims_may_stand_in_one_line() -> None:
 
 
 def test_one_claim_cannot_stand_for_two_lines() -> None:
-    """It is taken for the line that it has most of; the other was left out."""
+    """It is mistaken for the line that it has most of; the other was left out."""
     both = {**TALL, "claim_span": "The tower is 330 metres tall. Evidence: [Page 1]\nIt stands in Paris."}
     outcome = _judge(_reply(both, BUILT))
     assert _kinds(outcome) == ["claim_not_listed", "score_lowered"]
@@ -278,7 +278,7 @@ def test_a_judge_that_lists_nothing_finds_every_tagged_claim_added() -> None:
 
 @pytest.mark.parametrize("score", [0, 6, -1, 10**30, 4.5, "five", "4/5", None, True])
 def test_a_score_out_of_its_range_is_invalid(score: Any) -> None:
-    """The error says what to mend."""
+    """The error says what to repair."""
     with pytest.raises(InvalidVerdictError, match=r"score|integer"):
         _outcome(_reply(TALL, PARIS, BUILT, score=score))
 
@@ -301,7 +301,7 @@ def test_a_whole_number_is_one_however_it_is_written(score: Any) -> None:
     ],
 )
 def test_a_wrong_part_is_named(change: dict[str, Any], path: str) -> None:
-    """The error tells the judge what to mend."""
+    """The error tells the judge what to repair."""
     with pytest.raises(InvalidVerdictError) as error:
         _outcome(_reply({**TALL, **change}))
     assert path in error.value.detail

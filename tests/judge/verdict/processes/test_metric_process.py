@@ -62,7 +62,7 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
 
 
 async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> None:
-    """Each answer is its own event's, whoever else returns from the function."""
+    """Each answer is its own event's, anyone who else returns from the function."""
     wide = Scale((0, 10_000_000))
     async with stack() as judging:
         judge = judging.judge(metric("forks", wide))
@@ -103,7 +103,7 @@ def _runs(pid: int) -> bool:
     ],
 )
 async def test_a_broken_function_fails_alone(name: str, module: str, seconds: float, detail: str) -> None:
-    """Its events fail and say why; another metric's are judged meanwhile, and this process goes on."""
+    """Its events fail and say why; another metric's are judged meanwhile, and this process continues."""
     async with stack() as judging:
         broken = judging.judge(metric(name, Scale((0, 1)), seconds=seconds, module=module))
         sound = judging.judge(

@@ -81,7 +81,7 @@ def test_check_as_json(good: str, bad: str, capsys: pytest.CaptureFixture[str]) 
 def test_the_environment_counts(
     good: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it would for the worker; the command line's own variable is no setting."""
+    """As it would for the worker; the command line's own variable is not a setting."""
     monkeypatch.setenv("JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:9092")
     monkeypatch.setenv("JUDGESTREAM_DEBUG", "0")
     assert call("config", "check", good) == 0

@@ -62,7 +62,7 @@ async def test_one_member_leads_itself(group: Group) -> None:
 
 
 async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
-    """The first hears of it with its heartbeat; the next generation begins when both have joined."""
+    """The first is notified of it with its heartbeat; the next generation begins when both have joined."""
     alone = await group.join(_REQUEST)
     await group.sync(_who(alone), {})
     second = asyncio.create_task(group.join(_REQUEST))
@@ -130,7 +130,7 @@ async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
 
 
 async def test_requests_out_of_step(group: Group) -> None:
-    """A wrong generation and an unknown member are told apart, for heartbeats, commits and syncs."""
+    """A wrong generation and an unknown member are distinguished, for heartbeats, commits and syncs."""
     joined = await group.join(_REQUEST)
     await group.sync(_who(joined), {})
     stale = Identity(joined.member_id, joined.generation - 1)

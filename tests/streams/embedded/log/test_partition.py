@@ -117,7 +117,7 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
 
 
 def test_watchers_are_woken_by_an_append() -> None:
-    """A watcher hears of each append until it stops watching."""
+    """A watcher is notified of each append until it stops watching."""
     partition = Partition()
     calls: list[int] = []
 

@@ -71,7 +71,7 @@ def test_settings_out_of_range(topics: Topics, name: str, value: str) -> None:
 
 
 def test_settings_are_shown_with_their_source(topics: Topics) -> None:
-    """Own values and defaults are told apart; unknown ones are kept."""
+    """Own values and defaults are distinguished; unknown ones are kept."""
     settings = topics.create("t", 1, {"retention.ms": "7", "retention.bytes": "50"}).settings()
     assert settings == {
         "max.message.bytes": ("1000", True),

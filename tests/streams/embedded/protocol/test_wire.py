@@ -71,7 +71,9 @@ def test_garbage_is_refused_and_nothing_else(data: bytes, kinds: list[str]) -> N
 
 
 def test_null_reads_as_nothing() -> None:
-    """Null strings, byte strings and arrays are told apart from empty ones only where that is asked for."""
+    """Null strings, byte strings and arrays are distinguished from empty ones only where that is asked
+    for.
+    """
     assert Reader(b"\xff\xff").nullable_string() is None
     assert Reader(b"\xff\xff\xff\xff").nullable_array(Reader(b"").int8) is None
     assert Reader(b"\xff\xff\xff\xff").array(Reader(b"").int8) == []

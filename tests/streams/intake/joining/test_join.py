@@ -121,7 +121,7 @@ def test_what_is_recalled_is_bounded() -> None:
     )
 )
 def test_every_trace_is_closed_once_within_the_bounds(steps: list[tuple[str, bool, float, int]]) -> None:
-    """Whatever comes in whatever order: nothing twice, nothing for ever, never more than the bounds."""
+    """Whatever comes in whatever order: nothing twice, nothing forever, never more than the bounds."""
     join = Join(BOUNDS, is_complete=has_root)
     now, opened, ended = 0.0, set(), []
     for name, is_root, wait, size in steps:

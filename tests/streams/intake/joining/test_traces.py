@@ -282,7 +282,7 @@ async def test_a_trace_without_an_answer_is_skipped_with_the_reason(
 
 
 async def test_a_surprise_sets_one_trace_aside() -> None:
-    """The others go on, and its records are finished."""
+    """The others continue, and its records are finished."""
     stage = Stage()
     stage.outbox.task = None  # type: ignore[assignment, method-assign] # calling it raises TypeError
     await stage.handle(children(), root(offset=1))

@@ -374,7 +374,7 @@ def test_real_events(name: str) -> None:
 def test_a_stated_sampling_probability_comes_from_header_or_body(
     header: bytes | None, field: object, expected: float | None
 ) -> None:
-    """What is no probability is passed over: events had such fields before."""
+    """What is no probability is skipped: events had such fields before."""
     body = {"event_id": "e", "question": "q", "answer": "a", "sampling_probability": field}
     headers = [] if header is None else [("sampling-probability", header)]
     event = Ingest(max_event_bytes=10_000).decode(orjson.dumps(body), headers)

@@ -1,4 +1,4 @@
-"""What a file becomes: results in order, whole conversations; when it is given up, on a clock that jumps."""
+"""What a file becomes: results in order, whole conversations; when it is abandoned, on a clock that jumps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.judge.virtual_time import run_virtually
 
 
 def test_endpoints_that_stay_down_are_given_up() -> None:
-    """5 s after the breaker has opened, with the reason; not while they still answer now and then."""
+    """5 s after the breaker has opened, with the reason; not while they still answer occasionally."""
 
     async def scenario() -> None:
         server = Server(lambda *_: DOWN if now() % 10 < 3 else 0.1)

@@ -41,13 +41,13 @@ def test_the_name_tells_the_format_where_nobody_does(name: str, given: Format | 
 
 
 def test_json_lines_keep_their_numbers() -> None:
-    """Blank lines are passed over; a byte order mark at the beginning is none of the first object's."""
+    """Blank lines are skipped; a byte order mark at the beginning is none of the first object's."""
     data = b'\xef\xbb\xbf{"event_id": "1"}\r\n\n  \n{"event_id": "2"}'
     assert lines(data, "jsonl") == [(1, {"event_id": "1"}), (4, {"event_id": "2"})]
 
 
 def test_a_json_array_is_read_element_by_element() -> None:
-    """Whatever stands in it: an element that is no event is that element's own fault."""
+    """Whatever stands in it: an element that is not an event is that element's own fault."""
     assert lines(json.dumps([ROW, 7]).encode(), "json") == [(1, ROW), (2, 7)]
 
 
@@ -136,7 +136,7 @@ def test_a_spreadsheet_may_part_cells_by_another_sign(sign: str) -> None:
 
 
 def test_cells_beyond_the_heading_are_that_lines_fault() -> None:
-    """Its texts may be cut at a comma: it is no event, and the others are."""
+    """Its texts may be cut at a comma: it is not an event, and the others are."""
     data = b"event_id,question,answer\n1,q,Yes, but,no\n\n2,q,a,,\n"
     first, second = read_lines(io.BytesIO(data), "csv", "f")
     bad = read_event(first, Ingest(max_event_bytes=1_000))

@@ -63,7 +63,7 @@ def test_only_the_ten_lowest_are_kept() -> None:
 
 
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
-    """And tokens go on being counted."""
+    """And tokens continue being counted."""
     spending = Spending()
     spending.add(Usage(input_tokens=10, output_tokens=1), 0.5)
     assert spending.cost_usd == 0.5

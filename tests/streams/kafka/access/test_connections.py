@@ -1,4 +1,4 @@
-"""What becomes of connections, and what their clients are given."""
+"""What happens to connections, and what their clients are given."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ def _refusing(context: ssl.SSLContext) -> Iterator[int]:
 async def test_a_refused_login_leaves_no_open_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anyone who hears of the refusal may end at once: nothing waits for a broker that takes its time to hang
-    up.
+    """Anyone who is notified of the refusal may end at once: nothing waits for a broker that takes its time
+    to hang up.
     """
     authority = Authority(tmp_path)
     own = authority.issue("broker", "127.0.0.1")
@@ -216,7 +216,7 @@ def test_a_request_on_a_connection_that_has_just_ended_is_a_failed_connection(
     """Whatever the event loop, and however many of its rounds after the end aiokafka has heard of it: one
     kind of error.
 
-    It is the one that is tried again. Any other ends the task that meets it, and with it heartbeats, metadata
+    It is the one that is retried. Any other ends the task that meets it, and with it heartbeats, metadata
     or commits.
     """
 

@@ -87,7 +87,7 @@ async def test_a_token_is_used_for_four_fifths_of_its_life(endpoint: Endpoint) -
 
 
 async def test_the_last_token_goes_on_while_it_holds(endpoint: Endpoint) -> None:
-    """At 90 of 100 s a failing endpoint does no harm yet; at 100 s it does, for as long as it fails."""
+    """At 90 of 100 s a failing endpoint is harmless yet; at 100 s it does, for as long as it fails."""
     clock = Clock()
     tokens = tokens_of(endpoint.url, clock)
     assert await tokens.token() == "first"

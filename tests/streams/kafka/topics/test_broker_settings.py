@@ -29,7 +29,7 @@ SOUND = TopicFacts(
     ids=["nothing shown", "Kafka's defaults", "just within", "kept secret"],
 )
 def test_sound_settings_pass(broker: dict[str, str]) -> None:
-    """What the broker does not show is not held against it."""
+    """What the broker does not show is not reported as a problem."""
     assert problems_of(KAFKA, broker, {"qa.scores": SOUND, "unknown": TopicFacts(0, {})}) == []
 
 

@@ -42,7 +42,7 @@ def test_each_row_has_a_setting_a_retention_and_a_schema() -> None:
 
 
 def test_what_a_topic_holds_follows_from_its_name() -> None:
-    """Names are the settings'; a topic of another party holds nothing of ours."""
+    """Names are the settings'; a topic of another party holds nothing of judgestream."""
     topics = TopicSettings.model_validate({"scores": "verdicts", "tasks_prefix": "todo."})
     assert message_of(topics, "verdicts") == "result"
     assert message_of(topics, "todo.tone") == "judge_task"

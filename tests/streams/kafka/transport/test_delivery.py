@@ -31,7 +31,7 @@ def test_the_head_holds_back_what_finished_behind_it() -> None:
 
 
 def test_passed_over_records_move_the_position_but_not_past_the_head() -> None:
-    """With 10 unfinished and everything to 500 passed over, 10 stays the first that may come again."""
+    """With 10 unfinished and everything to 500 skipped, 10 stays the first that may come again."""
     book = OffsetBook(10)
     book.deliver(10, timestamp=1.5)
     book.advance(500)

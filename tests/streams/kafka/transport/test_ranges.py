@@ -1,4 +1,4 @@
-"""Where a partition goes on whose next offset the broker calls out of range."""
+"""Where a partition continues whose next offset the broker calls out of range."""
 
 from __future__ import annotations
 

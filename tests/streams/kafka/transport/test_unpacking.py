@@ -168,7 +168,7 @@ def _varint(number: int) -> bytes:
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 def test_what_cannot_be_decompressed_is_one_unreadable(codec: int) -> None:
-    """Bytes that are no compressed data, under a checksum that holds: offsets 5 to 7 are passed over, 8 is
+    """Bytes that are no compressed data, under a checksum that holds: offsets 5 to 7 are skipped, 8 is
     read.
     """
     raw = bytearray(batch([b"v" * 50] * 3, 5, codec=codec))

@@ -25,9 +25,9 @@ def test_the_mean_is_corrected_by_the_length_of_all_texts() -> None:
 
 
 def test_the_slowest_limit_says_how_long_it_takes() -> None:
-    """Ten results: 5 s by calls at the same time, 10 s at one a second, 30 s at 20 requests a minute.
+    """Ten results: 5 s by concurrent calls, 10 s at one a second, 30 s at 20 requests a minute.
 
-    And a minute at 600 tokens a minute, for they have 10 * 60.
+    And a minute at 600 tokens a minute, because they have 10 * 60.
     """
     parts = [(Lengths(10, 1_000), [took(100, 50, None)])]
     assert estimate(parts, Limits(4)).seconds == pytest.approx(5)

@@ -93,7 +93,7 @@ def _are_parts(items: Sequence[Any]) -> bool:
 
 
 def _type_of(part: Mapping[str, Any]) -> str | None:
-    """The kind that a part names; empty for one that is no text, which is no kind of ours."""
+    """The kind that a part names; empty for one that is not text, which is no kind of ours."""
     kind = part.get("type")
     return kind if isinstance(kind, str) or kind is None else ""
 

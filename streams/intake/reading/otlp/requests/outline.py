@@ -27,7 +27,7 @@ def outline(value: bytes, key: bytes | None) -> Head | None:
         key: Its key: the trace id in hexadecimal, as the Collector writes it.
 
     Returns:
-        None where the key is no trace id, a span has tracestate, or the bytes are laid out in another way.
+        None where the key is not a trace id, a span has tracestate, or the bytes are laid out in another way.
     """
     if key is None or len(key) != 32:
         return None

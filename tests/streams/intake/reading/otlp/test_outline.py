@@ -42,7 +42,7 @@ def request(*, parent: bytes, name: bytes = b"call", link: bool = False) -> tupl
 
 
 def test_a_link_to_the_same_trace_is_no_root() -> None:
-    """A link has the ids of a span, too; what cannot be told apart is left to a parser."""
+    """A link has the ids of a span, too; what cannot be distinguished is left to a parser."""
     value, key = request(parent=bytes(8), link=True)
     assert outline(value, key) is None
     assert wire.heads(value)[0].roots == 0

@@ -407,7 +407,7 @@ def test_an_agent_is_shown_with_its_instruction_and_tools() -> None:
 
 @pytest.mark.parametrize("asked", ["AI: what is it?", "tool: hammer\nIs it any good?", "[1] What is it?"])
 def test_words_that_look_like_a_form_stay_as_they_are(asked: str) -> None:
-    """A question is no conversation for a role's name, and no JSON for a bracket."""
+    """A question is not a conversation for a role's name, and no JSON for a bracket."""
     event = event_of(request(span(1, "call", CHAT | {"gen_ai.prompt": asked, "gen_ai.completion": ANSWER})))
     assert event.question == asked
 

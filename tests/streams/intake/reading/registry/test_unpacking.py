@@ -93,7 +93,7 @@ def message(
 async def test_avro_is_read_with_the_schemas_that_its_schema_names(
     registry: FakeRegistry, unpacking: Unpacking
 ) -> None:
-    """Logical types in words; a schema is asked for once, however many records need it at the same time."""
+    """Logical types in words; a schema is asked for once, however many records need it concurrently."""
     named = {"name": "qa.Page", "subject": "pages/v", "version": 2}
     registry.add("ids/7", json.dumps(EVENT), references=[named])
     registry.add("subjects/pages%2Fv/versions/2", json.dumps(PAGE))
@@ -178,7 +178,7 @@ async def test_what_does_not_hold_to_its_schema_is_told_with_its_id(
 
 
 async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: FakeRegistry) -> None:
-    """It may be on its way between nodes.
+    """It may be in transit between nodes.
 
     Where it does not come, the next records are not held up by it again for a while.
     """
@@ -202,7 +202,7 @@ async def test_an_unknown_schema_is_waited_for_and_then_remembered(registry: Fak
 
 
 async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -> None:
-    """It says why, and goes on when the registry answers; anyone who does not wait is told."""
+    """It says why, and continues when the registry answers; anyone who does not wait is told."""
     registry.add("ids/3", "{}", "JSON")
     registry.down = True
     patient = Unpacking(RegistryClient(registry.url, auth="Bearer t"), unknown_seconds=0)

@@ -158,7 +158,7 @@ def test_links_escape_what_an_event_says() -> None:
 
 
 async def test_without_a_store_the_page_says_what_to_do(tmp_path: Path) -> None:
-    """A store that was never written is no error of the page."""
+    """A store that was never written is not an error of the page."""
     async with explorer(tmp_path / "none") as (session, url):
         assert "--agents store" in (await _get(session, url, "/explore/api/choices", 503))["error"]
 
