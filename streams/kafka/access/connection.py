@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import math
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +63,7 @@ class _Quiet:
     """How often was looked since something arrived."""
 
     looks: int = 0
+    """Below 0 while the broker throttles."""
 
 
 class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
@@ -97,9 +99,16 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         with self._as_closed():
             answer = super().send(*args, **kwargs)
         if self._next_look is None:
-            self._quiet.looks = 0
+            self._quiet.looks = min(0, self._quiet.looks)
             self._look_later()
-        return answer
+        return self._noting_quotas(answer)
+
+    async def _noting_quotas(self, answer: Awaitable[Any]) -> Any:
+        """Give the answer; a broker that throttles says for how long it will not read what comes next."""
+        response = await answer
+        if throttled_ms := getattr(response, "throttle_time_ms", 0):
+            self._quiet.looks = -math.ceil(throttled_ms / 1000 * _LOOKS / QUIET_SECONDS)
+        return response
 
     def _create_reader_task(self) -> Any:
         """Begin to read, and note whenever something arrives, be it a part of an answer."""

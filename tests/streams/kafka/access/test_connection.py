@@ -16,7 +16,7 @@ from streams.kafka.access import connection as module
 from streams.kafka.access.connections import open_connection
 
 HEARTBEAT, SYNC, API_VERSIONS = 12, 14, 18
-KNOWN = struct.pack(">hi9h", 0, 3, HEARTBEAT, 0, 0, SYNC, 0, 0, API_VERSIONS, 0, 0)
+KNOWN = struct.pack(">hi9h", 0, 3, HEARTBEAT, 0, 1, SYNC, 0, 0, API_VERSIONS, 0, 0)
 
 Answer = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
 
@@ -88,10 +88,10 @@ async def test_a_join_is_waited_for() -> None:
 
 
 async def test_an_answer_that_comes_in_small_pieces_is_waited_for() -> None:
-    """A slow line is none that is half-open: here an answer takes five times `QUIET_SECONDS`."""
+    """A slow line is none that is half-open: here an answer takes seven times `QUIET_SECONDS`."""
 
     async def drip(writer: asyncio.StreamWriter, correlation: bytes) -> None:
-        answer = struct.pack(">i", 6) + correlation + struct.pack(">h", 0)
+        answer = struct.pack(">i", 10) + correlation + struct.pack(">ih", 0, 0)
         for byte in answer:
             writer.write(bytes([byte]))
             await asyncio.sleep(0.04)  # the line's own pace
@@ -100,6 +100,25 @@ async def test_an_answer_that_comes_in_small_pieces_is_waited_for() -> None:
         connection = await open_connection("127.0.0.1", port)
         answer = await connection.send(HeartbeatRequest("g", 1, "m"))
         assert answer.error_code == 0
+        await connection.end()
+
+
+async def test_a_broker_that_throttles_is_waited_for() -> None:
+    """It answers, says for how long it will not read on, and then answers again: after four times
+    `QUIET_SECONDS`.
+    """
+    reads_on = asyncio.Event()
+
+    async def throttle(writer: asyncio.StreamWriter, correlation: bytes) -> None:
+        if reads_on.is_set():
+            await asyncio.sleep(0.32)  # the broker's own pace
+        reads_on.set()
+        writer.write(struct.pack(">i", 10) + correlation + struct.pack(">ih", 5_000, 0))
+
+    async with broker(throttle) as port:
+        connection = await open_connection("127.0.0.1", port)
+        for _ in range(2):
+            assert (await connection.send(HeartbeatRequest("g", 1, "m"))).error_code == 0
         await connection.end()
 
 
