@@ -24,7 +24,8 @@ from streams.settings import (
     Settings,
     resolve_secret,
 )
-from streams.settings.sections.intake import IngestSettings, Unit
+from streams.settings.sections.intake import IngestSettings
+from streams.settings.sections.metric import Unit
 
 
 def sampling_policy(sampling: SamplingSettings, *, upstream: Upstream = "ignore") -> SamplingPolicy:

@@ -10,13 +10,7 @@ from streams.settings.credentials import (
     resolve_secret,
 )
 from streams.settings.load import load_settings
-from streams.settings.sections.intake import (
-    IngestSettings,
-    MetricConditions,
-    MetricSettings,
-    SamplingRule,
-    SamplingSettings,
-)
+from streams.settings.sections.intake import IngestSettings, SamplingRule, SamplingSettings
 from streams.settings.sections.joining import ConversationSettings, OtlpSettings
 from streams.settings.sections.judge import (
     BudgetSettings,
@@ -33,6 +27,7 @@ from streams.settings.sections.kafka import (
     RetentionSettings,
     TopicSettings,
 )
+from streams.settings.sections.metric import MetricConditions, MetricSettings
 from streams.settings.sections.monitor import MonitorSettings
 from streams.settings.sections.registry import RegistrySettings
 from streams.settings.sections.review import ReviewSettings

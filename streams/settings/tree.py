@@ -9,9 +9,10 @@ from pydantic import Field, model_validator
 from judge.metrics.registry import BUILT_IN, NAMED
 from schemas.base import MetricName
 from streams.settings.base import Section, refuse
-from streams.settings.sections.intake import IngestSettings, MetricSettings, SamplingSettings, default_metrics
+from streams.settings.sections.intake import IngestSettings, SamplingSettings
 from streams.settings.sections.judge import JudgeSettings
 from streams.settings.sections.kafka import DeadLetterSettings, KafkaSettings, TopicSettings
+from streams.settings.sections.metric import MetricSettings, default_metrics
 from streams.settings.sections.monitor import MonitorSettings
 from streams.settings.sections.review import ReviewSettings
 from streams.settings.sections.sinks import SinkName, SinkSettings
@@ -76,11 +77,10 @@ def _metric_problems(settings: Settings) -> list[tuple[str, str]]:
             for field, known in _OF_BUILT_IN.items()
             if getattr(metric, field) != MetricSettings.model_fields[field].default and name not in known
         ]
-        is_own = metric.is_code or metric.embeds
-        if is_own and name in NAMED:
+        if metric.is_check and name in NAMED:
             what = "is a built-in metric, which code cannot replace; rename it"
             problems.append((f"metrics.{name}", what))
-        if metric.prompt_pack is not None or is_own:
+        if metric.prompt_pack is not None or metric.is_check:
             continue
         if name not in NAMED:
             known = ", ".join(NAMED)

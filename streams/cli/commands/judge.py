@@ -256,7 +256,7 @@ def _metric(name: str, call: FileCall, settings: Settings | None, judge: JudgeSe
         )
     named = None if settings is None else settings.metrics.get(name)
     pack = call.prompt_pack or (None if named is None else named.prompt_pack)
-    if pack is None and name not in NAMED and (named is None or not named.is_code):
+    if pack is None and name not in NAMED and (named is None or not named.is_check):
         known = tuple(dict.fromkeys((*NAMED, *(() if settings is None else settings.metrics))))
         raise BadUsageError(
             f"--metric must be one of {', '.join(known)}, got {name!r}; any other name needs --prompt-pack"

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from schemas import RESULT, Failed, Scored, Unscored
+from streams.cli.commands import judge as command
+from streams.cli.file_run import FileCall
+from streams.settings import Settings
 from tests.streams.cli.commands.judge_server import (
     EIFFEL_ANSWER,
     EIFFEL_EVIDENCE,
@@ -384,6 +387,16 @@ async def test_options_that_do_not_fit(events: Path, options: tuple[str, ...], w
 
 
 @pytest.mark.slow
+def test_a_metric_by_vectors_is_one_of_the_settings(events: Path) -> None:
+    """It has no prompt, and is no code."""
+    near = {"code": {"similarity": "embeddings"}, "model": "e"}
+    settings = Settings.model_validate({"metrics": {"near": near}})
+    call = FileCall(
+        events, ("near",), events, None, None, None, None, None, concurrency=None, compare=None, fail_under=()
+    )
+    assert command._metric("near", call, settings, settings.judge).scoring_version == "embedding-cosine-1"
+
+
 async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> None:
     """A check and a function of the team's, from the worker's settings: no endpoint, no key, no cost."""
     function = "tests.judge.metrics.code.functions:words"
