@@ -11,7 +11,7 @@ from schemas import Usage
 Role = Literal["system", "user", "assistant"]
 
 OFFLINE_MODEL: Final = "offline-rules-1"
-"""The name that every result of the offline judge carries, so that nobody takes it for a language model's."""
+"""The name in every result of the offline judge, which distinguishes it from a language model."""
 
 
 @dataclass(frozen=True, slots=True)

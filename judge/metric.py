@@ -240,5 +240,6 @@ class Metric(Protocol):
         """Turn the judge's reply into a verdict that holds.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail tells the judge what to repair.
+            InvalidVerdictError: The reply cannot be made into one; the detail says what the judge must
+                repair.
         """

@@ -1,1 +1,1 @@
-"""Judgestream in motion: Kafka in, Kafka out. Importing this package starts nothing."""
+"""The service: Kafka in, Kafka out. Importing this package starts nothing."""

@@ -1,16 +1,16 @@
 """Everything that `streams` can raise.
 
-The embedded broker, which knows nothing of judgestream, has errors of its own.
+The embedded broker has its own errors.
 
 StreamsError
 ├── SettingsError           the settings cannot be used: all problems at once, exit code 2
 ├── DecodeError             one record is not an event: it becomes a dead letter with this reason and detail
 ├── TooLargeError           one record is larger than the broker takes: it is cut or set aside
-├── KafkaAccessError        the broker refuses us until that is changed: exit code 2
-├── FencedError             another worker has joined the group under our group_instance_id
+├── KafkaAccessError        the broker refuses access until something is changed: exit code 2
+├── FencedError             another worker has joined the group with the same group_instance_id
 ├── DeadLetterLimitError    more is set aside than dead_letters.limit allows
-├── WrongProtocolError      a port speaks TLS where plain text was spoken, or the reverse
-├── LoginWantedError        a listener asks for a login and none is configured
+├── WrongProtocolError      a port uses TLS where plain text was expected, or the reverse
+├── LoginWantedError        a listener requires a login, and none is configured
 ├── TokenError              there is no token to log in with
 ├── TopicsError             topics are missing, or the broker does not answer
 ├── UnsupportedFaustError   Faust's compiled parts are missing: the worker refuses to start
@@ -79,13 +79,13 @@ class TooLargeError(StreamsError):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is wrong between us and the broker.
+    """Why the broker cannot be used.
 
     Args:
         kind: What it is about.
         reason: What is wrong; a clause without a full stop. No secret is in it.
         remedy: What to do; likewise.
-        lasting: Whether it stays so until something is changed. Otherwise it may pass while one waits.
+        lasting: Whether it is permanent until something is changed; otherwise it may be temporary.
     """
 
     kind: AccessProblem
@@ -98,7 +98,7 @@ class Explanation:
 
 
 class KafkaAccessError(StreamsError):
-    """The broker keeps us out, or from something we need, until that is changed.
+    """The broker refuses access until something is changed.
 
     Args:
         explanation: What is wrong and what to do.
@@ -110,7 +110,7 @@ class KafkaAccessError(StreamsError):
 
 
 class FencedError(StreamsError):
-    """Another worker has joined the group under our `group_instance_id`."""
+    """Another worker has joined the group with the same `group_instance_id`."""
 
 
 class DeadLetterLimitError(StreamsError):
@@ -118,11 +118,11 @@ class DeadLetterLimitError(StreamsError):
 
 
 class WrongProtocolError(StreamsError):
-    """A port was asked in both ways and speaks the other one.
+    """A port uses TLS where plain text was expected, or the reverse.
 
     Args:
         server: Host and port.
-        speaks_tls: Whether it is TLS that it speaks.
+        speaks_tls: Whether the port uses TLS.
     """
 
     def __init__(self, server: str, *, speaks_tls: bool) -> None:
@@ -132,11 +132,11 @@ class WrongProtocolError(StreamsError):
 
 
 class LoginWantedError(StreamsError):
-    """A listener asks for a login, and none is set.
+    """A listener requires a login, and none is set.
 
     Args:
         server: Host and port.
-        mechanisms: What it offers, as far as it tells.
+        mechanisms: What it offers, as far as known.
     """
 
     def __init__(self, server: str, mechanisms: Sequence[str]) -> None:

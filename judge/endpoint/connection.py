@@ -38,7 +38,7 @@ class TooLargeReplyError(Exception):
 
 
 class UnreadableReplyError(OSError):
-    """A body is packed in a way that nobody asked for, or damaged: as good as a connection that broke off."""
+    """A body has an unrequested encoding or is damaged: treated as a broken connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class Connection:
         self._max_reply_bytes = max_reply_bytes
         self._http = DefaultAioHttpClient(
             limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
-            # The whole call has its own bound; only an address that nobody answers is abandoned sooner.
+            # The whole call has its own bound; only an address without any answer is abandoned sooner.
             timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
-            # A redirected POST would arrive as a GET, and with the key at a place nobody named.
+            # A redirected POST would arrive as a GET, and send the key to an unconfigured address.
             follow_redirects=False,
             trust_env=trust_env,
         )

@@ -1,4 +1,4 @@
-"""Whom a code metric asks: nobody."""
+"""The endpoint of a code metric: none."""
 
 from __future__ import annotations
 

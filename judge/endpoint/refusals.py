@@ -21,7 +21,7 @@ from judge.text.sensitive.secrets import Masker
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
-"""Of an endpoint's own words, this much is passed on."""
+"""Maximum characters of an endpoint's own words that are passed on."""
 
 MAX_READ_CHARS = 20_000
 """So much of them is looked at."""
@@ -39,7 +39,7 @@ _CODES = frozenset({
     "timeout_error", "tokens", "too_many_requests", "top_p", "unauthenticated", "unauthorized",
     "unavailable", "unknown_parameter", "unsupported_parameter", "unsupported_value",
 })  # fmt: skip
-"""Codes, types and parameters that are shown; a code that nobody knows may be a word of the prompt."""
+"""Codes, types and parameters that are shown; an unknown code may be a word of the prompt."""
 
 # Temporary by RFC 9110 and by what gateways use them for; every 5xx is temporary as well.
 # Nothing in these depends on the event, so that every call would fail alike.
@@ -164,7 +164,7 @@ def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_
         return EventError("context_too_long", told)
     if status in _CONFIGURATION or 300 <= status < 400:
         return JudgeConfigurationError(f"{told}. {_remedy(status)}")
-    # 5xx, the temporary ones, and what nobody has heard of: waiting loses nothing.
+    # 5xx, temporary and unknown ones: waiting loses nothing.
     return JudgeUnavailableError(told, kind=_KINDS.get(status, "unavailable"))
 
 

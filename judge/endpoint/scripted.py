@@ -1,4 +1,4 @@
-"""A judge that says what it was told to say: for tests, and for trying a metric without an endpoint."""
+"""A judge with scripted replies: for tests, and for trying a metric without an endpoint."""
 
 from __future__ import annotations
 

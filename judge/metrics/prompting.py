@@ -29,7 +29,7 @@ _CLOSING = "Judge this data now, as the instructions before it say."
 
 
 def fence(sections: Mapping[str, str]) -> str:
-    """Put texts into one message so that each can be told from the others and from the instructions.
+    """Put texts into one message so that each is distinguishable from the others and from the instructions.
 
     Args:
         sections: Text by name, in the order to send. A name is a letter, then letters, digits, `_` and `-`.

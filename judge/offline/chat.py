@@ -23,7 +23,7 @@ class OfflineChat:
 
     @property
     def model(self) -> str:
-        """Names the rules, so that nobody takes its results for a language model's."""
+        """Names the rules, to distinguish its results from a language model's."""
         return OFFLINE_MODEL
 
     async def complete(self, request: ChatRequest) -> ChatReply:

@@ -61,7 +61,7 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
         if matched and place is not None:
             order.append(place.start)
     if not facts:
-        # What is concluded rests on facts; where none is told, the conclusions are what is told.
+        # Conclusions rest on facts; without facts the conclusions themselves are stated.
         facts, conclusions = conclusions, []
     similar = _in_order(order)
     return {

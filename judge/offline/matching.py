@@ -51,7 +51,7 @@ class Match:
     """How much of a statement the best passage of a text has."""
 
     share: float
-    """Of the statement's different words, 0..1."""
+    """Share of the statement's distinct words, 0..1."""
     numbers_agree: bool
     """Whether it has all of the statement's numbers."""
     negation_agrees: bool

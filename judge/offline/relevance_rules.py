@@ -86,7 +86,7 @@ def judge_claims(
         relevant = goes_on or not content_words(question) or any(one in asked or one in about for one in own)
         page, match = _best(claim, searched)
         if not relevant and page is not None and match is not None and match.holds(THRESHOLD):
-            # What supports it speaks of what was asked.
+            # Its support concerns the question.
             relevant = any(word in asked for word in word_texts(pages[page][match.start : match.end]))
         found.append(JudgedClaim(claim, page, match, relevant=relevant))
     return found

@@ -20,13 +20,13 @@ class Attempt:
     call_seconds: float = 0.0
     """Time in the calls of the current round: one run of the evaluator at one endpoint."""
     spent_seconds: float = 0.0
-    """Of the time budget."""
+    """Time used of the time budget."""
     calls_before: int = 0
     """Calls before the current round."""
     part_of_begun: bool = False
     """Whether these are accounts of a part, for a verdict of which a call was sent before."""
     used: list[tuple[str, Usage]] = field(default_factory=list)
-    """Tokens of its calls, with the endpoint of each, as far as endpoints told them."""
+    """Tokens of its calls, with the endpoint of each, as far as endpoints report them."""
     failed_mark: tuple[int, int] = (0, 0)
     """Calls that its endpoint had answered, and that had failed, when the last call that failed was sent."""
     failures: int = 0

@@ -26,16 +26,16 @@ CONFIRMATIONS: Final = 2
 CUT_SHORT_SHARE: Final = 0.5
 """A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
 STALLED: Final = 2
-"""A time-out that comes after so many times its bound says that this process stood still."""
+"""A time-out after this multiple of its limit means that this process was stalled."""
 PROBE_WEIGHT: Final = 9
 """An answered probe counts as this many answered calls for other events: it comes right after the failure."""
 _CONFIGURATION: Final = frozenset({"configuration"})
 
 
 class GuardedChat:
-    """An endpoint that is asked no more than it bears, and for no event while it is down.
+    """An endpoint within its limits, which gets no event while it is down.
 
-    While it is down, neutral events find out when it is back: single events say nothing about the others.
+    While it is down, neutral events probe it: single events say nothing about the others.
 
     Args:
         chat: The endpoint.
@@ -234,9 +234,9 @@ class GuardedChat:
         return True
 
     async def refuses_all(self, metric: str, error: JudgeConfigurationError) -> bool:
-        """Say whether a refusal that speaks of the configuration is everybody's: then the endpoint is down.
+        """Say whether a refusal that concerns the configuration affects all events.
 
-        Where a neutral event is judged, it is this event that is refused, or it was a hiccup.
+        Then the endpoint is down. If a neutral event is judged, only this event is refused.
         """
         if self.breaker.is_open:
             return True
@@ -255,7 +255,7 @@ class GuardedChat:
         self._opened(self.breaker.open(self._clock()), reason)
 
     def _refused(self, error: JudgeConfigurationError) -> None:
-        """A neutral event was refused for a reason that lies in the configuration."""
+        """A neutral event was refused because of the configuration."""
         now = self._clock()
         self._refused_since = self._refused_since if self._refusals else now
         self._refusals += 1

@@ -176,7 +176,7 @@ class EndpointPool:
     def choose(
         self, avoided: Collection[str] = (), among: Sequence[GuardedChat] | None = None
     ) -> GuardedChat | None:
-        """Choose whom to ask.
+        """Choose an endpoint.
 
         Args:
             avoided: Names of endpoints to be asked only where no other can be.

@@ -133,7 +133,7 @@ class ReliableJudge:
         task: JudgeTask,
         attempt: Attempt,
     ) -> Failed | None:
-        """Find out whether a refusal that speaks of the configuration is about this event alone."""
+        """Find out whether a refusal that concerns the configuration affects only this event."""
         # Not after each: one that refuses every other call would refuse the event and never the probe.
         if attempt.refusals % 2 == 0 and await chat.refuses_all(self._metric, error):
             return None

@@ -43,7 +43,7 @@ class Tally:
 
 
 class Refusals:
-    """How often events are refused for a reason that speaks of the configuration, each counted once.
+    """How often events are refused for a reason that concerns the configuration, each counted once.
 
     A gateway that refuses some contents refuses one event again and again, and few others. One of whose
     replicas some have a wrong key refuses a share of whatever it is asked.

@@ -45,7 +45,7 @@ ConfigOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A broker and how to get in."""
+    """A broker and its credentials."""
 
     settings: Settings
     bootstrap_servers: str
@@ -90,14 +90,14 @@ class Connection:
         return self.settings.kafka.model_copy(update={"bootstrap_servers": self.bootstrap_servers})
 
     async def start(self, client: Any, grants: Sequence[Grant]) -> None:
-        """Start a producer or consumer, or say why that does not work.
+        """Start a producer or consumer, or explain the failure.
 
         Args:
             client: It.
             grants: What it will need to be allowed to do.
 
         Raises:
-            BadUsageError: The broker keeps us out, or from what is needed, until something is changed.
+            BadUsageError: The broker refuses access until something is changed.
             CommandError: Nobody answered in time.
         """
         from aiokafka.errors import KafkaError

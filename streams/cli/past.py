@@ -38,7 +38,7 @@ class PastCall:
 
 
 class _Person:
-    """Anyone who sits at the terminal; with --yes nobody is asked."""
+    """The user at the terminal; with --yes there is no prompt."""
 
     def __init__(self, *, yes: bool) -> None:
         self._yes = yes

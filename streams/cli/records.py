@@ -52,7 +52,7 @@ class RecordLines:
     """Writes records for people.
 
     Args:
-        topics: Says what lies where.
+        topics: Names of topics.
     """
 
     def __init__(self, topics: TopicSettings) -> None:

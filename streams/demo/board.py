@@ -12,9 +12,9 @@ from streams.demo.accounting import Accounts
 from streams.monitoring.statistics.estimators import WeightedSums
 
 BASELINE_VERDICTS = 100
-"""The first so many verdicts of a metric say what is normal."""
+"""Number of first verdicts of a metric that define the normal level."""
 NOW_VERDICTS = 60
-"""The last so many say how things stand."""
+"""Number of latest verdicts that define the current level."""
 BUCKET_SECONDS = 2.0
 """One character of the sparkline."""
 MAX_BUCKETS = 120

@@ -19,13 +19,13 @@ _log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Takes records from wherever they lie.
+    """Takes records of any topic.
 
     Args:
-        topics: Says what lies where.
+        topics: Names of topics.
         accounts: Counts exactly.
         board: Shows.
-        seconds: Tells the time since the start.
+        seconds: Gives the time since the start.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ def check_topic_rights(
     for topic in topics:
         need = needs[topic.name]
         if topic.error_code:
-            continue  # told as a topic's own trouble
+            continue  # reported with the topic
         if topic.rights is None:
             untold.append(topic.name)
             continue

@@ -162,7 +162,7 @@ class BrokerExaminer:
         found = []
         for node, (finding, met) in zip(others, reached, strict=True):
             if met is None:
-                finding = failed(  # noqa: PLW2901 - the same finding, told for what it is
+                finding = failed(  # noqa: PLW2901 - the same finding, with its cause
                     "broker",
                     f"{node.address} (node {node.node_id})",
                     f"the cluster sends clients there, and {finding.detail}",

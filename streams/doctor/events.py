@@ -162,7 +162,7 @@ def _is_trace_id(key: bytes) -> bool:
 
 
 def _silent(topic: str, outcomes: Sequence[Outcome]) -> list[Finding]:
-    """Name the instrumentations that do not record what was said, each with how it is told to."""
+    """Name the instrumentations without recorded content, each with how to enable it."""
     hints: Counter[str] = Counter(hint for one in outcomes for hint in one.hints)
     findings: list[Finding] = []
     for hint, count in hints.items():

@@ -1,4 +1,4 @@
-"""What a broker told, as plain values."""
+"""A broker's answers, as plain values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition: who leads it (-1: nobody), where its copies are, and which of them keep up."""
+    """One partition: its leader (-1: none), its replicas, and which of them are in sync."""
 
     leader: int
     replicas: int

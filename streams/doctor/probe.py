@@ -45,7 +45,7 @@ _PRODUCER_TIMEOUT_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """How a broker let us in.
+    """How a connection to a broker was made.
 
     Args:
         tls_version: Such as TLSv1.3; empty without TLS.
@@ -97,7 +97,7 @@ class KafkaProbe:
             met = await self._handshake(host, port)
             await self._ask((host, port), TopicsWithRights([]))
         except Exception:
-            # One more try, which finds out more: what the port speaks, and how it wants to be asked.
+            # One more attempt, which finds the port's protocol and login.
             server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             await reach(
                 self._kafka.model_copy(update={"bootstrap_servers": server}),

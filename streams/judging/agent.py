@@ -17,7 +17,7 @@ from streams.kafka.output import Output
 from streams.telemetry.traces import surprise
 
 MAX_PROBLEMS: Final = 3
-"""Of an invalid task, this many problems are named."""
+"""Maximum number of problems named for an invalid task."""
 
 
 class PatientJudge(Protocol):

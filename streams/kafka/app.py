@@ -46,7 +46,7 @@ class RawSchema(faust.Schema):
 
 
 class QuietMonitor(faust.Monitor):
-    """Faust's own statistics, left out: nobody reads them here, and they cost time at every record."""
+    """Faust's own statistics, disabled: they are unused and cost time at every record."""
 
     on_message_in = faust.Sensor.on_message_in
     on_message_out = faust.Sensor.on_message_out
@@ -69,7 +69,7 @@ class App(faust.App):
     """A Faust application that leaves no directory behind."""
 
     admission: Admission
-    """Whether the broker lets us in."""
+    """Whether the broker accepts connections."""
     _giving_up: asyncio.Future[None] | None = None
 
     def _create_directories(self) -> None:
@@ -101,7 +101,7 @@ class App(faust.App):
         """Stop, and wait for the consumer's thread: after a crash it ends later, when its loop is closed."""
         await super().stop()
         consumer = self._consumer
-        thread = None if consumer is None else consumer._thread._thread  # noqa: SLF001 - nothing public tells of it
+        thread = None if consumer is None else consumer._thread._thread  # noqa: SLF001 - there is no public access to it
         if thread is not None:
             await asyncio.to_thread(thread.join, THREAD_END_SECONDS)
 

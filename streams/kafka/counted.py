@@ -69,7 +69,7 @@ class OnceCounter:
 
         Args:
             result: The result.
-            place: Where it lies, so that it is not mistaken for another worker's.
+            place: Where it lies, to distinguish it from another worker's.
         """
         if self._learning and len(self._waiting) < MOST_WAITING:
             self._waiting.append((result, place))
@@ -83,7 +83,7 @@ class OnceCounter:
             self._metrics.count_repeated(result.metric)
 
     async def learn(self, read: Callable[[], Awaitable[Iterable[tuple[Place, str]]]]) -> None:
-        """Look up what was written before, by whom ever.
+        """Look up what any worker has written before.
 
         Args:
             read: Gives places and ids of the latest results.

@@ -11,7 +11,7 @@ from streams.settings import DeadLetterLimitSettings
 
 @dataclass(slots=True)
 class _Tally:
-    """Of one topic: how the latest records ended, True where one was set aside."""
+    """The outcome of a topic's latest records: True for a dead letter."""
 
     latest: deque[bool]
     consecutive: int = 0

@@ -259,7 +259,7 @@ class Output:
     ) -> None:
         """Set a record aside, in the largest form that the topic takes.
 
-        Where it takes none, the record is skipped, counted and told, if the settings say so; else it waits
+        If it takes none, the record is skipped, counted and logged, if the settings say so; else it waits
         here, and the records behind it are done but not committed.
 
         Raises:

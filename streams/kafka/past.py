@@ -1,4 +1,4 @@
-"""What lies on a partition before a worker's first offset: read once, without a consumer group."""
+"""Reads a partition before a worker's first offset: once, without a consumer group."""
 
 from __future__ import annotations
 

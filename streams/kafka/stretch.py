@@ -51,7 +51,7 @@ class PastRecord:
 
 
 class StretchReader:
-    """Reads what lies in topics now.
+    """Reads the records that are in topics now.
 
     Each reading opens a connection of its own; used at starts, not all the time.
 
@@ -109,7 +109,7 @@ class StretchReader:
                 yield record
 
     async def read_stretch(self, topic: str, stretch: Stretch) -> AsyncGenerator[PastRecord, None]:
-        """Read what lies between offsets, as `read` does."""
+        """Read the records between offsets, as `read` does."""
         if not stretch:
             return
         async with self._consumer(topic) as (consumer, tps):

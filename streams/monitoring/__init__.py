@@ -1,1 +1,1 @@
-"""Whether scores fell: from results to estimates and alerts."""
+"""Detects drops: from results to estimates and alerts."""

@@ -106,7 +106,7 @@ class MonitorConfig:
         lowest, highest = self.score_ranges[metric]
         min_drop = self.min_drop * (highest - lowest) / FIVE_POINTS
         worse: Worse = "up" if metric in self.rising else "down"
-        # Of a metric whose rise is bad, low scores are the good ones.
+        # For a metric whose rise is bad, low scores are good.
         default = () if worse == "up" else (lowest_third(lowest, highest),)
         levels = self.shares.get(metric, default)
         return (

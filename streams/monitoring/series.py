@@ -105,7 +105,7 @@ class Series:
         return tuple(sorted(silent))
 
     def add(self, sample: Sample, now: datetime) -> list[Change]:
-        """Take one score, and tell what it decides."""
+        """Take one score and return its decision."""
         amount = self._mean.amount(sample.score)
         self._total = self._total.add(amount, sample.probability)
         self._window.add(amount, sample.probability, occurred_at=sample.occurred_at, now=now)
@@ -117,7 +117,7 @@ class Series:
             may_call = True
             if watch.measure.name == MIX:
                 if self.mean.state == "dropped":
-                    continue  # the fall is told already, whatever the mix
+                    continue  # the fall is reported already, whatever the mix
                 # Only what the mean within parts does not see is a matter of the mix.
                 may_call = self.mean.statistic < self.mean.threshold**0.5
             change = watch.add(sample, share, self._history, may_call=may_call)

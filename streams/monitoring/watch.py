@@ -122,7 +122,7 @@ class Watch:
     def add(
         self, sample: Sample, share: float, history: Sequence[Sample], *, may_call: bool = True
     ) -> Change | None:
-        """Take one score, and tell if it decides that something changed.
+        """Take one score and return whether it decides a change.
 
         Args:
             sample: The score.

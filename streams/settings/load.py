@@ -21,7 +21,7 @@ from streams.settings.tree import Settings
 
 ENV_PREFIX = "JUDGESTREAM_"
 MAX_PROBLEMS = 50
-"""Problems that are told at once."""
+"""Maximum number of problems reported at once."""
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 MOST_NEIGHBOURS = 1000
 """Names that are looked through for one that may have been meant."""

@@ -56,7 +56,7 @@ MONITOR_GAUGES: Final = (
     ("baseline", "points or share", "The normal level."),
     ("tolerated", "points or share", "The worst tolerated level, without season and mix."),
 )
-"""What the owner of a series tells of each of its measures."""
+"""What a series' owner exposes for each measure."""
 
 CATALOGUE: Final[tuple[Spec, ...]] = (
     Spec(

@@ -143,7 +143,7 @@ class Metrics:
             self._child("judgestream_removed_metric_tasks", metric).set(tasks.get(metric, 0))
 
     def count_move(self, topic: str, why: str, lost: int) -> None:
-        """One partition continued elsewhere; this many offsets in between nobody has read."""
+        """One partition resumed at another offset; this many offsets in between are unread."""
         self._child("judgestream_offset_moves_total", topic, why).inc()
         self._child("judgestream_lost_records_total", topic).inc(lost)
 

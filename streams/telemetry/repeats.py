@@ -148,7 +148,7 @@ def _add(record: logging.LogRecord, **numbers: int) -> None:
 
 
 def _last(known: _Repeated) -> logging.LogRecord:
-    """The line that tells the end."""
+    """The line that reports the end."""
     first = known.record
     line = logging.makeLogRecord(first.__dict__)
     line.exc_info = line.exc_text = None

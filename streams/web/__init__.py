@@ -1,1 +1,1 @@
-"""What every HTTP port of ours has: who gets in, by which headers a browser is bound, and how it listens."""
+"""What all HTTP ports share: access control, security headers, and how they listen."""

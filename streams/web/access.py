@@ -70,7 +70,7 @@ class BasicAuth:
 
 
 def _credentials(header: str | None) -> bytes:
-    """User and password as sent; empty, which is nobody's, where there are none."""
+    """User and password as sent; empty if there are none."""
     scheme, _, encoded = (header or "").partition(" ")
     if scheme.lower() != "basic" or len(encoded) > MAX_HEADER_CHARS:
         return b""

@@ -1,4 +1,4 @@
-"""Connections to the port: bounded in number and time, so that nobody keeps health checks out."""
+"""Connections to the port: limited in number and time, so that health checks always succeed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from streams.telemetry.traces import where
 _log = structlog.stdlib.get_logger(__name__)
 
 MAX_CONNECTIONS: Final = 128
-"""At the same time. One more takes the place of the oldest that has not sent its request: a probe sends it at
-once, so it gets in."""
+"""Maximum concurrent connections. A further one replaces the oldest that has not sent its request; probes
+send theirs at once.
+"""
 REQUEST_SECONDS: Final = 5.0
 """Until a request's headers have come, from the first byte or without one; also between two requests."""
 CONNECTION_SECONDS: Final = 60.0

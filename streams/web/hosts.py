@@ -17,7 +17,7 @@ def is_own_host(headers: Sequence[str], allowed: Collection[str] = ()) -> bool:
     """Whether a request was meant for this machine.
 
     A page whose name is made to lead here (DNS rebinding) sends its own name as Host. Addresses, names
-    without a dot and names of private domains are nobody's to register.
+    without a dot and names of private domains cannot be registered.
 
     Args:
         headers: All Host headers of the request.

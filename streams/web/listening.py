@@ -43,7 +43,7 @@ class Port:
         setting: The setting that names the port, for errors.
         host: Address to listen on.
         port: Port; 0 takes a free one.
-        auth: Asks for user and password; None lets in everybody who reaches the port.
+        auth: Asks for user and password; None allows everyone who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
         open_paths: What is answered without a password.
         far_paths: Where nobody is asked who they are, what other machines may read beside that; None:

@@ -10,7 +10,9 @@ from typing import Final, Protocol
 STUCK_LOOP_SECONDS: Final = 60.0
 """The delivery loop turns at least once a second; a rebalance may hold it up for a while."""
 STUCK_AGENT_SECONDS: Final = 900.0
-"""An agent with records in flight that finishes none for this long, and waits for nobody, is stuck."""
+"""An agent with records in flight that finishes none for this long, and waits for no other party, is
+stuck.
+"""
 
 
 SILENT_SECONDS: Final = 12.0

@@ -23,7 +23,7 @@ REMOVED_METRICS_SECONDS: Final = 300.0
 
 
 def tell_start(settings: Settings, *, group_id: str, agents: Sequence[AgentName]) -> None:
-    """Say in a line each where this worker reads, what, as whom, and at which rates."""
+    """Describe in one line each where this worker reads, what, as which user, and at which rates."""
     kafka, topics = settings.kafka, settings.topics
     _log.info("broker", bootstrap_servers=kafka.bootstrap_servers, security=kafka.security.protocol)
     _log.info(
@@ -46,7 +46,7 @@ def tell_start(settings: Settings, *, group_id: str, agents: Sequence[AgentName]
 def tell_judge(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
     """Say which endpoints are asked, in order of preference.
 
-    Of an address the host alone: a query may hold a key.
+    Only the host of an address is shown: a query may hold a key.
     """
     _log.info(
         "judge",
@@ -74,7 +74,7 @@ def tell_move(move: Move) -> None:
 
 
 async def watch_removed_metrics(settings: Settings, metrics: Metrics) -> None:
-    """Look every few minutes for tasks that nobody judges, because their metric is not in the settings."""
+    """Look every few minutes for tasks whose metric is not in the settings."""
     while True:
         try:
             tasks = await removed_tasks(settings)

@@ -62,7 +62,7 @@ class Pipeline:
         manual = stream.noack()
         async for event in manual.events():
             if self._closed:
-                continue  # nobody waits for it any more: not acknowledged, so that it is read again
+                continue  # abandoned: not acknowledged, so that it is read again
             if not self._tasks:
                 self.last_finished = time.monotonic()
             task = asyncio.create_task(self._finish(manual, event))

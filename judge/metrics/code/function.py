@@ -199,7 +199,7 @@ def _spec(module: str) -> ModuleSpec | None:
 
 
 def _defines(code: bytes, name: str, origin: str) -> bool:
-    """Whether a module's text has a name; where it imports everything of another, nobody knows."""
+    """Whether a module's text has a name; with a wildcard import it is unknown."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError) as error:

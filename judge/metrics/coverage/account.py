@@ -20,7 +20,7 @@ FACTS_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class ReferenceSentence:
-    """A sentence of the reference, with the words by which it is told whether items account for it."""
+    """A sentence of the reference, with the words that items must cover."""
 
     start: int
     end: int

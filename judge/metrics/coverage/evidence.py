@@ -265,7 +265,7 @@ def _unmatched(item: Item) -> Item:
 
 
 def _key(item: Item) -> str:
-    """What tells items apart: their words, or their span where they have none."""
+    """What distinguishes items: their words, or their span if they have none."""
     return normalise(item.item).rstrip(".") or normalise(item.reference_span)
 
 

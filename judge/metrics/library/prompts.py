@@ -31,7 +31,7 @@ LIBRARY: Final = (
     "context_relevance",
     "hallucinated_citation",
 )
-"""By name; docs/verdicts.md tells their scales."""
+"""By name; docs/verdicts.md has their scales."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def read_score_range(value: Any, *, is_number: bool = False) -> tuple[float, flo
     ends = [value.get("min"), value.get("max")] if isinstance(value, Mapping) else value
     if is_number:
         return _number_range(ends)
-    # bool is an int to Python, and to nobody who writes a range.
+    # bool is an int in Python, but not a valid end of a range.
     if not (isinstance(ends, list | tuple) and len(ends) == 2 and all(type(end) is int for end in ends)):
         raise PromptPackError(f"score_range must be two whole numbers such as [1, 5], got {value!r}")
     low, high = int(ends[0]), int(ends[1])

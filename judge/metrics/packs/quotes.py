@@ -15,7 +15,7 @@ QuotedText = str
 """One of `judge.metrics.packs.inputs.TEXTS`, `fields.<name>` or `labels.<name>`."""
 
 MAX_QUOTATIONS = 300
-"""Of a verdict, this many are looked up; further ones count as not found."""
+"""Maximum number looked up per verdict; further ones count as not found."""
 MAX_NAMED = 5
 """Quotations that one error names."""
 

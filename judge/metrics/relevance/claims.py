@@ -1,7 +1,7 @@
-"""Which sentences of an answer claim something, so that leaving one out can be told. Pure.
+"""Which sentences of an answer make a claim, to detect omitted ones. Pure.
 
-Of greetings, headings, introductions, questions, offers and refusals nothing is claimed. In doubt a sentence
-without a citation claims nothing, and one with a citation does.
+Greetings, headings, introductions, questions, offers and refusals make no claim. In doubt a sentence with a
+citation makes one, and one without does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_BARE_WORDS = 5
 MIN_UNSPACED_CHARS = 8
 """Letters of such a sentence in a script without spaces."""
 MAX_CHARS = 4000
-"""Of a sentence, so much is looked at."""
+"""Maximum characters of a sentence that are read."""
 
 _OPENINGS = """
     hi|hello|hey|dear|thanks|thank you|sure|certainly|of course|absolutely|great question|good question

@@ -161,7 +161,7 @@ class _Verifier:
     def _locate(
         self, given: ListedClaim, kept: Mapping[tuple[int, int], CheckedClaim], claimed: set[int]
     ) -> tuple[Quotation, int | None] | None:
-        """Where the claim stands, and which tagged claim it is part of.
+        """Where the claim is, and which tagged claim it is part of.
 
         Of several places the best is one that no claim has taken, in a tagged claim with the pages that the
         judge names.

@@ -1,1 +1,1 @@
-"""What a judge is to fill in, and how its reply is found and read."""
+"""The schemas of a judge's reply, and how it is found and parsed."""

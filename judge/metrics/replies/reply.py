@@ -47,7 +47,7 @@ def extract_verdict(text: str) -> dict[str, Any]:
 
     Raises:
         InvalidVerdictError: There is none, there are several that differ, one of them cannot be read, or it
-            breaks one of these bounds; the detail tells the judge what to repair.
+            breaks one of these bounds; the detail says what the judge must repair.
     """
     return extract_object(text, key="score")
 
@@ -147,7 +147,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read(error: Exception, begun: int, size: int) -> int:
     """How many characters were read until an error; all that were left where it does not say."""
-    # Of a text without an end the error names the beginning.
+    # For an unterminated text the error names its beginning.
     says = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated")
     return (error.pos if says and isinstance(error, json.JSONDecodeError) else size) - begun
 

@@ -1,1 +1,1 @@
-"""How many calls an endpoint is sent: concurrency, requests and tokens a minute, turns."""
+"""Limits of an endpoint: concurrency, requests and tokens a minute, turns."""

@@ -1,4 +1,4 @@
-"""How many calls an endpoint bears concurrently, and how they set out.
+"""How many concurrent calls an endpoint gets, and how they start.
 
 The limit is halved when the endpoint is overloaded, and raised while it answers.
 
@@ -17,13 +17,13 @@ FAST_UNTIL: Final = 0.75
 """After a decrease the limit doubles within a round of calls up to this share of what it was, and creeps from
 there."""
 RETURN_SHARE: Final = 0.25
-"""Of the most, an endpoint that comes back gets this much at once."""
+"""Share of the maximum that a recovered endpoint gets at once."""
 FIRST_CALLS: Final = 4
 """This many calls go before the first reply: it may tell limits that a burst would break."""
 FIRST_SECONDS: Final = 1.0
 """It is waited for no longer than this."""
 SPREAD_SHARE: Final = 0.8
-"""Of the time that a call takes; over less, no more are sent than may be under way."""
+"""Share of a call's duration; over less, no more calls start than may be in flight."""
 GROWTH_CALLS: Final = 1.0
 """After n calls the next one sets out no sooner than so much of a call's time, divided by n."""
 CATCH_UP_SECONDS: Final = 0.02
@@ -73,15 +73,15 @@ class AdaptiveLimit:
         self._limit = max(1.0, self._limit * DECREASE)
 
     def came_back(self) -> None:
-        """The endpoint was down and answers again: what it failed then says nothing about what it bears."""
+        """The endpoint was down and answers again: those failures say nothing about its capacity."""
         self._fast_until = self._most
         self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)
 
 
 class GentleStart:
-    """Lets calls to an endpoint that tells no limit set out one after the other instead of all at once.
+    """Starts calls to an endpoint without a known limit one after the other instead of all at once.
 
-    A limit that nobody tells shows itself by a refusal, and whatever was sent before that came back is
+    An unknown limit shows only by a refusal, and whatever was sent before that came back is
     refused, too. So in the time that a call takes, about twice as many set out as have before, evenly spread;
     once this many are under way as may be, replies set the pace.
     """

@@ -1,4 +1,4 @@
-"""How much an endpoint may be asked a minute: as configured, as it tells, or as its refusals teach.
+"""An endpoint's limits per minute: as configured, as reported, or as learned from refusals.
 
 Pure: the time is an argument, in seconds on any clock that never goes back.
 """
@@ -11,8 +11,7 @@ from typing import Final
 from judge.chat import QuotaReport, RateLimits
 
 MARGIN: Final = 0.97
-"""Of a limit, this much is used: two calls may travel at different speeds and arrive closer than they were
-sent."""
+"""Share of a limit to use: calls may arrive closer together than they were sent."""
 BURST_SECONDS: Final = 1.0
 """What was left unused for this long may be made up for at once."""
 LONGEST_GATE_SECONDS: Final = 60.0
@@ -105,7 +104,7 @@ class Quota:
         if report.remaining is None or report.reset_seconds is None:
             return
         if self._left is not None and mark < self._left[1]:
-            return  # a later call has told something newer
+            return  # a later call has reported something newer
         self._left = (report.remaining, mark, now + min(report.reset_seconds, LONGEST_GATE_SECONDS))
 
     def _refill(self, now: float) -> float | None:
@@ -122,7 +121,7 @@ class Quota:
 
 @dataclass(slots=True)
 class _Lesson:
-    """What a refusal tells.
+    """What a refusal reveals.
 
     Args:
         granted: Calls from one opening to the refusal.
@@ -186,7 +185,7 @@ class LearnedQuota(Quota):
             self._learned_at = now
 
     def refused(self, now: float, retry_after_seconds: float) -> None:
-        """A call was refused for asking too often, by an endpoint that tells no limit: learn one.
+        """A call was refused for asking too often, by an endpoint that reports no limit: learn one.
 
         What is granted from the last opening to this refusal is what the endpoint grants from one opening to
         the next, and no less than it has granted in the last minute. Where nothing is granted, it is out of

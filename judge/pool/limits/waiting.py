@@ -79,7 +79,7 @@ class Waiting:
         self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
 
     def stop(self) -> None:
-        """Let nobody in any more of its own accord."""
+        """Admit no further calls automatically."""
         if self._timer is not None:
             self._timer.cancel()
 

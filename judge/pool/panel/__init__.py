@@ -1,1 +1,1 @@
-"""Several verdicts on one answer, and the one that is published."""
+"""Several verdicts on one answer, and the one to publish."""

@@ -80,7 +80,7 @@ class PanelJudge:
             await _cancelled(waiting)
 
     async def _vote(self, place: int, task: JudgeTask, *, patient: bool) -> list[tuple[int, Result]]:
-        """One member's result; none where its endpoint is down and nobody is patient."""
+        """One member's result; none if its endpoint is down and the caller does not wait."""
         try:
             return [(place, await self._members[place].judge.judge(task, patient=patient))]
         except EndpointDownError:

@@ -1,1 +1,1 @@
-"""Forms of data that must not leave the process: where they stand in a text. Pure."""
+"""Where sensitive data is in a text. Pure."""

@@ -1,1 +1,1 @@
-"""Code that is not trusted to end, in processes of its own."""
+"""Code that may not terminate, in separate processes."""

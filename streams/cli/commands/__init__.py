@@ -1,1 +1,1 @@
-"""One module a command; heavy imports stand inside the command that needs them."""
+"""One module per command; heavy imports are inside the command that needs them."""

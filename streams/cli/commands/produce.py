@@ -18,7 +18,7 @@ from streams.cli.kafka import BootstrapOption, ConfigOption, Connection, connect
 from streams.cli.lines import opened, progress
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
-"""Larger than any broker takes by default: the broker's own limit is the one that speaks."""
+"""Larger than any broker's default limit, so the broker's limit applies."""
 MAX_UNCONFIRMED = 2000
 MAX_PROBLEMS_SHOWN = 10
 

@@ -44,7 +44,7 @@ def worker(
         raise BadUsageError(
             f"--agents must name one or more of {', '.join(ALL_AGENTS)}, separated by commas, got {agents!r}"
         )
-    set_up_logs(TelemetrySettings(log_level="error"))  # what packs warn of is told once, as the settings say
+    set_up_logs(TelemetrySettings(log_level="error"))  # warnings of packs are logged once, by the settings
     judges = {"intake", "judge"} & set(chosen)
     settings = runnable_settings(config) if judges else settings_for_command(config)
     set_up_logs(settings.telemetry, masker=settings_masker(settings, os.environ))

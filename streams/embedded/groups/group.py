@@ -88,7 +88,7 @@ class Group:
         return await waiting
 
     def heartbeat(self, who: Identity) -> ErrorCode:
-        """Note that a member is alive; tells it when it must join again."""
+        """Note that a member is alive; tells it whether it must rejoin."""
         error = self.check(who)
         if error is ErrorCode.NONE and self.state is GroupState.PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS

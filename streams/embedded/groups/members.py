@@ -1,4 +1,4 @@
-"""What a member of a consumer group asks for, what it is told, and what the group knows of it."""
+"""A group member's requests and answers, and the group's record of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SyncReply:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who speaks: what a member says of itself with each request."""
+    """A member's identity, as sent with each request."""
 
     member_id: str
     generation: int

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def shared_protocols(wanted: Iterable[str], others: Collection[Member]) -> list[str]:
-    """Of the strategies wanted, those that all others know."""
+    """The requested strategies that all other members support."""
     return [name for name in wanted if all(name in other.protocols for other in others)]
 
 
 def preferred_protocol(members: Collection[Member]) -> str:
-    """Of the strategies all members know, the one that most members like best; empty without members."""
+    """The strategy that all members support and most prefer; empty without members."""
     votes: dict[str, int] = {}
     for member in members:
         for name in shared_protocols(member.protocols, members):

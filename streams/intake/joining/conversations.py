@@ -27,7 +27,7 @@ class ConversationIntake:
         whole: Takes each conversation as one event, for the metrics of conversations.
         counts: Where outcomes are counted.
         bounds: When conversations are closed.
-        past: Reads back what lies before the offset that is begun with.
+        past: Rereads the records before the first offset.
         clock: Tells the time in seconds, from any beginning.
     """
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Past(Protocol):
-    """Reads what lies on a partition before an offset: `streams.kafka.past.TopicPast`, or a fake."""
+    """Reads the records of a partition before an offset: `streams.kafka.past.TopicPast`, or a fake."""
 
     async def partitions(self, topic: str) -> int:
         """Count a topic's partitions."""
@@ -70,7 +70,7 @@ class Gathering(Generic[T]):
         kind: What is joined.
         counts: Where outcomes are counted.
         bounds: When groups are closed.
-        past: Reads back what lies before the offset that is begun with.
+        past: Rereads the records before the first offset.
         clock: Tells the time in seconds, from any beginning.
     """
 
@@ -184,7 +184,7 @@ class Gathering(Generic[T]):
         finally:
             del self._finishing[group.key]
 
-    # What lies before the first offset
+    # The records before the first offset
 
     async def _know_the_past(self, record: Incoming) -> None:
         """Read back, once an assignment, what a group of this partition may have before the first record."""

@@ -27,7 +27,7 @@ class TraceIntake:
         intake: Takes the events.
         counts: Where outcomes are counted.
         bounds: When traces are closed.
-        past: Reads back what lies before the offset that is begun with.
+        past: Rereads the records before the first offset.
         clock: Tells the time in seconds, from any beginning.
     """
 

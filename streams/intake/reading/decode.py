@@ -47,7 +47,7 @@ class SamplingFields:
 
 
 Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
-"""Gives the JSON of a value that a schema of the registry tells how to read."""
+"""Decodes a value to JSON by its registry schema."""
 
 
 class Readable(Protocol):

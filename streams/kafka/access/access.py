@@ -22,7 +22,7 @@ _MECHANISMS: Final = {"AWS_MSK_IAM": "OAUTHBEARER"}
 
 
 class Access:
-    """What clients are given to get in. One may serve several of them, in several threads.
+    """Credentials and TLS for clients. One may serve several of them, in several threads.
 
     Args:
         kafka: The settings.
@@ -60,7 +60,7 @@ class Access:
         return dict(self._options)
 
     def faust_credentials(self) -> SASLCredentials | OAuthCredentials | SSLCredentials | None:
-        """Give what Faust wants to be told; None for a broker that is open."""
+        """Give Faust's credentials; None for a broker without login."""
         options = self._options
         if "sasl_oauth_token_provider" in options:
             return OAuthCredentials(

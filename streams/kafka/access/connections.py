@@ -50,8 +50,9 @@ class Admission:
         self._refused_at: float | None = None
         self._told_at = 0.0
         self.trouble: str | None = None
-        """Why the latest connection was refused, and what to do; None while there is none, or since one was
-        let in."""
+        """Why the latest connection was refused, and what to do; None if there is none, or since one
+        succeeded.
+        """
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
         """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it
         nothing is noted: anyone who makes one try alone is notified of it anyway."""
@@ -162,7 +163,8 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
     password = options.get("sasl_plain_password")
     if isinstance(password, Password):
         options["sasl_plain_password"] = password.read()
-    # Carried by what the client hands on untouched; a listener without TLS and login refuses nobody.
+    # Carried in a field that the client passes on unchanged; a listener without TLS and login refuses no
+    # client.
     carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
     admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:

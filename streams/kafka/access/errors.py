@@ -1,4 +1,4 @@
-"""Why the broker does not let us in or do something, in one sentence, and what to do about it."""
+"""Why the broker refuses access, in one sentence, and what to do about it."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def _cluster(_: ClusterAuthorizationFailedError, kafka: KafkaSettings) -> Explan
 
 
 def principal_of(kafka: KafkaSettings) -> str:
-    """Name whom the broker takes us for, as far as the settings say."""
+    """Name the principal, as far as the settings define it."""
     username = kafka.security.username
     return "the principal of this client" if username is None else f"User:{username}"
 

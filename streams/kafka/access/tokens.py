@@ -214,7 +214,7 @@ class ClientCredentialsTokens(CachedTokens):
                         "Accept": "application/json",
                     },
                     ssl=True if self._tls is None else self._tls,
-                    allow_redirects=False,  # the secret goes to nobody else
+                    allow_redirects=False,  # the secret is sent nowhere else
                 ) as response,
             ):
                 return response.status, await response.content.read(MAX_ANSWER_BYTES)

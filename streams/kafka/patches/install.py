@@ -15,8 +15,9 @@ from streams.kafka.patches import codecs
 from streams.kafka.patches.fetched import FetchedBatches
 
 READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
-"""Of a reply that is in transit so much is taken before the connection is told to wait. A reply is read as a
-whole in any case; with aiokafka's 64 KB the connection stops and continues again for every piece of it."""
+"""Bytes of a reply that are buffered before reading pauses. A reply is read as a whole in any case; with
+aiokafka's 64 KB the connection pauses for every piece.
+"""
 _PARSERS: Final = (
     "aiokafka.record.default_records",
     "aiokafka.record.legacy_records",

@@ -1,1 +1,1 @@
-"""Which topics there are, who uses them, and how they are made and checked."""
+"""The topics: who uses them, how they are created and checked."""

@@ -45,7 +45,7 @@ async def ensure_topics(
     connect_seconds: float = CONNECT_SECONDS,
     grants: Sequence[Grant] = (),
 ) -> None:
-    """See to it that topics exist, that they may be used, and that the broker's settings let nothing be lost.
+    """Ensure that topics exist, that they may be used, and that the broker's settings lose nothing.
 
     Args:
         kafka: Where the broker is.
@@ -77,7 +77,7 @@ async def ensure_topics(
 async def admin_client(
     kafka: KafkaSettings, connect_seconds: float = CONNECT_SECONDS, env: Mapping[str, str] | None = None
 ) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Have a client that may ask and change what topics there are.
+    """Open an administrative client.
 
     Args:
         kafka: Where the broker is.
@@ -144,7 +144,7 @@ async def _connect(
 
 
 async def _trouble(kafka: KafkaSettings) -> Explanation | None:
-    """Why we do not get in; None where we do, or nobody knows."""
+    """Why the connection fails; None if it succeeds or the reason is unknown."""
     try:
         with _unheard("aiokafka"):
             await reach(kafka)

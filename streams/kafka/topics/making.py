@@ -1,4 +1,4 @@
-"""Makes the topics of an installation, and tells how those stand that exist already."""
+"""Creates an installation's topics, and reports the existing ones."""
 
 from __future__ import annotations
 

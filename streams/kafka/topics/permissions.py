@@ -25,7 +25,7 @@ from streams.settings import KafkaSettings
 _RIGHTS: Final[dict[Operation, Right]] = {"Read": Right.READ, "Write": Right.WRITE}
 """The operations that are looked at."""
 _RIGHTS_TOLD_SINCE: Final = 8
-"""The version of the answer from which on it tells what is allowed."""
+"""The response version that first includes permissions."""
 
 
 async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[Grant]:

@@ -35,7 +35,7 @@ _AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What of one partition nobody has read.
+    """The unread range of one partition.
 
     Args:
         start: The first of it.

@@ -103,7 +103,7 @@ def _newest(versions: Mapping[int, tuple[int, int]], key: int) -> int:
 
 
 class TopicsWithRights:
-    """Asks for topics, which are not created by it, and for our rights where the broker tells them.
+    """Asks for topics, without creating them, and for our rights if the broker reports them.
 
     Args:
         names: The topics; by none nothing but the brokers is asked for.
@@ -120,7 +120,7 @@ class TopicsWithRights:
 
 
 class GroupWithRights:
-    """Asks for a consumer group, which does not disturb it, and for our rights where the broker tells them.
+    """Asks for a consumer group, without disturbing it, and for our rights if the broker reports them.
 
     Args:
         group_id: The group.

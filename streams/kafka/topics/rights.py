@@ -1,4 +1,4 @@
-"""What a broker says we may do: Kafka's numbers of operations, and the field that tells them."""
+"""Our permissions at a broker: Kafka's operation numbers, and the field that reports them."""
 
 from __future__ import annotations
 

@@ -41,10 +41,10 @@ def hardware_crc32c() -> Extend | None:
 def sums_hold(records: bytes, extend: Extend) -> bool:
     """Whether every whole batch of a fetched partition has the sum that it says.
 
-    False also where that cannot be told.
+    False also if that is unknown.
 
     Args:
-        records: The batches of one partition. The broker may cut the last one off, which nobody reads then.
+        records: The batches of one partition. The broker may truncate the last one, which is then not read.
         extend: Computes sums.
     """
     at, end = 0, len(records)

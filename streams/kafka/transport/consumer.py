@@ -257,7 +257,7 @@ class Consumer(driver.Consumer):
         try:
             taken = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
         except DENIED as error:
-            # Raised from here it would be told with a stack trace, which says nothing.
+            # Raised here, it would be logged with a useless stack trace.
             await self.app.crash(error)
             await self.sleep(FETCH_TIMEOUT_SECONDS)
             return
@@ -322,7 +322,7 @@ class Consumer(driver.Consumer):
             self._parked[tp] = records[index + 1 :]
 
     def _not_read_before(self, tp: TP, records: Sequence[Any], book: OffsetBook) -> Sequence[Any]:
-        """Leave out what was delivered already: nobody has moved the partition back (see `on_move`)."""
+        """Leave out what was delivered already: the partition was not moved back (see `on_move`)."""
         position = book.position
         if position is None or records[0].offset >= position:
             return records

@@ -73,7 +73,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         """Connect. Runs in the thread."""
         await super().on_start()
-        coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001 - aiokafka tells nobody what it says
+        coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001 - aiokafka does not expose it
         if coordinator is not None:
             self.membership = Membership(coordinator, self.app.give_up)
         extend = hardware_crc32c()
@@ -131,8 +131,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def close(self) -> None:
         """Do nothing: Faust calls this on a rebalance within a stop, and the stop closes everything.
 
-        Its own method marks the client as closed, so that nobody leaves the group any longer, and then closes
-        connections from an event loop that is not theirs.
+        Its own method marks the client as closed, so that the member no longer leaves the group, and then
+        closes connections from an event loop that is not theirs.
         """
 
     def _create_worker_consumer(self, transport: Any) -> Any:

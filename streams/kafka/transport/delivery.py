@@ -47,7 +47,7 @@ class OffsetBook:
     __slots__ = ("_pending", "_position", "_unfinished")
 
     def __init__(self, position: int | None = None) -> None:
-        # (offset, timestamp in seconds or None); the timestamp only tells how old the oldest unfinished
+        # (offset, timestamp in seconds or None); the timestamp only shows how old the oldest unfinished
         # record is.
         self._pending: deque[tuple[int, float | None]] = deque()
         self._unfinished: set[int] = set()

@@ -46,7 +46,7 @@ class Membership:
         self._coordinator = coordinator
         self._on_fenced = on_fenced
         self._now = now
-        self._send = coordinator._send_req  # noqa: SLF001 - aiokafka tells nobody of the answers
+        self._send = coordinator._send_req  # noqa: SLF001 - aiokafka does not expose the answers
         self._instance_id: str | None = coordinator._group_instance_id  # noqa: SLF001 - as above
         self._fenced: FencedError | None = None
         self.last_answer = now()
@@ -78,7 +78,7 @@ class Membership:
         if type(request) is HeartbeatRequest:
             return StaticHeartbeat(*who)
         if type(request) is OffsetCommitRequest:
-            return StaticCommit(*who, request._topics)  # noqa: SLF001 - aiokafka tells nobody what it asks
+            return StaticCommit(*who, request._topics)  # noqa: SLF001 - aiokafka does not expose its requests
         return request
 
 

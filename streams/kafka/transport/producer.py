@@ -60,7 +60,7 @@ class Producer(driver.Producer):
         Raises:
             ProducerSendError: The record was not handed over; the cause is attached.
         """
-        # Not by way of Faust's own method, whose signals and transactions nobody here uses.
+        # Not by way of Faust's own method, whose signals and transactions are unused here.
         producer = self._ensure_producer()
         entering = self._entering
         entering[producer] = entering.get(producer, 0) + 1

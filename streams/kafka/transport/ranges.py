@@ -59,7 +59,7 @@ class Move:
 
     @property
     def lost(self) -> int:
-        """How many offsets nobody will have read."""
+        """Number of offsets that stay unread."""
         return max(self.after - self.before, 0)
 
 
@@ -100,7 +100,7 @@ async def confirmed_bounds(
     while True:
         try:
             bounds = await ask(tp)
-        except KafkaError:  # nobody leads it, or nobody answers: that says nothing
+        except KafkaError:  # no leader, or no answer: inconclusive
             outside = 0
         else:
             if bounds.begin <= offset <= bounds.end:

@@ -12,7 +12,7 @@ class Room:
 
     Args:
         records: At least 1.
-        bytes: Keys and values together; one record is let in whatever its size.
+        bytes: Keys and values together; one record is accepted whatever its size.
     """
 
     records: int
@@ -35,7 +35,7 @@ class Load:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more is let in."""
+        """Whether the room is full."""
         return self.records >= self.room.records or self.bytes >= self.room.bytes
 
     @property

@@ -19,8 +19,8 @@ from streams.kafka.patches import codecs
 from streams.kafka.transport.unreadable import Unreadable
 
 HEAD: Final = Struct(">qiibIhiqqqhii")
-"""Of a batch: base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first and
-last timestamp, producer's id and epoch, base sequence, number of records."""
+"""Fields of a batch: base offset, length, leader epoch, magic, CRC-32C, attributes, last offset delta, first
+and last timestamp, producer's id and epoch, base sequence, number of records."""
 _CODEC_BITS: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 CODECS: Final[dict[int, Callable[[Any], bytes]]] = {

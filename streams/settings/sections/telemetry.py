@@ -61,7 +61,7 @@ class TlsSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """What the worker tells about itself."""
+    """What the worker exposes about itself."""
 
     host: str = Field(
         default="127.0.0.1", min_length=1, description="Address of /metrics, /healthz, /readyz and /."

@@ -1,1 +1,1 @@
-"""What is read from the store: the explorer, incidents, the review, exports."""
+"""Readers of the store: the explorer, incidents, the review, exports."""

@@ -42,7 +42,7 @@ class WebServer:
         registry: What /metrics shows.
         health: What /healthz and /readyz say.
         status: What the page shows; values that JSON can hold.
-        auth: Asks for user and password; None lets in everybody who reaches the port.
+        auth: Asks for user and password; None allows everyone who reaches the port.
         tls: Has the port speak TLS; None leaves it plain.
         explorer: Shows the verdict store; None where none runs.
         near_page: Shows the page to this machine alone, where nobody is asked who they are; metrics and

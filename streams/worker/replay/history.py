@@ -38,7 +38,7 @@ class _Head(msgspec.Struct):
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 Wanted = Callable[[str, _Place], bool]
-"""Says of a live result's event id and place whether its event lies in the stretch."""
+"""Says whether a live result's event, by id and place, is in the stretch."""
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ STEPS: Final = 10
 
 
 class Person(Protocol):
-    """Who is told, and asked."""
+    """The user interface: progress and prompts."""
 
     def tell(self, text: str) -> None:
         """Say something."""
@@ -235,7 +235,7 @@ class Replay:
             yield PastRecord(self._plan.file.name, 0, line.number - 1, None, None, line.value)
 
     def _holds(self, place: Any) -> bool:
-        """Whether a record, or the place of one, lies in the stretch."""
+        """Whether a record, or the place of one, is in the stretch."""
         if self._plan.file is not None:
             return True
         start, end = self._stretch.get(place.partition, (0, 0))

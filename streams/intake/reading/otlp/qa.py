@@ -1,4 +1,4 @@
-"""The question and answer that a trace tells of. Pure."""
+"""The question and answer in a trace. Pure."""
 
 from __future__ import annotations
 

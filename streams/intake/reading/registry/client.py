@@ -34,7 +34,7 @@ class UnreadableError(Exception):
 
 
 class RegistryDownError(Exception):
-    """The registry does not answer, or lets us in no more."""
+    """The registry does not answer, or refuses access."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ CHANCE: Final = 0.01
 LEAST_REST: Final = 0.3
 """Beside a value that was named, the rest of the traffic is named for this part of the whole fall or more."""
 MIX_SHARE: Final = 0.6
-"""Part of a fall that the mix must explain to be told as its cause."""
+"""Share of a fall that the mix must explain to be reported as its cause."""
 _Z95: Final = NormalDist().inv_cdf(0.975)
 
 Kind = Literal["within", "new", "mix", "all"]

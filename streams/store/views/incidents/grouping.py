@@ -52,7 +52,7 @@ class Incident:
     @property
     def started_at(self) -> datetime:
         """When it seems to have begun: the median of what the alerts before the first recovery say."""
-        # Those of all of the traffic, if there are any: a part has fewer answers to tell it by.
+        # Those of all traffic, if there are any: a part has fewer answers.
         first = [one for one in self.drops if not self.recovered_at or one.raised_at <= self.recovered_at[0]]
         whole = [one for one in first if not one.labels] or first
         began = median(one.started_at.timestamp() for one in whole)

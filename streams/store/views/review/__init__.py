@@ -1,1 +1,1 @@
-"""What people say of verdicts: whom to ask about which, and the one place that writes it down."""
+"""Human labels on verdicts: the queue, and the one place that writes."""

@@ -57,7 +57,7 @@ class Step:
 
     @lazy
     def is_ours(self) -> bool:
-        """Whether it is a span or log record of a judgestream worker, whose judging nobody judges."""
+        """Whether it is a span or log record of a judgestream worker, which is not judged."""
         scope, service = self.span.scope, self.span.resource.get("service.name")
         return (
             scope == LAST_WORD
