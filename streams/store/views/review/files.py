@@ -139,4 +139,6 @@ def _shown(label: Mapping[str, Any], who: str) -> Any:
 
 def _cell(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

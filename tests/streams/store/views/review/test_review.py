@@ -250,6 +250,7 @@ def test_labels_of_every_kind_go_out_and_come_back(tmp_path: Path, form: str) ->
         assert [one.model_dump_json().encode() for one in again] == [
             Label.model_validate(one).model_dump_json().encode() for one in all_labels(asking)
         ]
+        assert form == "jsonl" or ",toxicity,false,true,,bob," in first
         flags = "\n".join(line for line in table.splitlines() if ids["refusal"] not in line)
         assert [one.score for one in read_labels(flags.encode(), asking, who="bob")] == [1, 1]
         with pytest.raises(BadFilterError, match="not known here: name the settings with --config"):
