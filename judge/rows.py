@@ -1,4 +1,4 @@
-"""The fields of an event from a row of a table: CSV, Parquet, a data frame. Pure."""
+"""Rows of tables: the fields of an event from one, and cells to write. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _FIELD: Final = "fields."
 _TEXTS: Final = frozenset(
     {"event_id", "question", "answer", "reference", "other_answer", "conversation_id", "trace_id", "span_id"}
 )
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _MAY_BE_BLANK: Final = frozenset({"question", "answer"})
 _STRUCTURES: Final = frozenset({"context", "labels", "messages", "tool_calls", "fields"})
 
@@ -84,3 +85,10 @@ def _structure(column: str, cell: Any) -> Any:
     if column in ("labels", "fields") and isinstance(cell, dict):
         return {name: _text(one) for name, one in cell.items() if not _is_missing(one)}
     return cell
+
+
+def as_cell(value: Any) -> Any:
+    """Write a value for a spreadsheet: what it would take for a formula gets an apostrophe before it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -16,9 +16,10 @@ from typing import Any, Final, TextIO
 import orjson
 from pydantic import ValidationError
 
+from judge.rows import as_cell
 from schemas import RESULT, Failed, Scored, Unscored
 from streams.errors import SettingsError
-from streams.judging.files.reading import Format
+from streams.judging.files.reading import Format, read_lines
 
 PARTIAL: Final = ".partial"
 _COLUMNS: Final = (
@@ -132,14 +133,17 @@ def open_results(
 
 
 def read_results(path: Path) -> Iterator[Scored | Unscored | Failed]:
-    """Read the results of an earlier run, JSON lines.
+    """Read the results of an earlier run, JSON lines or one JSON array.
 
     Raises:
         SettingsError: The file cannot be read, or a line is not a result.
     """
     try:
         with path.open("rb") as handle:
-            for number, line in enumerate(handle, start=1):
+            is_array = handle.read(1) == b"["
+            handle.seek(0)
+            lines = (one.value for one in read_lines(handle, "json", str(path))) if is_array else handle
+            for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield _result(line, path, number)
     except OSError as error:
@@ -164,8 +168,8 @@ def _read_results(there: Path, path: Path) -> list[Scored | Unscored | Failed]:
     """Read what a run before left; its last line may be cut."""
     if not there.exists():
         return []
-    if there == path and path.suffix.lower() not in {".jsonl", ".ndjson"}:
-        raise SettingsError([f"--resume: cannot resume from {path}, only from JSON lines; add --overwrite"])
+    if there == path and path.suffix.lower() in {".csv", ".parquet"}:
+        raise SettingsError([f"--resume: cannot resume from {path}, only from JSON; add --overwrite"])
     found: list[Scored | Unscored | Failed] = []
     with contextlib.suppress(SettingsError) if there != path else contextlib.nullcontext():
         found.extend(read_results(there))
@@ -179,7 +183,8 @@ def _convert(source: Path, target: Path, form: Format) -> None:
         with target.open("w", encoding="utf-8", newline="") as handle:
             writer = csv.DictWriter(handle, _COLUMNS)
             writer.writeheader()
-            writer.writerows(row_of(result) for result in read_results(source))
+            for result in read_results(source):
+                writer.writerow({name: as_cell(cell) for name, cell in row_of(result).items()})
     else:
         import pyarrow as pa  # noqa: PLC0415 - an extra
         from pyarrow import parquet  # noqa: PLC0415 - as above

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TextIO
 
 import orjson
 
+from judge.rows import as_cell
 from streams.errors import ExportError
 from streams.store.views.export.rows import COLUMNS
 
@@ -18,7 +19,6 @@ Format = Literal["csv", "jsonl", "parquet"]
 
 MAX_OPEN_DAYS: Final = 64
 """Rows come in the order of time, so few days are written at once; one that comes back is appended to."""
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_stream(rows: Iterable[Mapping[str, Any]], stream: TextIO, form: Format) -> int:
@@ -46,12 +46,7 @@ def _writer(stream: TextIO, form: Format, *, heading: bool) -> Any:
     table = csv.writer(stream)
     if heading:
         table.writerow(COLUMNS)
-    return lambda row: table.writerow([_cell(row[name]) for name in COLUMNS])
-
-
-def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return lambda row: table.writerow([as_cell(row[name]) for name in COLUMNS])
 
 
 def write_days(rows: Iterable[Mapping[str, Any]], folder: Path, form: Format) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from judge.rows import as_cell
 from schemas import Label, Selection
 from streams.errors import BadFilterError
 from streams.store import verdicts
@@ -24,7 +25,6 @@ COLUMNS: Final = (
     "probability", "fingerprint", "kind",
 )  # fmt: skip
 _UNKNOWN: Final = Scales()
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def read_labels(data: bytes, asking: Asking, *, who: str, scales: Scales = _UNKNOWN) -> list[Label]:
@@ -127,7 +127,7 @@ def label_lines(asking: Asking, form: str) -> Iterator[str]:
             yield json.dumps({name: values[name] for name in COLUMNS}, ensure_ascii=False) + "\n"
             continue
         line = io.StringIO()
-        csv.writer(line).writerow([_cell(values[name]) for name in COLUMNS])
+        csv.writer(line).writerow([as_cell(values[name]) for name in COLUMNS])
         yield line.getvalue()
 
 
@@ -135,10 +135,3 @@ def _shown(label: Mapping[str, Any], who: str) -> Any:
     """What was said, as `labels import` reads it: the label, true or false, or the number."""
     value = label.get(f"{who}value")
     return label[f"{who}score"] if value is None else value
-
-
-def _cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

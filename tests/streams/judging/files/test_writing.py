@@ -73,18 +73,26 @@ def test_a_run_that_ended_early_is_resumed(tmp_path: Path) -> None:
 
 
 def test_tables_and_arrays(tmp_path: Path) -> None:
-    """CSV has a row a result, JSON an array of them."""
+    """CSV has a row a result, whose texts are no formulas; JSON an array of them, which can be resumed."""
     for form in ("csv", "json"):
         results = open_results(tmp_path / f"out.{form}", form, source=None)
         results.write(scored(1, 4, justification='Says "so",\nor not.'))
         results.write(failed(2))
+        results.write(scored(3, 1, justification="=HYPERLINK(1)"))
         results.finish()
+    again = open_results(tmp_path / "out.json", "json", source=None, resume=True)
+    assert len(again.done) == 3
+    again.write(scored(4, 2))
+    again.finish()
+    assert len(list(read_results(tmp_path / "out.json"))) == 4
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline="")))
     assert [(row["status"], row["score"], row["justification"]) for row in rows] == [
         ("scored", "4", 'Says "so",\nor not.'),
         ("failed", "", ""),
+        ("scored", "1", "'=HYPERLINK(1)"),
     ]
-    assert [one["status"] for one in json.loads((tmp_path / "out.json").read_text())] == ["scored", "failed"]
+    statuses = [one["status"] for one in json.loads((tmp_path / "out.json").read_text())]
+    assert statuses == ["scored", "failed", "scored", "scored"]
 
 
 def test_parquet_out(tmp_path: Path) -> None:
@@ -102,7 +110,7 @@ def test_what_cannot_be_gone_on_from_is_said(tmp_path: Path) -> None:
     table, other = tmp_path / "out.csv", tmp_path / "out.jsonl"
     table.write_text("a,b")
     other.write_text('{"event_id": "1"}\n')
-    with pytest.raises(SettingsError, match="only from JSON lines"):
+    with pytest.raises(SettingsError, match="only from JSON"):
         open_results(table, "csv", source=None, resume=True)
     with pytest.raises(SettingsError, match="line 1 is not a judgestream result"):
         open_results(other, "jsonl", source=None, resume=True)
