@@ -103,7 +103,7 @@ OWN_TEXTS: Final = {
     "judge/offline/prompts.py",
     "judge/text/citations/citing.py",
     "judge/text/citations/patterns.py",
-    "judge/text/secrets.py",
+    "judge/text/sensitive/secrets.py",
     "streams/settings/addresses.py",
     "streams/settings/load.py",
     "streams/store/filters.py",

@@ -8,7 +8,7 @@ from typing import Final
 
 from judge.text.sensitive import introduces
 
-_BETWEEN: Final = " \t\n./_·|-"
+_BETWEEN: Final = " \t\n./_·|+*-"
 _GAP: Final = 3
 _S: Final = f"[{_BETWEEN}]{{1,{_GAP}}}"
 # As cards print their numbers, and as people read them out. A row of single digits or pairs is one number

@@ -13,7 +13,7 @@ _DOT = r"[.·]"
 _EMAIL = re.compile(rf"(?<![\w.·+%'-])[\w.·+%'-]++@(?P<domain>[\w-]{{1,63}}(?:{_DOT}[\w-]{{1,63}}){{1,8}})")
 _ENCODED = re.compile(r"(?<![\w.+-])[\w.+-]++%40(?P<domain>[\w-]{1,63}(?:\.[\w-]{1,63}){1,8})")
 _SPELLED = re.compile(
-    r"(?<![\w.+-])[\w.+-]++\s?(?:[\[({<]\s?at\s?[\])}>]|(?<=\w)[\[({]a[\])}]|\sat\s(?=[\w-]{1,63}\s(?:dot|punkt)\s)"
+    r"(?<![\w.+-])[\w.+-]++\s?(?:[\[({<]\s?at\s?[\])}>]|(?<=\w)[\[({]a[\])}]|\sat\s(?!(?:the|an?|this|that|my|our|your|its)\s)(?=[\w-]{1,63}\s(?:dot|punkt)\s)"
     r"|\s@\s(?=[\w-]{1,63}\s\.\s))\s?"
     r"(?P<domain>[\w-]{1,63}(?:\s?(?:\.|[\[({<]\s?(?:dot|punkt)\s?[\])}>]|\s(?:dot|punkt)\s|\s\.\s)\s?[\w-]{1,63}){1,4})",
     re.IGNORECASE,

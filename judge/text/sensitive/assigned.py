@@ -11,7 +11,7 @@ _WORDS: Final = (
     "|wachtwoord|parola|\u5bc6\u7801|\u30d1\u30b9\u30ef-\u30c9"
 )
 _PARTS: Final = (
-    r"secret|token|password|passwd|credentials?|session[_ -]?id"
+    r"secret|token|password|passwd|credentials?|session[_ -]?id|shared[_ -]?access[_ -]?signature"
     r"|(?:api|access|secret|private|account|signing|encryption)[_ -]?key"
 )
 # The part of a longer name counts as well: DB_PASSWORD, authToken, client_secret.
@@ -25,6 +25,13 @@ _ASSIGNED: Final = re.compile(
 _ELEMENT: Final = re.compile(
     r"<[\w:-]{0,20}(?:password|passwd|pwd|secret|token|api-?key)>(?P<value>[^<\s]{4,500})</", re.IGNORECASE
 )
+# Any other key: x-functions-key: ..., AZURE_OPENAI_KEY=..., and "api key" without a sign after it.
+_KEY: Final = re.compile(
+    r"(?:(?<=[_-])key|\bapi[_ -]?key)(?:\\?[\"']?\s{0,3}[:=]\s{0,3}\\?[\"']?|\s{1,3})"
+    r"(?P<value>[A-Za-z0-9+/=]{16,400})(?![\w-])",
+    re.IGNORECASE,
+)
+_LEAST_DIGITS: Final = 3
 # -pSecret, where no blank may stand before the password; -p Secret, where one does; --password Secret.
 _JOINED: Final = re.compile(
     r"\b(?:mysql(?:dump|admin)?|mariadb)\b[^\n]{0,200}?\s-p[\"']?(?P<value>[^\s\"'-][^\s\"']{3,200})"
@@ -54,7 +61,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 # A call, a name within another, a name or a type whose last word is what it holds.
 _EXPRESSION: Final = re.compile(
-    r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}\(|(?:[A-Za-z_]{1,60}\.){1,8}[A-Za-z_]{1,60}\)?$"
+    r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){0,8}\(|(?:[A-Za-z_]{1,20}\.){1,8}[A-Za-z_]{1,20}\)?$"
     r"|_?[a-z]{0,30}(?:_[a-z]{1,30}){0,6}_?(?:key|token|secret|password|passwd|pwd|type|none|bytes)s?\)?$"
     r"|[A-Za-z]{0,60}(?:Key|Token|Secret|Password|Type|Value|String|Bytes|Str|Provider)s?\)?$"
 )
@@ -68,6 +75,9 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         for match in expression.finditer(text):
             if _is_secret("pass", "=", match["value"]):
                 yield match.span("value")
+    for match in _KEY.finditer(text):
+        if sum(map(str.isdecimal, match["value"])) >= _LEAST_DIGITS and not match["value"].isdecimal():
+            yield match.span("value")
     for match in _ASSIGNED.finditer(text):
         group = next(name for name in ("value", "double", "single") if match[name] is not None)
         value = match[group].rstrip(WORD_END)

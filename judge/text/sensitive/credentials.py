@@ -22,7 +22,7 @@ _REST_OF_LINE: Final = re.compile(r"[^\n]{0,200}")
 _HEX32: Final = "[a-f0-9]{32}"
 _PREFIXED: Final = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])"
+    r"(?:AKIA|ASIA|AGPA|AIDA|AROA|ANPA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])(?::[A-Za-z0-9/+=]{30,44})?"
     r"|gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{20,255}|gl(?:pat|dt|rt|ptt|cbt|soat)-[\w-]{20,255}"
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,255}|xapp-[A-Za-z0-9-]{10,255}"
     r"|(?:sk|rk|pk|whsec|xai|pplx|nvapi|tvly)[-_][A-Za-z0-9_-]{20,255}"
@@ -53,6 +53,9 @@ _WEB_TOKEN: Final = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+
 _IN_ADDRESS: Final = re.compile(
     r"(?<=://)[^\s/:@\[\]]{0,200}:[^\s/\[\]]{1,200}(?=@)|(?<=://)[0-9a-f]{32}(?=@)"
 )
+_USER_ALONE: Final = re.compile(
+    r"\b(?:rediss?|amqps?|mqtts?)://(?P<value>[^\s/:@\[\]]{6,200})@", re.IGNORECASE
+)
 _ORACLE: Final = re.compile(r"jdbc:oracle:\w{2,8}:(?P<value>[^\s/@]{1,64}/[^\s/@]{1,128})@", re.IGNORECASE)
 _SCHEMES: Final = r"(?:basic|bearer|token|digest|apikey|negotiate|aws4-hmac-sha256)"
 _AUTHORIZATION: Final = re.compile(
@@ -65,7 +68,7 @@ _SIGNATURE: Final = re.compile(
 )
 _COOKIE: Final = re.compile(
     r"\b(?:set-)?cookie2?[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
-    r"(?P<value>[\w.-]{1,64}=[^\s\"',;]{4,4096}(?:;\s?[\w.-]{1,64}=[^\s\"',;]{1,4096}){0,40})",
+    r"(?P<value>[\w.-]{1,64}=[^\s\"',;]{1,4096}(?:;\s?[\w.-]{1,64}=[^\s\"',;]{1,4096}){0,40})",
     re.IGNORECASE,
 )
 _CURL_USER: Final = re.compile(
@@ -73,6 +76,7 @@ _CURL_USER: Final = re.compile(
 )
 _BEARER: Final = re.compile(r"\bbearer\s{1,3}(?P<value>[\w.~+/=-]{6,4096})", re.IGNORECASE)
 _LEAST_OF_A_KIND: Final = 2
+_LEAST_CHARS: Final = 6
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
@@ -116,8 +120,9 @@ def _sent(text: str) -> Iterator[tuple[int, int]]:
             yield match.span("value")
     for expression in (_WEBHOOK, _ORACLE, _COOKIE, _CURL_USER):
         for match in expression.finditer(text):
-            yield match.span("value")
-    for expression in (_BEARER, _SIGNATURE):
+            if len(match["value"]) >= _LEAST_CHARS:
+                yield match.span("value")
+    for expression in (_BEARER, _SIGNATURE, _USER_ALONE):
         for match in expression.finditer(text):
             if assigned.is_mixed(match["value"]) or len(match["value"]) >= assigned.LONG_VALUE:
                 yield match.span("value")

@@ -8,7 +8,7 @@ from typing import Final
 LOOK_BACK: Final = 28
 _END: Final = r"(?:[ _-]?(?:no|nr|num|number|code|id|key)\b)?[\"']?[.:=# ]{0,3}$"
 _VERSION: Final = re.compile(
-    r"(?:\b(?:version|ver|v|rev|release|section|sec|chapter|clause|paragraph|table|figure|oid|ec|firmware"
+    r"(?:\b(?:version|ver|v|rev|release|section|sec|chapter|art|article|clause|paragraph|table|figure|oid|ec|firmware"
     r"|driver|build|kernel|database|patch|bios|oracle|chrome|android"
     r"|(?:upgrade|update)[ds]?(?: \w{1,12})?(?: to)?)|§)" + _END,
     re.IGNORECASE,

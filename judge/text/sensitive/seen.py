@@ -60,7 +60,7 @@ _UNPLAIN: Final = re.compile(
     f"|[fF][0-4](?:{_NEXT_BYTE}){{3}}))"
     f"|\\\\{{1,4}}(?:[ux](?P<code>(?<=u){_HEX}{{4}}|(?<=x){_HEX}{{2}})|u\\{{(?P<braced>{_HEX}{{1,6}})\\}}"
     "|(?P<sign>[nrt/\"']))"
-    r"|[\[({<](?P<bracketed>[.:@])[\])}>]"
+    r"|[\[({<](?P<bracketed>[.:@])[\])}>]|(?P<dot>[\[({<]\s?(?:dot|punkt)\s?[\])}>]|(?<=\d) dot (?=\d))"
 )
 _BYTE: Final = re.compile(f"{_PERCENT}({_HEX}{{2}})")
 _BACKSLASHED: Final = {"n": "\n", "r": "\n", "t": "\t"}
@@ -94,7 +94,7 @@ class Seen:
             char = _stands_for(match) if match.re is _UNPLAIN else ""
             if char is None:
                 continue
-            self.is_decoded |= char != "" or match[0][0] in "&%\\["
+            self.is_decoded |= match.re is _UNPLAIN and match["mark"] is None
             yield text[end : match.start()]
             yield char
             size += match.start() - end + len(char)
@@ -116,7 +116,7 @@ class Seen:
 
 def _stands_for(match: re.Match[str]) -> str | None:
     """The one character that is meant; empty where it is not seen, None where there is none."""
-    char = match["sign"] or match["bracketed"]
+    char = "." if match["dot"] else match["sign"] or match["bracketed"]
     if char is not None:
         return _BACKSLASHED.get(char, char)
     if match["bytes"] is not None:
