@@ -50,21 +50,24 @@ class TraceSampler:
             heads: Its traces, as far as this needs them.
             record_key: Its key.
         """
-        least = self._least
-        by_key = hashed_randomness(record_key) if self._by_key and record_key else None
         kept = []
         skipped = 0
-        for trace_id, tracestate, roots in heads:
-            randomness = by_key
-            if randomness is None and tracestate:
-                randomness = random_value(tracestate)
-            if randomness is None:
-                randomness = int(trace_id[-14:], 16) if len(trace_id) == 32 else -1
-            if randomness >= least:
-                kept.append(trace_id)
+        for head in heads:
+            if self.keeps(head, record_key):
+                kept.append(head.trace_id)
             else:
-                skipped += roots
+                skipped += head.roots
         return Split(frozenset(kept), skipped)
+
+    def keeps(self, head: Head, record_key: bytes | None) -> bool:
+        """Decide on one trace."""
+        if self._by_key and record_key:
+            return hashed_randomness(record_key) >= self._least
+        trace_id, tracestate, _ = head
+        stated = random_value(tracestate) if tracestate else None
+        if stated is not None:
+            return stated >= self._least
+        return len(trace_id) == 32 and int(trace_id[-14:], 16) >= self._least
 
 
 class TracePushDown:
@@ -84,10 +87,11 @@ class TracePushDown:
     def __call__(self, record: Record) -> bool:
         """Decide, and count the record's traces if it is skipped."""
         try:
-            split = self._sampler.split(self._reader.heads(record.value, record.key), record.key)
+            heads = self._reader.heads(record.value, record.key)
+            for head in heads:
+                if self._sampler.keeps(head, record.key):
+                    return True
         except (DecodeError, ValueError):
             return True  # it becomes a dead letter; ValueError: a trace id that is not hexadecimal
-        if split.kept:
-            return True
-        self.skipped[self._sampler.skip_reason] += split.skipped
+        self.skipped[self._sampler.skip_reason] += sum([head.roots for head in heads])
         return False

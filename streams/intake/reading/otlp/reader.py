@@ -68,9 +68,10 @@ class OtlpReader:
         Raises:
             DecodeError: The record is no OTLP request.
         """
-        checked = self._checked(value)
-        found = outline(checked, key)
-        return wire.heads(checked) if found is None else [found]
+        if not value or len(value) > self._max_event_bytes:
+            value = self._checked(value)
+        found = outline(value, key)
+        return wire.heads(value) if found is None else [found]
 
     def spans(self, value: bytes | None, keep: wire.Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans by trace id; those without a trace id are left out.

@@ -76,7 +76,7 @@ class Trace:
     @lazy
     def judged(self) -> tuple[Step, ...]:
         """The steps that belong to the application's work: neither a worker's nor within an evaluation."""
-        apart = {step.span.span_id for step in self.steps if step.is_ours or step.kind in _APART}
+        apart = {step.span.span_id for step in self.steps if step.kind in _APART or step.is_ours}
         if not apart:
             return self.steps
         return tuple(

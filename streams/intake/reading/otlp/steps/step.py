@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from streams.intake.reading.otlp.steps.values import Values, turns_of
 from streams.intake.reading.otlp.steps.variables import variables_of
 
 _ANSWERING: Final[frozenset[Kind]] = frozenset({"workflow", "agent", "model", "chain"})
-_SEARCH_WORDS: Final = ("retriev", "search", "rerank", "vector", "knowledge")
+_SEARCH_WORDS: Final = re.compile("retriev|search|rerank|vector|knowledge", re.IGNORECASE)
 _SEARCHING: Final[frozenset[Kind]] = frozenset({"retrieval", "rerank"})
 
 
@@ -93,10 +94,10 @@ class Step:
         """
         if self.kind not in {"chain", "tool"}:
             return self.kind in _SEARCHING
-        named = self.span.name.lower()
+        named = self.span.name
         if self.kind == "tool":
-            named += (self._values.text("tool_name") or "").lower()
-        return any(word in named for word in _SEARCH_WORDS)
+            named += self._values.text("tool_name") or ""
+        return _SEARCH_WORDS.search(named) is not None
 
     # What was said
 
