@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import product
 
 from streams.settings import EndpointSettings, MetricSettings
 
@@ -21,10 +22,10 @@ def with_own_models(
     """
     found = {one.name: one for one in endpoints}
     for metric in metrics:
-        for endpoint in endpoints:
-            if metric.model in (None, endpoint.model) or not _asks(metric, endpoint, endpoints):
+        for endpoint, model in product(endpoints, metric.models):
+            if model in (None, endpoint.model) or not _asks(metric, endpoint, endpoints):
                 continue
-            update: dict[str, object] = {"name": f"{endpoint.name}/{metric.model}", "model": metric.model}
+            update: dict[str, object] = {"name": f"{endpoint.name}/{model}", "model": model}
             update |= {"usd_per_million_tokens": None, "context_tokens": None}
             if metric.embeds:
                 update["parameters"] = {}  # those of the endpoint are for sampling
@@ -52,5 +53,6 @@ def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> 
     if metric.panel is not None and not metric.asked:
         names = names[:1]
     return tuple(
-        name if metric.model in (None, models.get(name)) else f"{name}/{metric.model}" for name in names
+        name if model in (None, models.get(name)) else f"{name}/{model}"
+        for name, model in product(names, metric.models)
     )

@@ -176,8 +176,15 @@ class MetricSettings(Section):
         """Names of the endpoints that judge it; empty: all."""
         return (self.panel.endpoints if self.panel is not None else ()) or self.endpoints
 
+    @property
+    def models(self) -> tuple[str | None, ...]:
+        """Models that are asked at each of these endpoints; None: its own."""
+        return (self.panel.models if self.panel is not None else ()) or (self.model,)
+
     @model_validator(mode="after")
     def _one_list(self) -> Self:
+        if self.model is not None and self.panel is not None and self.panel.models:
+            refuse([("model", "excludes panel.models; keep one of them")])
         if self.panel is not None and (len(self.endpoints) > 1 or (self.endpoints and self.panel.endpoints)):
             refuse([("endpoints", "must be one beside a panel that names none, else left out; mend it")])
         return self

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from streams.settings.base import Section, refuse
 
@@ -18,6 +18,11 @@ class PanelSettings(Section):
         default=(),
         max_length=MAX_VOTES,
         description="Names of the judge.endpoints that vote; empty: the metric's one endpoint.",
+    )
+    models: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = Field(
+        default=(),
+        max_length=MAX_VOTES,
+        description="Models that vote at each of these endpoints, in place of its own.",
     )
     samples: int = Field(
         default=1,
@@ -37,7 +42,7 @@ class PanelSettings(Section):
     @property
     def votes(self) -> int:
         """Votes on each answer."""
-        return max(len(self.endpoints), 1) * self.samples
+        return max(len(self.endpoints), 1) * max(len(self.models), 1) * self.samples
 
     @model_validator(mode="before")
     @classmethod
@@ -52,6 +57,8 @@ class PanelSettings(Section):
                 f"must give 2 to {MAX_VOTES} votes, endpoints times samples (got {self.votes}); change them"
             )
             problems.append(("", what))
+        if len(set(self.models)) != len(self.models):
+            problems.append(("models", f"names a model twice (got {list(self.models)}); remove one"))
         if self.quorum is not None and self.quorum > self.votes:
             what = f"must be at most the number of votes ({self.votes}), got {self.quorum}; lower it"
             problems.append(("quorum", what))

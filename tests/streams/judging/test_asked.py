@@ -142,6 +142,18 @@ async def test_members_of_a_panel_have_it_too_and_other_metrics_do_not() -> None
     assert asked_by(wanted.metrics["refusal"], found) == ("a", "b")
 
 
+def test_several_models_of_one_endpoint_make_a_panel() -> None:
+    """Each votes at each endpoint, as often as there are samples; the endpoint's own is the endpoint."""
+    panel = {"endpoints": ["b"], "models": ["large", "m-b", "small"], "samples": 2}
+    wanted = settings("http://127.0.0.1:9/v1", {"relevance": {"panel": panel}})
+    found = [(one.name, one.model) for one in judge_endpoints(wanted.judge, {}, wanted.metrics)]
+    relevance = wanted.metrics["relevance"]
+    assert asked_by(relevance, found) == ("b/large", "b", "b/small")
+    assert [name for name, _ in found] == ["a", "b", "b/large", "b/small"]
+    assert relevance.panel is not None
+    assert relevance.panel.votes == 6
+
+
 async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
     """Vectors of the one that embeds; nothing of the endpoint that no metric asks."""
     async with fake_openai() as server:
@@ -157,6 +169,9 @@ async def test_the_doctor_tries_each_model_with_what_it_is_for() -> None:
     [
         (NEAR, "model: is required; name an embedding model"),
         ({**NEAR, "model": "e", "panel": {"samples": 3}}, "panel: is only for metrics with a judge"),
+        ({"prompt_pack": "p.md", "panel": {"models": ["x", "x"]}}, "models: names a model twice"),
+        ({"prompt_pack": "p.md", "model": "y", "panel": {"models": ["x", "z"]}}, "excludes panel.models"),
+        ({"prompt_pack": "p.md", "panel": {"models": ["x"]}}, "must give 2 to 15 votes"),
         ({"code": "latency", "model": "e"}, "model: is only for metrics with a judge"),
         ({"code": {"similarity": "sounds"}, "model": "e"}, r"similarity\.by"),
     ],
