@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import structlog
 from pydantic import ValidationError
 
-from schemas import RESULT, Failed, Scored, Unscored
+from schemas import RESULT
 from streams.kafka.letters import Incoming
+from streams.kafka.output import Output
 
 _log = structlog.stdlib.get_logger(__name__)
-
-
-class Observations(Protocol):
-    """Where observations go: `streams.kafka.output.Output`."""
-
-    async def observation(self, result: Scored | Unscored | Failed) -> None:
-        """Write one observation."""
 
 
 class Forwarder:
@@ -30,7 +22,7 @@ class Forwarder:
         out: Where they go.
     """
 
-    def __init__(self, out: Observations) -> None:
+    def __init__(self, out: Output) -> None:
         self._out = out
 
     async def handle(self, record: Incoming) -> None:

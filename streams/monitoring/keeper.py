@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -21,6 +21,8 @@ from pydantic import ValidationError
 from schemas import RESULT, Alert, Failed, Scored, Unscored
 from streams.errors import TooLargeError
 from streams.kafka.letters import moment
+from streams.kafka.output import Output
+from streams.kafka.stretch import StretchReader
 from streams.monitoring.config import MonitorConfig
 from streams.monitoring.monitor import Monitor
 from streams.monitoring.snapshot import MonitorSnapshot
@@ -68,25 +70,6 @@ class Record(Protocol):
         """Its value."""
 
 
-class PastRecords(Protocol):
-    """Reads what lies in a topic: `streams.kafka.stretch.StretchReader`."""
-
-    def read(
-        self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
-    ) -> AsyncIterator[Record]:
-        """Read the records that are there now."""
-
-
-class Out(Protocol):
-    """Where alerts and state go: `streams.kafka.output.Output`."""
-
-    async def alert(self, alert: Alert) -> None:
-        """Publish an alert."""
-
-    async def monitor_state(self, key: bytes, value: bytes | None) -> None:
-        """Keep a record of state."""
-
-
 @dataclass(slots=True)
 class _Held:
     """The monitor of one partition, and how far it has come."""
@@ -118,8 +101,8 @@ class Keeper:
     def __init__(
         self,
         config: MonitorConfig,
-        out: Out,
-        past: PastRecords,
+        out: Output,
+        past: StretchReader,
         *,
         observations: str,
         states: str,

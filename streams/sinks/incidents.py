@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import orjson
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from schemas import Alert
 from streams.kafka.letters import Incoming
 from streams.kafka.output import Output
+from streams.kafka.stretch import StretchReader
 from streams.sinks.delivery import Delivery, RefusedError
 from streams.sinks.receivers import Call, refusal
 from streams.sinks.signature import signed_headers
@@ -97,13 +98,6 @@ class IncidentWebhook:
         return refused
 
 
-class PastAlerts(Protocol):
-    """Reads the alerts topic: `streams.kafka.stretch.StretchReader`."""
-
-    def read(self, topic: str) -> AsyncIterator[Any]:
-        """Give every record that lies there."""
-
-
 class IncidentAgent:
     """Reads alerts, and hands on what is news of an incident.
 
@@ -121,7 +115,7 @@ class IncidentAgent:
         self,
         sinks: Sequence[Delivery[Notice]],
         output: Output,
-        past: PastAlerts,
+        past: StretchReader,
         *,
         topic: str,
         explorer: str | None,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from streams.worker.pipeline import Pipeline
+
 STUCK_LOOP_SECONDS: Final = 60.0
 """The delivery loop turns at least once a second; a rebalance may hold it up for a while."""
 STUCK_AGENT_SECONDS: Final = 900.0
@@ -34,22 +36,6 @@ class Loop(Protocol):
     @property
     def coordinator_answered(self) -> float | None:
         """When the group's coordinator answered last, on the monotonic clock; None before it is asked."""
-
-
-class Agent(Protocol):
-    """One agent's records, as `streams.worker.pipeline.Pipeline` has them."""
-
-    @property
-    def name(self) -> str:
-        """The agent's name."""
-
-    @property
-    def in_hand(self) -> int:
-        """Records that are being handled."""
-
-    @property
-    def last_finished(self) -> float:
-        """When a record was finished last, on the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,7 @@ class Health:
         self,
         *,
         loop: Callable[[], Loop | None],
-        agents: Sequence[Agent],
+        agents: Sequence[Pipeline],
         judge_trouble: Callable[[], str | None],
         broker_trouble: Callable[[], Sequence[str]],
         silent_seconds: float = SILENT_SECONDS,

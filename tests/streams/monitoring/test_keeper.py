@@ -83,8 +83,8 @@ class Broker:
 def keeper(broker: Broker, owned: tuple[int, ...] = (0,)) -> Keeper:
     return Keeper(
         CONFIG,
-        broker,
-        broker,
+        broker,  # type: ignore[arg-type]  # in the place of topics
+        broker,  # type: ignore[arg-type]
         observations=OBSERVATIONS,
         states=STATES,
         scores=SCORES,
@@ -253,8 +253,8 @@ async def test_what_is_not_owned_is_let_go_and_not_shown() -> None:
     owned = [0]
     worker = Keeper(
         CONFIG,
-        broker,
-        broker,
+        broker,  # type: ignore[arg-type]  # in the place of topics
+        broker,  # type: ignore[arg-type]
         observations=OBSERVATIONS,
         states=STATES,
         scores=SCORES,

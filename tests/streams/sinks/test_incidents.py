@@ -90,8 +90,9 @@ async def told(alerts: list[Alert], topic: Topic, server: Server, *, now: float 
             linger_seconds=0,
             on_outcome=lambda *_: None,
         )
+        past: Any = topic
         agent = IncidentAgent(
-            [way], outbox, topic, topic="qa.alerts", explorer="https://x.org/", now=lambda: clock, wait=wait
+            [way], outbox, past, topic="qa.alerts", explorer="https://x.org/", now=lambda: clock, wait=wait
         )
         try:
             for one in alerts:

@@ -33,7 +33,7 @@ def _health(
 ) -> Health:
     return Health(
         loop=lambda: loop,
-        agents=[] if agent is None else [agent],
+        agents=[] if agent is None else [agent],  # type: ignore[list-item]
         judge_trouble=lambda: judge,
         broker_trouble=lambda: broker,
         deferred=lambda: deferred,
