@@ -27,9 +27,9 @@ class Row:
 
     @classmethod
     def of(cls, fault: str, report: Report | None, log_lines: int, seconds: float) -> Self:
-        """Put a fault's outcome into words; without a checker's report it closed the connection."""
+        """Put a fault's outcome into words; without a checker's report it broke off."""
         if report is None:
-            return cls((fault, "closed the connection", *[""] * (len(HEAD) - 3), str(round(seconds))))
+            return cls((fault, "broke off", *[""] * (len(HEAD) - 3), str(round(seconds))))
         aside = report.dead_letters + report.outcomes["undecodable"] + report.outcomes["unroutable"]
         numbers = (
             *(report.read, report.results, aside, report.duplicates, report.lost, report.invented),

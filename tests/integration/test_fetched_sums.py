@@ -87,5 +87,5 @@ async def test_a_damaged_batch_is_set_aside_and_the_next_one_read(
         await until(lambda: hands.taken[-1][1].message.value == b"whole", "a batch that is whole")
         aside = hands.taken[0][1].message
     assert (aside.offset, aside.value) == (0, None)
-    assert "checksum does not hold" in aside.unreadable.detail
+    assert "checksum is wrong" in aside.unreadable.detail
     assert aside.unreadable.records in {1, 2, 3}

@@ -115,7 +115,7 @@ def test_the_command_says_what_it_did(
     assert said["problems"] == []
     assert all(one["created"] for one in said["topics"])
     _run(file)
-    assert capsys.readouterr().out.splitlines()[0] == f"found {document['topics']['events']} as wanted"
+    assert capsys.readouterr().out.splitlines()[0] == f"ok {document['topics']['events']}"
 
     compacted = topic_name("compacted")
     broker.create_topic(compacted, 3, cleanup_policy="compact")
@@ -124,4 +124,4 @@ def test_the_command_says_what_it_did(
     with pytest.raises(CommandError, match=rf"topic {compacted}: cleanup\.policy must be delete") as caught:
         _run(file)
     assert not isinstance(caught.value, BadUsageError)
-    assert f"left {compacted} as it is: cleanup.policy compact, not delete" in capsys.readouterr().out
+    assert f"kept {compacted}: cleanup.policy compact, not delete" in capsys.readouterr().out

@@ -24,6 +24,13 @@ METRICS: tuple[Metric, ...] = (Coverage(verification="strict"), Relevance(verifi
 LOWEST_THAT_COUNTS = 1
 
 each_attack = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
+_FIRST = {attack.kind: attack for attack in reversed(ATTACKS)}.values()
+each_attack_at_length = pytest.mark.parametrize(
+    "attack",
+    # The liar tries hundreds of replies: one of each kind for a quick run, the others in `make test-all`.
+    [pytest.param(one, marks=() if one in _FIRST else pytest.mark.slow) for one in ATTACKS],
+    ids=lambda attack: attack.id,
+)
 each_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 
 
@@ -85,7 +92,7 @@ async def test_an_attack_gains_nothing_with_the_offline_judge(attack: Attack, me
     assert _score(await Judge(metric, _offline_chat()).judge(task)) <= limit
 
 
-@each_attack
+@each_attack_at_length
 @each_metric
 async def test_an_attack_gains_nothing_with_a_judge_that_lies(attack: Attack, metric: Metric) -> None:
     """Whatever the judge makes up, verification leaves at most 1.

@@ -139,6 +139,7 @@ EVENTS_AT_ONCE = 12
 FAULT_SECONDS = 1.5
 
 
+@pytest.mark.slow
 async def test_what_stays_costs_few_calls_and_no_event() -> None:
     """Each fault for a while, under load: no result, no storm, and once it is over every event has its
     verdict.
@@ -251,6 +252,7 @@ async def test_one_event_that_never_gets_an_answer_holds_nobody_up(fault: Answer
         assert pool.trouble is None
 
 
+@pytest.mark.slow
 async def test_the_spare_judges_while_the_first_is_broken() -> None:
     """Every fault in turn at the first endpoint: all events are judged, and each says by whom."""
     faults = [fault for name, fault in PASSING.items() if "seconds" not in name] * 3

@@ -1,10 +1,12 @@
-"""Commands that talk to a broker, as real processes against the embedded one."""
+"""Commands that talk to a broker, as real processes where that is what is tested."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import signal
+import socket
 from pathlib import Path
 
 import aiohttp
@@ -12,6 +14,7 @@ import pytest
 
 from streams.embedded.broker import EmbeddedBroker
 from tests.streams.cli.processes import Service, judgestream, running
+from tests.streams.cli.test_main import call
 
 HOSTILE = "\x1b[2J\x1b[31m[bold]\u202eevil\x07"
 
@@ -126,42 +129,43 @@ async def test_produce_to_a_topic_that_is_not_there_ends_at_once() -> None:
     assert again.err.endswith("it has other\n")
 
 
-async def test_an_empty_settings_file_starts_nothing(tmp_path: Path) -> None:
+def test_an_empty_settings_file_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It would judge everything at whatever endpoint the environment names, without a bound on what that
     costs.
     """
+    monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     config = tmp_path / "settings.yaml"
     config.write_text("")
     for command in (("worker", "--config"), ("config", "check")):
-        ended = await judgestream(*command, str(config), env={"OPENAI_API_KEY": "made-up"})
-        assert ended.code == 2
-        assert "2 problems in the settings" in ended.err
-        assert "metrics: is required" in ended.err
+        assert call(*command, str(config)) == 2
+        said = capsys.readouterr().err
+        assert "2 problems in the settings" in said
+        assert "metrics: is required" in said
         assert (
             "judge.budget: is required, for gpt-4.1-mini at https://api.openai.com/v1 is paid per token"
-            in ended.err
+            in said
         )
 
 
 @pytest.mark.parametrize("command", [("tail",), ("produce", "-")])
-async def test_no_broker_is_one_error(command: tuple[str, ...]) -> None:
+def test_no_broker_is_one_error(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Port 1 answers nobody."""
-    ended = await judgestream(*command, "--bootstrap-servers", "127.0.0.1:1", stdin=b"{}\n")
-    assert ended.code == 1
-    assert ended.err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
-    assert "Traceback" not in ended.err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
+    assert call(*command, "--bootstrap-servers", "127.0.0.1:1") == 1
+    assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
 
 
 @pytest.mark.parametrize("command", ["broker", "offline-judge"])
-async def test_a_port_in_use_is_one_error(command: str) -> None:
+def test_a_port_in_use_is_one_error(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1 and what to do."""
-    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with server:
-        ended = await judgestream(command, "--port", str(port))
-    assert ended.code == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.err
-    assert "Traceback" not in ended.err
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert call(command, "--port", str(port)) == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
 async def test_the_offline_judge_answers_like_an_openai_server() -> None:
@@ -216,13 +220,16 @@ async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
         assert ended.code == 0, ended.err
 
 
-async def test_a_worker_without_a_judge_is_bad_configuration(tmp_path: Path) -> None:
+def test_a_worker_without_a_judge_is_bad_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nothing names an endpoint: it says so and what to do, before it waits for a broker."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     config = tmp_path / "settings.yaml"
     config.write_text(json.dumps({"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "telemetry": {"port": 0}}))
-    ended = await judgestream("worker", "--config", str(config))
-    assert ended.code == 2
-    assert "judge.endpoints: names no endpoint" in ended.err
+    assert call("worker", "--config", str(config)) == 2
+    assert "judge.endpoints: names no endpoint" in capsys.readouterr().err
 
 
 async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(tmp_path: Path) -> None:
