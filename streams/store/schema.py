@@ -100,7 +100,7 @@ CREATE TABLE alerts (
 ) WITHOUT ROWID;
 CREATE INDEX alerts_time ON alerts (raised);
 
--- What people say of a verdict: append only, the latest of a person counts.
+-- Human labels of a verdict: append only, the latest of a person counts.
 CREATE TABLE labels (
   label_id TEXT PRIMARY KEY, result_id BLOB NOT NULL, at INTEGER NOT NULL, score INTEGER, note TEXT NOT NULL,
   who TEXT NOT NULL, body BLOB NOT NULL

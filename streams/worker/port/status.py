@@ -32,7 +32,7 @@ def status_of(
 
     Args:
         group_id: Its consumer group.
-        agents: What runs.
+        agents: Workloads.
         running_seconds: Since its start.
         events: Events by outcome and reason.
         partitions: As they stand.

@@ -150,7 +150,7 @@ function flow(status) {
   const facts = [
     ["events read", count(total(status.events))],
     ...Object.entries(status.events).map(([name, value]) => [`${name} (a second)`, `${count(value)} (${number(rate(status.history, name), 1)})`]),
-    ["records in hand", count(status.unfinished)],
+    ["records in flight", count(status.unfinished)],
     ...Object.entries(status.lag_records).map(([topic, lag]) => [`lag of ${topic}`, count(lag)]),
     ...Object.entries(status.dead_letters).map(([reason, value]) => [`dead letters: ${reason}`, count(value)]),
     ...Object.entries(status.corrections).map(([kind, value]) => [`corrected: ${kind}`, count(value)]),

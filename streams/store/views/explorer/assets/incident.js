@@ -24,14 +24,14 @@ function metric(one, found, charts) {
     }
     return line;
   }));
-  if (!one.causes.length) causes.append(make("li", { text: "No label value explains it beyond chance." }));
+  if (!one.causes.length) causes.append(make("li", { text: "No label value explains it significantly." }));
   const chart = charts[one.metric];
   return make("section", {}, heading,
     make("p", {}, make("b", { text: `${number(one.before)} to ${number(one.after)}` }), `: ${one.change}, ${count(one.judged[0])} judged answers before and ${count(one.judged[1])} since`),
     causes,
     chart ? timeChart(chart.line, { ...chart.series, marks: [{ at: found.started, text: "since about here" }] }) : null,
     examples("Worst answers since", one.worst, one),
-    one.unsupported.length ? make("section", {}, make("h3", { text: "Most often not upheld since" }), table(["what the judge found missing or unsupported", "kind", "answers since", "answers before"], one.unsupported.map(([kind, text, now, was]) => [text, kind, count(now), count(was)]))) : null,
+    one.unsupported.length ? make("section", {}, make("h3", { text: "Most often rejected since" }), table(["what the judge found missing or unsupported", "kind", "answers since", "answers before"], one.unsupported.map(([kind, text, now, was]) => [text, kind, count(now), count(was)]))) : null,
     Object.keys(one.corrections).length ? make("section", {}, make("h3", { text: "Corrected or suspected by code" }), table(["kind", "of the answers before", "since"], Object.entries(one.corrections).map(([kind, [was, now]]) => [kind.replaceAll("_", " "), `${Math.round(100 * was)}%`, `${Math.round(100 * now)}%`]))) : null,
     make("details", {}, make("summary", { text: `Ten answers from before` }), examples("Latest answers before", one.examples_before, one)));
 }
