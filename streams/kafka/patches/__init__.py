@@ -7,7 +7,7 @@ For the whole process, when the first client is made (`install`), never at impor
 | `aiokafka.client.create_conn` | opens connections with a password that is read again, and reports refusals (`streams.kafka.access.connections`); closes half-open ones (`access.connection`) |
 | `aiokafka.conn.READER_LIMIT` | a reply is read in larger pieces |
 | `aiokafka.consumer.fetcher.MemoryRecords` | keeps a batch's bytes, so that one that cannot be parsed is set aside (`fetched`) |
-| `gzip_decode`, `snappy_decode`, `lz4_decode`, `zstd_decode` of aiokafka's parsers | a batch is decompressed up to a bound (`codecs`) |
+| `gzip_decode`, `snappy_decode`, `lz4_decode`, `zstd_decode` of aiokafka's parsers | a batch is decompressed up to a bound (`codecs`), and parsed with care where a record has too many headers (`crowded`) |
 
 On the worker's own consumer, by `streams.kafka.transport`:
 

@@ -23,12 +23,12 @@ class FetchedBatches:
         data: The batches, one after the other; the broker may have cut the last one off.
     """
 
-    __slots__ = ("_data", "_next_batch", "_taken", "has_next", "size_in_bytes")
+    __slots__ = ("_data", "_end", "_next_batch", "_start", "has_next", "size_in_bytes")
 
     def __init__(self, data: bytes) -> None:
         native = MemoryRecords(data)
         self._data = data
-        self._taken = 0
+        self._start = self._end = 0
         self._next_batch = native.next_batch
         self.has_next = native.has_next
         self.size_in_bytes = native.size_in_bytes
@@ -39,13 +39,12 @@ class FetchedBatches:
         Raises:
             CorruptRecordException: It is shorter than its head.
         """
-        self._taken += 1
+        # Here and not in `last`: that is asked for every batch that is damaged, and there may be thousands.
+        self._start = self._end
+        self._end += _LENGTH_ENDS + _LENGTH.unpack_from(self._data, self._start + _LENGTH_AT)[0]
         return self._next_batch()
 
     @property
     def last(self) -> memoryview:
         """The bytes of the batch that was handed out last."""
-        start = end = 0
-        for _ in range(self._taken):
-            start, end = end, end + _LENGTH_ENDS + _LENGTH.unpack_from(self._data, end + _LENGTH_AT)[0]
-        return memoryview(self._data)[start:end]
+        return memoryview(self._data)[self._start : self._end]

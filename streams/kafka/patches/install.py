@@ -12,18 +12,21 @@ import aiokafka.consumer.fetcher
 
 from streams.kafka.access.connections import WithoutLogins, open_connection
 from streams.kafka.patches import codecs
+from streams.kafka.patches.crowded import examined
 from streams.kafka.patches.fetched import FetchedBatches
 
 READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a reply that are buffered before reading pauses. A reply is read as a whole in any case; with
 aiokafka's 64 KB the connection pauses for every piece.
 """
-_PARSERS: Final = (
-    "aiokafka.record.default_records",
-    "aiokafka.record.legacy_records",
-    "aiokafka.record._crecords.default_records",
-    "aiokafka.record._crecords.legacy_records",
-)
+_PARSERS: Final = {
+    "aiokafka.record.default_records": examined,
+    "aiokafka.record.legacy_records": lambda decode: decode,
+    "aiokafka.record._crecords.default_records": examined,
+    "aiokafka.record._crecords.legacy_records": lambda decode: decode,
+}
+"""Parsers, and what is made of the functions that decompress for them: records have headers since Kafka 0.11.
+"""
 _DECODERS: Final = ("gzip_decode", "snappy_decode", "lz4_decode", "zstd_decode")
 
 
@@ -36,11 +39,11 @@ def install() -> None:
     logging.getLogger("aiokafka.conn").addFilter(WithoutLogins())
     aiokafka.conn.READER_LIMIT = READ_AHEAD_BYTES
     aiokafka.consumer.fetcher.MemoryRecords = FetchedBatches
-    for name in _PARSERS:
+    for name, made in _PARSERS.items():
         try:
             parser = importlib.import_module(name)
         except ImportError:
             continue  # aiokafka without its compiled parts
         for decoder in _DECODERS:
             if hasattr(parser, decoder):
-                setattr(parser, decoder, getattr(codecs, decoder))
+                setattr(parser, decoder, made(getattr(codecs, decoder)))

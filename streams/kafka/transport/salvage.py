@@ -1,8 +1,8 @@
 """Reads the records of a batch one by one, where aiokafka's parser gives up the whole batch for one of them.
 
-Two kinds of records are looked after here: one with a header whose name is not UTF-8 (the name is read with
-escapes, the record is as good as any), and one whose inner lengths contradict its own length (that one alone
-is unreadable).
+Three kinds of records are looked after here: one with a header whose name is not UTF-8 (the name is read with
+escapes, the record is as good as any), and one whose inner lengths contradict its own length, or that has too
+many headers (that one alone is unreadable).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.util import decode_varint
 
 from streams.kafka.patches import codecs
+from streams.kafka.patches.crowded import MAX_HEADERS
 from streams.kafka.transport.unreadable import Unreadable
 
 HEAD: Final = Struct(">qiibIhiqqqhii")
@@ -75,6 +76,11 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
         body = data[start:at]
         try:
             record = _record(body, base, latest if appended else first, appended=appended)
+        except _CrowdedRecordError as error:
+            detail = f"the record at offset {expected} {error}"
+            yield Unreadable.of(body, offset=expected, detail=detail, reason="oversized", timestamp=first)
+            expected += 1
+            continue
         except (ValueError, IndexError) as error:
             detail = f"the record at offset {expected} contradicts its own length: {error}"
             yield Unreadable.of(body, offset=expected, detail=detail, timestamp=first)
@@ -84,6 +90,15 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
         yield record
 
 
+class _CrowdedRecordError(Exception):
+    """A record has more headers than are read."""
+
+
+def too_many(count: int) -> str:
+    """Say that a record has more headers than are read."""
+    return f"has {count} headers, and at most {MAX_HEADERS} are read; mend the producer"
+
+
 def _record(body: bytes, base: int, moment: int, *, appended: bool) -> Salvaged:
     _, at = _varint(body, 0)  # attributes, of which there are none
     later, at = _varint(body, at)
@@ -91,6 +106,8 @@ def _record(body: bytes, base: int, moment: int, *, appended: bool) -> Salvaged:
     key, at = _bytes(body, at)
     value, at = _bytes(body, at)
     count, at = _varint(body, at)
+    if count > MAX_HEADERS:
+        raise _CrowdedRecordError(too_many(count))
     headers = []
     for _ in range(count):
         name, at = _bytes(body, at)

@@ -10,7 +10,8 @@ from aiokafka.errors import KafkaError, UnsupportedCodecError
 
 from streams.errors import DecodeReason
 from streams.kafka.patches.codecs import BatchTooLargeError
-from streams.kafka.transport.salvage import CODECS, HEAD, records_of
+from streams.kafka.patches.crowded import MAX_HEADERS, examine
+from streams.kafka.transport.salvage import CODECS, HEAD, records_of, too_many
 from streams.kafka.transport.unreadable import Unreadable
 
 CRC_TRIES: Final = 3
@@ -86,11 +87,13 @@ def _is_aborted(fetched: Any, batch: Any) -> bool:
 
 def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
     try:
+        if not batch.compression_type:
+            examine(batches.last[HEAD.size :])
         for record in batch:
             if record.offset < fetched.next_fetch_offset:
                 continue  # of a batch that began before what was asked for
             fetched.next_fetch_offset = record.offset + 1
-            yield record
+            yield record if len(record.headers) <= MAX_HEADERS else _crowded(record)
     except UnsupportedCodecError:
         if batch.compression_type in CODECS:
             raise  # its library is missing here: nothing is wrong with the batch
@@ -99,6 +102,17 @@ def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
         yield _damaged(fetched, batches.last, str(error), reason="oversized")
     except (KafkaError, ValueError, IndexError, AssertionError) as error:
         yield from _salvaged(fetched, batches.last, error)
+
+
+def _crowded(record: Any) -> Unreadable:
+    detail = f"the record at offset {record.offset} {too_many(len(record.headers))}"
+    return Unreadable.of(
+        record.value or b"",
+        offset=record.offset,
+        detail=detail,
+        reason="oversized",
+        timestamp=record.timestamp,
+    )
 
 
 def _salvaged(fetched: Any, raw: memoryview, error: Exception) -> Iterator[Any]:

@@ -58,6 +58,12 @@ def test_gzip_in_several_members_is_one_text() -> None:
     assert codecs.gzip_decode(member * 3) == b"ababab"
 
 
+@pytest.mark.timeout(60)
+def test_gzip_in_very_many_members_is_read_once() -> None:
+    """2 MB of empty members: with a copy of the rest after each it takes 25 s, else a tenth of one."""
+    assert codecs.gzip_decode(zlib.compress(b"", wbits=31) * 100_000) == b""
+
+
 def test_a_snappy_block_of_negative_length_is_corrupt() -> None:
     """Xerial's framing, with a length of -5."""
     packed = theirs.snappy_encode(b"text")[:16] + struct.pack(">i", -5) + b"x"

@@ -246,3 +246,34 @@ def test_a_batch_in_an_unknown_codec_is_unreadable() -> None:
     assert (type(found[0]), offset) == (Unreadable, 1)
     assert TP.topic == "t"
     assert at(bytes(raw), 3)[:8] == struct.pack(">q", 3)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("count", [1_001, 600_000])
+@pytest.mark.parametrize("name", [b"", b"\xff"])
+def test_a_record_with_too_many_headers_is_unreadable_alone(name: bytes, count: int, codec: int) -> None:
+    """600,000 headers of two or three bytes are 100 MB of objects: they are never made, nor those of a name
+    that is not UTF-8.
+    """
+    header = _varint(len(name)) + name + b"\x01"
+    body = b"\0\0" + _varint(1) + b"\x01\x01" + _varint(count) + header * count
+    records = _record(0, b"one") + _varint(len(body)) + body + _record(2, b"three")
+    head = bytearray(batch([b"x"] * 3)[:61])
+    packed = codecs.gzip_encode(records) if codec else records
+    head[22] |= codec
+    head[8:12] = struct.pack(">i", 61 - 12 + len(packed))
+    found, following = taken(signed(bytes(head) + packed))
+    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
+    assert (found[1].offset, found[1].reason, following) == (1, "oversized", 3)
+    assert f"has {count} headers, and at most 1000 are read" in found[1].detail
+
+
+def test_thousands_of_damaged_batches_are_set_aside_one_by_one() -> None:
+    """Each has its own bytes, which are found without a walk over all that came before."""
+    one = bytearray(batch([b"x"]))
+    one[61:] = b"\x01" * 5
+    one[8:12] = struct.pack(">i", len(one) - 12)
+    raw = b"".join(signed(struct.pack(">q", at) + bytes(one[8:])) for at in range(3))
+    found, following = taken(raw)
+    assert [(type(one).__name__, one.offset) for one in found] == [("Unreadable", at) for at in range(3)]
+    assert following == 3
