@@ -22,6 +22,8 @@ MAX_ROLE_CHARS = 32
 MAX_TOOL_NAME_CHARS = 200
 MAX_TOOL_CALLS = 100
 """Calls of tools that an event may carry."""
+MAX_PAGES = 10_000
+"""Pages that an event's context may have."""
 MAX_FIELDS = 32
 """Named texts that an event may carry."""
 
@@ -49,6 +51,8 @@ class ToolCall(BaseModel):
 
 def _if_it_fits(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Producers had fields of these names, in their own shapes, before events did: those are skipped."""
+    if isinstance(value, list | tuple | dict) and len(value) > MAX_MESSAGES:
+        return None  # none may have more, and each entry that does not fit would make an error of its own
     try:
         return validate(value)
     except ValidationError:
@@ -72,6 +76,8 @@ def _by_name(value: Any) -> Any:
 
     What has no text stays as it is and is refused.
     """
+    if isinstance(value, list | dict) and len(value) > MAX_PAGES:
+        raise ValueError(f"must have at most {MAX_PAGES} pages, got {len(value)}; send fewer")
     if isinstance(value, list):
         pages: dict[str, Any] = {}
         for number, page in enumerate(value, 1):

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from judge.task import READ_AT_ONCE
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
 from streams.intake.decision import SkipReason
@@ -31,6 +32,7 @@ from streams.intake.randomness import (
     trace_randomness,
 )
 from streams.intake.reading import Ingest
+from streams.intake.reading.beside import parts_of
 from streams.intake.reading.decode import normal_label
 from streams.intake.reading.envelope import Headers, strip_confluent
 from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
@@ -151,7 +153,7 @@ class PushDown:
 
     def _decide_by_body(self, value: bytes | None) -> bool | None:
         """Decide where the body's own id and labels say all that is needed; None where they do not."""
-        if not value or len(value) > self._ingest.max_event_bytes or self._whole is None:
+        if self._whole is None or not value or self._is_large(value):
             return None
         try:
             found = self._whole.decode(value if value[0] else strip_confluent(value))
@@ -164,6 +166,10 @@ class PushDown:
             return True
         self.skipped[place.skip_reason] += 1
         return False
+
+    def _is_large(self, value: bytes) -> bool:
+        """Whether a body is not read here: it is refused for its size, or has too many parts."""
+        return len(value) > self._ingest.max_event_bytes or parts_of(value) > READ_AT_ONCE
 
     def _find_place(self, found: Any) -> _Place:
         labels = self._labels_of(found)
@@ -189,7 +195,7 @@ class PushDown:
     def _read(self, record: Record, randomness: int | None) -> _Needed | None:
         """Read the body as far as needed; None where it cannot be read and so is delivered."""
         value = record.value
-        if not value or len(value) > self._ingest.max_event_bytes:
+        if not value or self._is_large(value):
             return None
         quick = self._read_quickly(value, randomness)
         return self._read_exactly(record, randomness) if quick is None else quick

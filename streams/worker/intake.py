@@ -83,7 +83,11 @@ def make_intake(
     otlp = settings.ingest.format == "otlp"
     policy = event_policy(settings, otlp=otlp)
     registry = None if otlp else open_registry(settings.ingest.registry, env)
-    read = partial(ingest.read, unpack=None if registry is None else registry.json)
+    read = partial(
+        ingest.read,
+        unpack=None if registry is None else registry.json,
+        seconds=settings.judge.verification_seconds,
+    )
     taking = partial(
         Intake,
         read=read,
@@ -131,6 +135,7 @@ def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, cou
         intake=intake,
         counts=counts,
         bounds=trace_bounds(ingest.otlp),
+        seconds=settings.judge.verification_seconds,
         past=TopicPast(settings.kafka),
     )
     room: Room | None = None

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from judge.verdict import aside
 from streams.errors import DecodeError
 from streams.intake.agent import Intake
 from streams.intake.joining.gathering import Gathering, Kind, Past
 from streams.intake.joining.join import Bounds
-from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.beside import read_beside
+from streams.intake.reading.otlp.reader import OtlpReader, parts_of
 from streams.intake.reading.otlp.span import Span, has_root
 from streams.intake.trace_sampling import TraceSampler
 from streams.kafka.letters import Incoming
@@ -27,6 +29,7 @@ class TraceIntake:
         intake: Takes the events.
         counts: Where outcomes are counted.
         bounds: When traces are closed.
+        seconds: Bound on the time that reading a trace of many parts may take; above 0.
         past: Rereads the records before the first offset.
         clock: Tells the time in seconds, from any beginning.
     """
@@ -40,12 +43,14 @@ class TraceIntake:
         counts: Metrics,
         bounds: Bounds,
         past: Past,
+        seconds: float = aside.DEFAULT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._reader = reader
         self._sampler = sampler
         self._intake = intake
         self._counts = counts
+        self._seconds = seconds
         kind = Kind(
             noun="trace",
             become=self._become,
@@ -97,7 +102,7 @@ class TraceIntake:
     async def _become(self, record: Incoming, spans: list[Span]) -> None:
         """Make events of the spans of one trace, and hand them on."""
         try:
-            reading = self._reader.read(spans)
+            reading = await read_beside(parts_of(spans), self._seconds, self._reader.read, spans)
         except DecodeError as error:
             await self._intake.refuse(record, error)
             return

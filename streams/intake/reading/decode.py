@@ -9,9 +9,11 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from judge.verdict import aside
 from schemas import QAEvent
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
+from streams.intake.reading.beside import parts_of, read_beside
 from streams.intake.reading.envelope import Headers, Opened, bounded, open_record
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.trace import (
@@ -99,8 +101,15 @@ class Ingest:
         """Whether records have a shape of their own, so that only the mapping knows where things are."""
         return self._mapper is not None
 
-    async def read(self, record: Readable, unpack: Unpack | None = None) -> QAEvent:
+    async def read(
+        self, record: Readable, unpack: Unpack | None = None, seconds: float = aside.DEFAULT_SECONDS
+    ) -> QAEvent:
         """Make an event of a record, by its schema where there is a registry.
+
+        Args:
+            record: The record.
+            unpack: Reads it by its schema.
+            seconds: Bound on the time that a record of many parts may take; above 0.
 
         Raises:
             DecodeError: The record is not an event.
@@ -109,7 +118,8 @@ class Ingest:
         if unpack is not None and (value is None or len(value) <= self.max_event_bytes):
             value = await unpack(value, record.headers)
         milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
-        return self.decode(value, record.headers, milliseconds)
+        size = 0 if value is not None and len(value) > self.max_event_bytes else parts_of(value)
+        return await read_beside(size, seconds, self.decode, value, record.headers, milliseconds)
 
     def decode(
         self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None
@@ -256,7 +266,7 @@ def _trace(fields: Mapping[str, Any], opened: Opened, headers: Headers) -> dict[
         if value is not None and not isinstance(value, str):
             raise DecodeError(
                 "undecodable",
-                f"{name}: must be text (got {str(value)[:80]!r}); send it in W3C format or omit it",
+                f"{name}: must be text (got {describe(value)}); send it in W3C format or omit it",
             )
         trace[name] = _NORMAL[name](value)
     return trace
@@ -275,7 +285,7 @@ def _occurred_at(own: Any, opened: Opened, timestamp_ms: int | None) -> Any:
         raise DecodeError(
             "undecodable",
             (
-                f"occurred_at: must be a time as in RFC 3339 (got {str(given)[:80]!r}: {why}); correct or "
+                f"occurred_at: must be a time as in RFC 3339 (got {describe(given)}: {why}); correct or "
                 "omit it"
             ),
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import aiokafka.client
@@ -19,7 +20,7 @@ READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a reply that are buffered before reading pauses. A reply is read as a whole in any case; with
 aiokafka's 64 KB the connection pauses for every piece.
 """
-_PARSERS: Final = {
+_PARSERS: Final[dict[str, Callable[[Callable[[Any], bytes]], Callable[[Any], bytes]]]] = {
     "aiokafka.record.default_records": examined,
     "aiokafka.record.legacy_records": lambda decode: decode,
     "aiokafka.record._crecords.default_records": examined,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
@@ -15,12 +15,17 @@ from streams.intake.reading.envelope import bounded
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.otlp.qa import event_fields
 from streams.intake.reading.otlp.requests import wire
+from streams.intake.reading.otlp.requests.bounds import EVENT_PARTS
+from streams.intake.reading.otlp.requests.json_spans import Keep
 from streams.intake.reading.otlp.requests.outline import outline
 from streams.intake.reading.otlp.span import Head, Span
 from streams.intake.reading.otlp.steps.step import Step
 from streams.intake.reading.otlp.trace import NoAnswer, Trace, normalised
 from streams.intake.reading.trace import normal_tracestate
 
+_SPAN_PARTS: Final = 8
+_LONG_CHARS: Final = 1_000
+"""Of an attribute that may be JSON as text."""
 Unit = Literal["trace", "span"]
 """trace: one event a trace, whose spans are joined; span: one event a model's call, without a join."""
 
@@ -38,6 +43,17 @@ class Reading:
     events: tuple[QAEvent, ...] = ()
     why_none: NoAnswer | None = None
     silent: tuple[str, ...] = ()
+
+
+def parts_of(spans: Iterable[Span]) -> int:
+    """Count the parts of what was gathered of a trace, as `beside.parts_of` does those of a record."""
+    parts = 0
+    for span in spans:
+        parts += _SPAN_PARTS + len(span.attributes) + EVENT_PARTS * len(span.events)
+        for value in span.attributes.values():
+            if isinstance(value, str) and len(value) > _LONG_CHARS:
+                parts += value.count(",") + value.count("[") + value.count("{")
+    return parts
 
 
 class OtlpReader:
@@ -73,7 +89,7 @@ class OtlpReader:
         found = outline(value, key)
         return wire.heads(value) if found is None else [found]
 
-    def spans(self, value: bytes | None, keep: wire.Keep = lambda _: True) -> dict[str, list[Span]]:
+    def spans(self, value: bytes | None, keep: Keep = lambda _: True) -> dict[str, list[Span]]:
         """Read a record's spans by trace id; those without a trace id are left out.
 
         Args:

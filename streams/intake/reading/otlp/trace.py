@@ -135,26 +135,30 @@ class Trace:
 
 def merge(spans: Iterable[Span]) -> list[Span]:
     """Bring together what has the same span id: a span that came twice, and the log records of a span."""
-    by_id: dict[str, Span] = {}
+    by_id: dict[str, list[Span]] = {}
     for index, span in enumerate(spans):
-        key = span.span_id or f"#{index}"
-        known = by_id.get(key)
-        by_id[key] = span if known is None else _merged(known, span)
-    return list(by_id.values())
+        by_id.setdefault(span.span_id or f"#{index}", []).append(span)
+    return [same[0] if len(same) == 1 else _merged(same) for same in by_id.values()]
 
 
-def _merged(known: Span, other: Span) -> Span:
-    if known.is_log and not other.is_log:
-        known, other = other, known
-    if not other.is_log:
-        # The same span again: the fuller one, whichever came first.
-        return known if len(known.attributes) >= len(other.attributes) else other
-    event = SpanEvent(other.name, other.attributes)
-    if event in known.events or (
-        known.is_log and (known.name, known.attributes) == (other.name, other.attributes)
-    ):
-        return known
-    return known._replace(events=(*known.events, event), end=max(known.end, other.end))
+def _merged(same: Sequence[Span]) -> Span:
+    """The fuller of a span that came twice; log records become its events, each once."""
+    logs = [one for one in same if one.is_log]
+    whole = max((one for one in same if not one.is_log), key=lambda one: len(one.attributes), default=None)
+    known = logs.pop(0) if whole is None else whole
+    events = {_content(one.name, one.attributes): one for one in known.events}
+    own = _content(known.name, known.attributes) if known.is_log else None
+    for log in logs:
+        content = _content(log.name, log.attributes)
+        if content != own:
+            events.setdefault(content, SpanEvent(log.name, log.attributes))
+    end = max(known.end, *(log.end for log in logs)) if logs else known.end
+    return known._replace(events=tuple(events.values()), end=end)
+
+
+def _content(name: str, attributes: Mapping[str, Any]) -> str:
+    """What tells an event from another, in a form that can be looked up."""
+    return repr((name, attributes))
 
 
 def normalised(trace: Trace, answer: Step | None) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -22,26 +24,59 @@ _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "doub
 _UNREADABLE: Final = (EOFError, ValueError, LookupError, OverflowError, TypeError, RecursionError)
 Read = Callable[[bytes], bytes]
 """From a payload to JSON."""
+_CAREFUL: Final = 10
+"""How much longer what is read by Python code takes."""
 
 
-def avro_reader(schema: str, references: Sequence[str]) -> Read:
-    """Make what reads records of a schema.
+@dataclass(frozen=True, slots=True)
+class AvroSchema:
+    """A schema that records are read by, here or in another process.
 
     Args:
-        schema: The schema, as JSON.
+        text: The schema, as JSON.
         references: The schemas that it names, those that others need first.
-
-    Raises:
-        ValueError: It is not a schema, or one whose records no bytes bound.
     """
+
+    text: str
+    references: tuple[str, ...] = ()
+
+    def size(self, payload: bytes) -> int:
+        """How many values a payload may hold at most, as `read_beside` counts; 0: no more than the schema."""
+        return len(payload) * _made(self).values_of_byte
+
+    def read(self, payload: bytes) -> bytes:
+        """Read a record.
+
+        Raises:
+            DecodeError: It does not hold to the schema.
+        """
+        return _made(self).read(payload)
+
+    def check(self) -> None:
+        """Make what reads.
+
+        Raises:
+            ValueError: It is no schema, or one whose records no bytes bound.
+        """
+        _made(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    read: Read
+    values_of_byte: int
+
+
+@lru_cache(maxsize=1_000)
+def _made(schema: AvroSchema) -> _Reader:
     import fastavro  # noqa: PLC0415 - an extra
     from fastavro._read_py import schemaless_reader as careful_reader  # noqa: PLC0415 - as above
 
     names: dict[str, Any] = {}
     try:
-        for one in references:
+        for one in schema.references:
             fastavro.parse_schema(json.loads(one), named_schemas=names)
-        parsed = fastavro.parse_schema(json.loads(schema), named_schemas=names)
+        parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, KeyError) as error:
         raise ValueError(f"is not an Avro schema ({type(error).__name__}: {error})") from error
     shape = _Shape(names)
@@ -63,7 +98,7 @@ def avro_reader(schema: str, references: Sequence[str]) -> Read:
             raise DecodeError("undecodable", f"value: has {left} bytes more than its Avro schema defines")
         return orjson.dumps(document, default=_plain)
 
-    return read
+    return _Reader(read, shape.values_of_byte)
 
 
 def _plain(value: object) -> object:
@@ -83,9 +118,18 @@ class _Shape:
     def __init__(self, names: Mapping[str, Any]) -> None:
         self.recursive = False
         self.sizeless = False
+        self.repeats = False
+        self.fields = 0
         self._names = names
         self._least: dict[str, int] = {}
         self._within: set[str] = set()
+
+    @property
+    def values_of_byte(self) -> int:
+        """How many values a byte may stand for at most, where it may be repeated; a number may take long."""
+        if self.recursive:
+            return _CAREFUL * max(self.fields, 1)
+        return max(self.fields, 1) if self.repeats else 0
 
     def look(self, schema: Any) -> int:
         """Look at a schema; the fewest bytes that it takes (0 or 1)."""
@@ -99,6 +143,7 @@ class _Shape:
 
     def _complex(self, schema: Mapping[str, Any]) -> int:
         kind = schema["type"]
+        self.repeats |= kind in {"array", "map"} or schema.get("logicalType") == "decimal"
         if kind == "array":
             if not self.look(schema["items"]):
                 self.sizeless = True
@@ -123,6 +168,7 @@ class _Shape:
     def _record(self, schema: Mapping[str, Any]) -> int:
         name = schema["name"]
         self._within.add(name)
+        self.fields += len(schema["fields"])
         least = [self.look(one["type"]) for one in schema["fields"]]
         self._within.discard(name)
         return int(any(least))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -19,19 +21,40 @@ Read = Callable[[tuple[int, ...], bytes], bytes]
 """From the path to a message, and its payload, to JSON."""
 
 
-def protobuf_reader(schema: str, references: Sequence[tuple[str, str]]) -> Read:
-    """Make what reads messages of a schema.
+@dataclass(frozen=True, slots=True)
+class ProtobufSchema:
+    """A schema that messages are read by, here or in another process.
 
     Args:
-        schema: The file descriptor, serialized, in base64; or the schema's text.
+        text: The file descriptor, serialized, in base64; or the schema's text.
         references: Names and schemas of the files that it imports, those that others need first.
-
-    Raises:
-        ValueError: It is not a schema, or imports what is not there.
     """
+
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+    def read(self, path: tuple[int, ...], payload: bytes) -> bytes:
+        """Read a message.
+
+        Raises:
+            DecodeError: It is none of the schema.
+        """
+        return _made(self)(path, payload)
+
+    def check(self) -> None:
+        """Make what reads.
+
+        Raises:
+            ValueError: It is no schema, or imports what is not there.
+        """
+        _made(self)
+
+
+@lru_cache(maxsize=1_000)
+def _made(schema: ProtobufSchema) -> Read:
     pool = descriptor_pool.DescriptorPool()
-    file = _descriptor(schema, "schema.proto")
-    files = [_descriptor(content, name) for name, content in references] + [file]
+    file = _descriptor(schema.text, "schema.proto")
+    files = [_descriptor(content, name) for name, content in schema.references] + [file]
     known = {one.name for one in files}
     for name in {wanted for one in files for wanted in one.dependency} - known:
         _add_well_known(pool, name)

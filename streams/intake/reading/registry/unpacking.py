@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from judge.verdict import aside
 from streams.errors import DecodeError
+from streams.intake.reading.beside import read_beside
 from streams.intake.reading.envelope import Headers
 from streams.intake.reading.registry.client import (
     FIRST_WAIT_SECONDS,
@@ -28,7 +30,10 @@ UNKNOWN_SECONDS: Final = 30.0
 FORGET_SECONDS: Final = 60.0
 """After so long it is asked for a schema again that it did not know, or that was of no use."""
 
-Read = Callable[[WireForm], bytes]
+_VALUES: Final = 10
+"""Of what an encoding in bytes may stand for at most, hardly ever more than one in so many is there."""
+
+Read = Callable[[WireForm], Awaitable[bytes]]
 
 
 class Unpacking:
@@ -37,6 +42,7 @@ class Unpacking:
     Args:
         client: The registry.
         unknown_seconds: How long a schema that it does not know is waited for.
+        seconds: Bound on the time that a record with many values may take; above 0.
         clock: Gives seconds and never goes back.
     """
 
@@ -45,10 +51,12 @@ class Unpacking:
         client: RegistryClient,
         *,
         unknown_seconds: float = UNKNOWN_SECONDS,
+        seconds: float = aside.DEFAULT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client = client
         self._unknown_seconds = unknown_seconds
+        self._seconds = seconds
         self._clock = clock
         self._readers: OrderedDict[SchemaRef, Read] = OrderedDict()
         self._refused: OrderedDict[SchemaRef, tuple[float, str]] = OrderedDict()
@@ -72,7 +80,7 @@ class Unpacking:
         else:
             self._readers.move_to_end(form.ref)
         try:
-            return read(form)
+            return await read(form)
         except DecodeError as error:
             raise DecodeError(error.reason, f"{error.detail} ({_name(form.ref)})") from None
 
@@ -116,19 +124,29 @@ class Unpacking:
         references = await self._references(found)
         match found.kind:
             case "JSON":
-                return WireForm.body
+                return _body
             case "AVRO":
-                from streams.intake.reading.registry.avro import avro_reader  # noqa: PLC0415 - an extra
+                from streams.intake.reading.registry.avro import AvroSchema  # noqa: PLC0415 - an extra
 
-                avro = avro_reader(found.text, [one.text for _, one in references])
-                return lambda form: avro(form.body())
+                avro = AvroSchema(found.text, tuple(one.text for _, one in references))
+                avro.check()
+                return lambda form: self._beside(avro.size(form.body()), avro.read, form.body())
             case "PROTOBUF":
-                from streams.intake.reading.registry.protobuf import protobuf_reader  # noqa: PLC0415 - an extra
+                from streams.intake.reading.registry.protobuf import ProtobufSchema  # noqa: PLC0415 - an extra
 
-                protobuf = protobuf_reader(found.text, [(name, one.text) for name, one in references])
-                return lambda form: protobuf(*form.message())
+                protobuf = ProtobufSchema(found.text, tuple((name, one.text) for name, one in references))
+                protobuf.check()
+
+                async def read(form: WireForm) -> bytes:
+                    path, payload = form.message()
+                    return await self._beside(len(payload), protobuf.read, path, payload)
+
+                return read
             case other:
                 raise UnreadableError(f"is of kind {other[:40]!r}; supported: AVRO, JSON and PROTOBUF")
+
+    async def _beside(self, values: int, function: Callable[..., bytes], *args: object) -> bytes:
+        return await read_beside(values // _VALUES, self._seconds, function, *args)
 
     async def _known(self, ref: SchemaRef) -> Registered:
         """Fetch a schema; one that is not there may be in transit between the registry's nodes."""
@@ -166,6 +184,10 @@ class Unpacking:
 
         await add(schema, ())
         return list(found.items())
+
+
+async def _body(form: WireForm) -> bytes:
+    return form.body()
 
 
 def _name(ref: SchemaRef) -> str:

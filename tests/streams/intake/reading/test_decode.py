@@ -121,7 +121,7 @@ def test_what_is_no_event_is_undecodable(value: bytes, words: str) -> None:
         ({"context": {"Page-1": 5}}, "context.Page-1: must be text (got 5); write text"),
         ({"trace_id": "abc"},
             "trace_id: must match ^[0-9a-f]{32}$ (got 'abc'); use only what the pattern allows"),
-        ({"trace_id": 5}, "trace_id: must be text (got '5'); send it in W3C format or omit it"),
+        ({"trace_id": 5}, "trace_id: must be text (got 5); send it in W3C format or omit it"),
         ({"labels": [1]}, "labels: must be a mapping of short texts (got a list); correct the producer"),
         (
             {"labels": {"a": [1]}},

@@ -9,12 +9,16 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
+import orjson
 
 from streams.errors import DecodeError
+from streams.intake.reading.otlp.requests.bounds import check_objects
 
 T = TypeVar("T")
 
-_Number = Any
+NOTHING: Final = msgspec.Raw(b"null")
+"""What may hold anything stays as it was written: msgspec takes 13 microseconds for a number like 1e308."""
+_Number = msgspec.Raw
 """64-bit integers are texts in the JSON form of Protobuf; receivers take numbers, too."""
 
 
@@ -27,7 +31,7 @@ class Scope(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class Resource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The service."""
 
-    attributes: list[Any] | None = []
+    attributes: msgspec.Raw = NOTHING
 
 
 class Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -41,7 +45,7 @@ class Event(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """An event within a span."""
 
     name: str | None = ""
-    attributes: list[Any] | None = []
+    attributes: msgspec.Raw = NOTHING
 
 
 class JsonSpan(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -52,25 +56,25 @@ class JsonSpan(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     trace_state: str | None = ""
     parent_span_id: str | None = ""
     name: str | None = ""
-    start_time_unix_nano: _Number = 0
-    end_time_unix_nano: _Number = 0
-    attributes: list[Any] | None = []
-    events: list[Event] | None = []
-    status: Status | None = Status()
+    start_time_unix_nano: _Number = NOTHING
+    end_time_unix_nano: _Number = NOTHING
+    attributes: msgspec.Raw = NOTHING
+    events: list[Event] | None = None
+    status: Status | None = None
 
 
 class ScopeSpans(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The spans of one instrumentation."""
 
-    scope: Scope | None = Scope()
-    spans: list[JsonSpan] | None = []
+    scope: Scope | None = None
+    spans: list[JsonSpan] | None = None
 
 
 class ResourceSpans(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The spans of one service."""
 
-    resource: Resource | None = Resource()
-    scope_spans: list[ScopeSpans] | None = []
+    resource: Resource | None = None
+    scope_spans: list[ScopeSpans] | None = None
 
 
 class JsonLogRecord(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -79,31 +83,31 @@ class JsonLogRecord(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     trace_id: str | None = ""
     span_id: str | None = ""
     event_name: str | None = ""
-    time_unix_nano: _Number = 0
-    observed_time_unix_nano: _Number = 0
-    attributes: list[Any] | None = []
-    body: Any = None
+    time_unix_nano: _Number = NOTHING
+    observed_time_unix_nano: _Number = NOTHING
+    attributes: msgspec.Raw = NOTHING
+    body: msgspec.Raw = NOTHING
 
 
 class ScopeLogs(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The log records of one instrumentation."""
 
-    scope: Scope | None = Scope()
-    log_records: list[JsonLogRecord] | None = []
+    scope: Scope | None = None
+    log_records: list[JsonLogRecord] | None = None
 
 
 class ResourceLogs(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The log records of one service."""
 
-    resource: Resource | None = Resource()
-    scope_logs: list[ScopeLogs] | None = []
+    resource: Resource | None = None
+    scope_logs: list[ScopeLogs] | None = None
 
 
 class Request(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A request, of spans or of log records."""
 
-    resource_spans: list[ResourceSpans] | None = []
-    resource_logs: list[ResourceLogs] | None = []
+    resource_spans: list[ResourceSpans] | None = None
+    resource_logs: list[ResourceLogs] | None = None
 
 
 class JsonHead(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -117,22 +121,22 @@ class JsonHead(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class ScopeHeads(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The same of one instrumentation."""
 
-    spans: list[JsonHead] | None = []
-    log_records: list[JsonHead] | None = []
+    spans: list[JsonHead] | None = None
+    log_records: list[JsonHead] | None = None
 
 
 class ResourceHeads(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The same of one service."""
 
-    scope_spans: list[ScopeHeads] | None = []
-    scope_logs: list[ScopeHeads] | None = []
+    scope_spans: list[ScopeHeads] | None = None
+    scope_logs: list[ScopeHeads] | None = None
 
 
 class HeadsRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The same of a request."""
 
-    resource_spans: list[ResourceHeads] | None = []
-    resource_logs: list[ResourceHeads] | None = []
+    resource_spans: list[ResourceHeads] | None = None
+    resource_logs: list[ResourceHeads] | None = None
 
 
 REQUEST: Final = msgspec.json.Decoder(Request)
@@ -143,12 +147,13 @@ def json_request(decoder: msgspec.json.Decoder[T], value: bytes) -> T:
     """Read a request, whose fields may also have the names that the schema gives them (`resource_spans`).
 
     Raises:
-        DecodeError: It is no OTLP request of spans or of log records.
+        DecodeError: It is no OTLP request of spans or of log records, or holds too many objects.
     """
+    check_objects(value)
     try:
         found = decoder.decode(value)
         if not (found.resource_spans or found.resource_logs):  # type: ignore[attr-defined] # of both decoders
-            raw = msgspec.json.decode(value)
+            raw = orjson.loads(value)
             if not raw.keys() <= {"resourceSpans", "resourceLogs"}:
                 return _by_schema(decoder, raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -163,7 +168,7 @@ def _by_schema(decoder: msgspec.json.Decoder[T], raw: dict[str, Any]) -> T:
     if not {"resource_spans", "resource_logs"} & raw.keys():
         named = ", ".join(sorted(raw)[:5])[:100]
         raise ValueError(f"has neither resourceSpans nor resourceLogs (got {named})")
-    return msgspec.convert(_renamed(raw), decoder.type)
+    return decoder.decode(orjson.dumps(_renamed(raw)))
 
 
 def _renamed(value: Any) -> Any:

@@ -7,31 +7,25 @@ under number 1.
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError as ProtobufError
 
 from streams.errors import DecodeError
-from streams.intake.reading.otlp.requests.json_request import (
-    HEADS,
-    REQUEST,
-    JsonSpan,
-    Request,
-    json_request,
+from streams.intake.reading.otlp.requests.bounds import (
+    EVENT_PARTS,
+    Budget,
+    parts_budget,
+    spans_budget,
 )
+from streams.intake.reading.otlp.requests.json_request import HEADS, REQUEST, json_request
+from streams.intake.reading.otlp.requests.json_spans import ERROR, Keep, identifier, json_spans
 from streams.intake.reading.otlp.requests.log_record import log_span
 from streams.intake.reading.otlp.requests.messages import Heads, LogHeads, Logs, Traces
-from streams.intake.reading.otlp.span import Attributes, Head, Span, SpanEvent
+from streams.intake.reading.otlp.span import Head, Span, SpanEvent
 
-Keep = Callable[[str], bool]
-"""Says of a trace id whether its spans are wanted."""
-
-_ERROR: Final = 2
-"""Status code of a span that failed."""
 _TRACE_ID_BYTES: Final = 16
 
 
@@ -42,17 +36,12 @@ def heads(value: bytes) -> list[Head]:
         value: A request in either encoding.
 
     Raises:
-        DecodeError: It is no OTLP request.
+        DecodeError: It is no OTLP request, or holds more than `bounds` says.
     """
     if _is_json(value):
         return _gathered(_json_heads(json_request(HEADS, value)))
     found = _span_heads(value)
-    return found or _gathered(
-        (head.trace_id.hex(), "", False)
-        for resource in _parse(LogHeads, value).resources
-        for scope in resource.scopes
-        for head in scope.heads
-    )
+    return found or _gathered(_log_heads(_parse(LogHeads, value)))
 
 
 def _span_heads(value: bytes) -> list[Head]:
@@ -60,31 +49,45 @@ def _span_heads(value: bytes) -> list[Head]:
     traces: dict[bytes, list[Any]] = {}
     last = b""
     gathered: list[Any] = ["", 0]
-    for resource in _parse(Heads, value).resources:
-        for scope in resource.scopes:
-            for head in scope.heads:
-                trace_id = head.trace_id
-                if trace_id != last:
-                    if len(trace_id) != _TRACE_ID_BYTES:
-                        continue
-                    last = trace_id
-                    gathered = traces.setdefault(trace_id, ["", 0])
-                if not head.parent_span_id:
-                    gathered[1] += 1
-                if (state := head.trace_state) and not gathered[0]:
-                    gathered[0] = state.decode("latin-1")
+    for heads_of_scope in _scopes(_parse(Heads, value)):
+        for head in heads_of_scope:
+            trace_id = head.trace_id
+            if trace_id != last:
+                if len(trace_id) != _TRACE_ID_BYTES:
+                    continue
+                last = trace_id
+                gathered = traces.setdefault(trace_id, ["", 0])
+            if not head.parent_span_id:
+                gathered[1] += 1
+            if (state := head.trace_state) and not gathered[0]:
+                gathered[0] = state.decode("latin-1")
     return [Head(trace_id.hex(), state, roots) for trace_id, (state, roots) in traces.items()]
 
 
+def _scopes(request: Any) -> Iterator[Any]:
+    """The heads of each scope."""
+    _count(request.resources, lambda resource: resource.scopes, lambda scope: scope.heads)
+    return (scope.heads for resource in request.resources for scope in resource.scopes)
+
+
+def _log_heads(request: Any) -> Iterator[tuple[str, str, bool]]:
+    for heads_of_scope in _scopes(request):
+        for head in heads_of_scope:
+            yield head.trace_id.hex(), "", False
+
+
 def _json_heads(request: Any) -> Iterator[tuple[str, str, bool]]:
+    budget = spans_budget()
     for resource in request.resource_spans or ():
         for scope in resource.scope_spans or ():
+            budget.take(1 + len(scope.spans or ()))
             for span in scope.spans or ():
-                yield _identifier(span.trace_id), span.trace_state or "", not span.parent_span_id
+                yield identifier(span.trace_id), span.trace_state or "", not span.parent_span_id
     for resource in request.resource_logs or ():
         for scope in resource.scope_logs or ():
+            budget.take(1 + len(scope.log_records or ()))
             for record in scope.log_records or ():
-                yield _identifier(record.trace_id), "", False
+                yield identifier(record.trace_id), "", False
 
 
 def _gathered(found: Iterable[tuple[str, str, bool]]) -> list[Head]:
@@ -107,28 +110,43 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
         Its spans, or its log records as spans, in the request's order.
 
     Raises:
-        DecodeError: It is no OTLP request.
+        DecodeError: It is no OTLP request, or holds more than `bounds` says.
     """
+    budget = parts_budget()
     if _is_json(value):
-        return list(_json_spans(json_request(REQUEST, value), keep))
+        return list(json_spans(json_request(REQUEST, value), keep, budget))
     try:
         traces = Traces.FromString(value)
     except ProtobufError:  # a log record's trace id stands where a span has its attributes
         traces = None
     if traces is not None and _has_spans(traces):
-        return list(_protobuf_spans(traces, keep))
-    if _span_heads(value):
-        return list(_protobuf_spans(_parse(Traces, value), keep))
-    return list(_protobuf_logs(_parse(Logs, value), keep))
+        return list(_protobuf_spans(traces, keep, budget))
+    logs = _parse(Logs, value)
+    _count(
+        logs.resource_logs, lambda of_resource: of_resource.scope_logs, lambda of_scope: of_scope.log_records
+    )
+    return list(_protobuf_logs(logs, keep, budget))
 
 
 def _has_spans(traces: Any) -> bool:
+    of_resources = traces.resource_spans
+    _count(of_resources, lambda of_resource: of_resource.scope_spans, lambda of_scope: of_scope.spans)
     return any(
         len(span.trace_id) == _TRACE_ID_BYTES
-        for of_resource in traces.resource_spans
+        for of_resource in of_resources
         for of_scope in of_resource.scope_spans
         for span in of_scope.spans
     )
+
+
+def _count(resources: Any, scopes: Callable[[Any], Any], held: Callable[[Any], Any]) -> None:
+    """Refuse more than `bounds` says, before anything is made of them."""
+    budget = spans_budget()
+    budget.take(len(resources))
+    for resource in resources:
+        budget.take(len(scopes(resource)))
+        for scope in scopes(resource):
+            budget.take(len(held(scope)))
 
 
 def _is_json(value: bytes) -> bool:
@@ -165,22 +183,24 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _value(any_value: Any) -> Any:
+def _value(any_value: Any, budget: Budget) -> Any:
     kind = any_value.WhichOneof("value")
     if kind == "string_value":
         return _text(any_value.string_value)
     if kind == "array_value":
-        return [_value(item) for item in any_value.array_value.values]
+        budget.take(len(any_value.array_value.values))
+        return [_value(item, budget) for item in any_value.array_value.values]
     if kind == "kvlist_value":
-        return _attributes(any_value.kvlist_value.values)
+        return _attributes(any_value.kvlist_value.values, budget)
     return None if kind is None or kind == "bytes_value" else getattr(any_value, kind)
 
 
-def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
+def _attributes(pairs: Sequence[Any], budget: Budget) -> dict[str, Any]:
+    budget.take(len(pairs))
     return {
         _name(pair.key): str(text, "utf-8", "replace")  # as `_value` does: most are texts
         if (text := (value := pair.value).string_value)
-        else _value(value)
+        else _value(value, budget)
         for pair in pairs
     }
 
@@ -191,15 +211,16 @@ def _name(raw: bytes) -> str:
     return _text(raw)
 
 
-def _protobuf_spans(request: Any, keep: Keep) -> Iterator[Span]:
+def _protobuf_spans(request: Any, keep: Keep, budget: Budget) -> Iterator[Span]:
     for of_resource in request.resource_spans:
-        resource = _attributes(of_resource.resource.attributes)
+        resource = _attributes(of_resource.resource.attributes, budget)
         for of_scope in of_resource.scope_spans:
             scope = _text(of_scope.scope.name)
             for span in of_scope.spans:
                 trace_id = span.trace_id.hex()
                 if len(trace_id) != 2 * _TRACE_ID_BYTES or not keep(trace_id):
                     continue
+                budget.take(EVENT_PARTS * len(span.events))
                 yield Span(
                     trace_id=trace_id,
                     span_id=span.span_id.hex(),
@@ -208,19 +229,22 @@ def _protobuf_spans(request: Any, keep: Keep) -> Iterator[Span]:
                     name=_text(span.name),
                     scope=scope,
                     resource=resource,
-                    attributes=_attributes(span.attributes),
+                    attributes=_attributes(span.attributes, budget),
                     start=span.start_time_unix_nano,
                     end=span.end_time_unix_nano,
                     events=tuple(
-                        [SpanEvent(_text(one.name), _attributes(one.attributes)) for one in span.events]
+                        [
+                            SpanEvent(_text(one.name), _attributes(one.attributes, budget))
+                            for one in span.events
+                        ]
                     ),
-                    error=_text(span.status.message) or "error" if span.status.code == _ERROR else None,
+                    error=_text(span.status.message) or "error" if span.status.code == ERROR else None,
                 )
 
 
-def _protobuf_logs(request: Any, keep: Keep) -> Iterator[Span]:
+def _protobuf_logs(request: Any, keep: Keep, budget: Budget) -> Iterator[Span]:
     for of_resource in request.resource_logs:
-        resource = _attributes(of_resource.resource.attributes)
+        resource = _attributes(of_resource.resource.attributes, budget)
         for of_scope in of_resource.scope_logs:
             scope = _text(of_scope.scope.name)
             for record in of_scope.log_records:
@@ -232,105 +256,7 @@ def _protobuf_logs(request: Any, keep: Keep) -> Iterator[Span]:
                     _text(record.event_name),
                     scope,
                     resource,
-                    _attributes(record.attributes),
-                    _value(record.body),
+                    _attributes(record.attributes, budget),
+                    _value(record.body, budget),
                     record.time_unix_nano or record.observed_time_unix_nano,
                 )
-
-
-# JSON
-
-
-def _json_value(raw: Any) -> Any:
-    """The value of an AnyValue as JSON writes it: 64-bit numbers are texts, and bytes are base64."""
-    if not isinstance(raw, dict) or not raw:
-        return None
-    kind, value = next(iter(raw.items()))
-    if kind in {"intValue", "doubleValue"}:
-        try:
-            return int(value) if kind == "intValue" else float(value)
-        except (TypeError, ValueError, OverflowError):
-            return None
-    if kind in {"arrayValue", "kvlistValue"}:
-        inner = value.get("values") or () if isinstance(value, dict) else ()
-        return [_json_value(item) for item in inner] if kind == "arrayValue" else _json_attributes(inner)
-    return value if kind in {"stringValue", "boolValue"} else None
-
-
-def _json_attributes(pairs: Iterable[Any] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for pair in pairs or ():
-        if isinstance(pair, dict) and isinstance(pair.get("key"), str):
-            found[pair["key"]] = _json_value(pair.get("value"))
-    return found
-
-
-def _identifier(value: str | None) -> str:
-    """An id: hexadecimal as OTLP/JSON says, or base64 as the plain JSON form of Protobuf writes it."""
-    if not value:
-        return ""
-    if len(value) in {16, 32}:
-        return value.lower()
-    try:
-        return base64.b64decode(value, validate=True).hex()
-    except (binascii.Error, ValueError):
-        return value.lower()
-
-
-def _json_spans(request: Request, keep: Keep) -> Iterator[Span]:
-    for of_resource in request.resource_spans or ():
-        resource = _json_attributes(of_resource.resource.attributes if of_resource.resource else None)
-        for of_scope in of_resource.scope_spans or ():
-            scope = (of_scope.scope.name if of_scope.scope else None) or ""
-            for span in of_scope.spans or ():
-                trace_id = _identifier(span.trace_id)
-                if keep(trace_id):
-                    yield _json_span(span, trace_id, scope, resource)
-    for of_logs in request.resource_logs or ():
-        resource = _json_attributes(of_logs.resource.attributes if of_logs.resource else None)
-        for of_log_scope in of_logs.scope_logs or ():
-            scope = (of_log_scope.scope.name if of_log_scope.scope else None) or ""
-            for record in of_log_scope.log_records or ():
-                trace_id = _identifier(record.trace_id)
-                if keep(trace_id):
-                    yield log_span(
-                        trace_id,
-                        _identifier(record.span_id),
-                        record.event_name or "",
-                        scope,
-                        resource,
-                        _json_attributes(record.attributes),
-                        _json_value(record.body),
-                        _whole(record.time_unix_nano) or _whole(record.observed_time_unix_nano),
-                    )
-
-
-def _json_span(span: JsonSpan, trace_id: str, scope: str, resource: Attributes) -> Span:
-    status = span.status
-    failed = status is not None and status.code in {_ERROR, "STATUS_CODE_ERROR"}
-    return Span(
-        trace_id=trace_id,
-        span_id=_identifier(span.span_id),
-        parent_id=_identifier(span.parent_span_id),
-        tracestate=span.trace_state or "",
-        name=span.name or "",
-        scope=scope,
-        resource=resource,
-        attributes=_json_attributes(span.attributes),
-        start=_whole(span.start_time_unix_nano),
-        end=_whole(span.end_time_unix_nano),
-        events=tuple(
-            SpanEvent(event.name or "", _json_attributes(event.attributes)) for event in span.events or ()
-        ),
-        error=(status.message if status is not None and status.message else "error") if failed else None,
-    )
-
-
-def _whole(value: Any) -> int:
-    """A 64-bit number: digits as text, a number, or its halves as old JavaScript libraries write it."""
-    try:
-        if isinstance(value, dict):
-            return (int(value["high"]) << 32) + (int(value["low"]) & 0xFFFFFFFF)
-        return int(value or 0)
-    except (KeyError, OverflowError, TypeError, ValueError):
-        return 0

@@ -15,7 +15,7 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 
 from streams.errors import DecodeError
-from streams.intake.reading.registry.avro import avro_reader
+from streams.intake.reading.registry.avro import AvroSchema
 from streams.intake.reading.registry.client import RegistryClient, RegistryDownError
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.reading.registry.wire_form import wire_form
@@ -224,14 +224,14 @@ async def test_an_outage_of_the_registry_holds_reading(registry: FakeRegistry) -
 def test_hostile_avro_ends() -> None:
     """Records of a recursive schema are read as deep as it is safe; items without bytes are refused."""
     node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
-    read = avro_reader(json.dumps(node), [])
+    read = AvroSchema(json.dumps(node)).read
     assert json.loads(read(b"\x02\x02\x00")) == {"next": {"next": {"next": None}}}
     with pytest.raises(DecodeError, match="RecursionError"):
         read(b"\x02" * 100_000 + b"\x00")
     empty = {"type": "record", "name": "E", "fields": []}
     for items in ("null", empty, {"type": "fixed", "name": "F", "size": 0}):
         with pytest.raises(ValueError, match="with zero-byte items"):
-            avro_reader(json.dumps({"type": "array", "items": items}), [])
+            AvroSchema(json.dumps({"type": "array", "items": items})).check()
 
 
 def test_a_header_may_hold_an_id_as_well() -> None:
