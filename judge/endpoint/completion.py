@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
+import orjson
 
-from judge.text.characters import without_lone_surrogates
 from schemas import Usage
 
 MAX_TOKENS = 1_000_000_000
@@ -17,6 +18,15 @@ as this."""
 MAX_MODEL_CHARS = 200
 _MAX_DIGITS = 18
 _SHOWN_BYTES = 200
+_MAX_ERROR_BYTES = 256 * 1024
+"""Of an error that is read."""
+_MAX_USAGE_BYTES = 32 * 1024
+_MAX_OBJECTS = 10_000
+"""Lists and mappings in a message's text, its calls or its usage."""
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 
 
 class NoCompletionError(Exception):
@@ -55,12 +65,17 @@ class Completion:
     usage: Usage
 
 
+NOTHING = msgspec.Raw(b"null")
+
+
 class _Message(msgspec.Struct):
-    content: Any = None
-    refusal: Any = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    tool_calls: Any = None
+    """Its fields stay as they were written: a text, or a million objects that nobody looks at."""
+
+    content: msgspec.Raw = NOTHING
+    refusal: msgspec.Raw = NOTHING
+    reasoning_content: msgspec.Raw = NOTHING
+    reasoning: msgspec.Raw = NOTHING
+    tool_calls: msgspec.Raw = NOTHING
 
 
 class _Choice(msgspec.Struct):
@@ -71,7 +86,7 @@ class _Choice(msgspec.Struct):
 class _Body(msgspec.Struct):
     choices: list[_Choice]
     model: str | None = None
-    usage: Any = None
+    usage: msgspec.Raw = NOTHING
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -84,51 +99,71 @@ def read_completion(raw: bytes) -> Completion:
     Raises:
         NoCompletionError: It is none, or it has no choice.
     """
-    body = read_body(raw, _BODY, _Body)
+    body = read_body(raw, _BODY)
     if not body.choices:
-        body = _read_otherwise(raw, _Body)
-    if not body.choices:
-        raise NoCompletionError(_start(raw), usage=read_usage(body.usage))
+        raise _no_completion(raw, body.usage)
     choice = body.choices[0]
     return Completion(
         text=_said(choice.message),
         refusal=_text(choice.message.refusal),
         finish_reason=choice.finish_reason,
-        model=None if body.model is None else without_lone_surrogates(body.model)[:MAX_MODEL_CHARS],
+        model=None if body.model is None else body.model[:MAX_MODEL_CHARS],
         usage=read_usage(body.usage),
     )
 
 
-def read_body(raw: bytes, decoder: msgspec.json.Decoder[_T], kind: type[_T]) -> _T:
+def read_body(raw: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
     """Read a body of a kind.
 
     Raises:
         NoCompletionError: It is none.
     """
-    try:
-        return decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _read_otherwise(raw, kind)
+    for written in (raw, None):
+        try:
+            return decoder.decode(_ESCAPE.sub(_whole_escape, raw) if written is None else written)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    raise _no_completion(raw, NOTHING)
 
 
-def _read_otherwise(raw: bytes, kind: type[_T]) -> _T:
-    """What the fast reader does not take: lone surrogates, and errors in the place of a completion."""
+def _whole_escape(match: re.Match[bytes]) -> bytes:
+    """An escape of JSON; in the place of a lone surrogate, which no UTF-8 can hold, its sign."""
+    return b"\\ufffd" if match["lone"] else match[0]
+
+
+def _no_completion(raw: bytes, usage: msgspec.Raw) -> NoCompletionError:
+    """Say what came in the place of a completion."""
     try:
-        loaded = json.loads(raw, parse_int=_whole_number)
+        loaded = json.loads(raw, parse_int=_whole_number) if len(raw) <= _MAX_ERROR_BYTES else None
     except (ValueError, RecursionError):
-        raise NoCompletionError(_start(raw)) from None
+        loaded = None
     if isinstance(loaded, dict) and loaded.get("error"):
         # Some gateways answer 200 and put the status of what stands behind them into the error.
         error = loaded["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
-        raise NoCompletionError(
-            _start(raw), body=loaded, status=status, usage=read_usage(loaded.get("usage"))
-        )
+        return NoCompletionError(_start(raw), body=loaded, status=status, usage=_usage(loaded.get("usage")))
+    return NoCompletionError(_start(raw), usage=read_usage(usage))
+
+
+def read_usage(written: msgspec.Raw) -> Usage:
+    """Read the token counts, which may have any number of digits."""
+    raw = bytes(written)
     try:
-        return msgspec.convert(loaded, kind)
-    except msgspec.ValidationError:
-        raise NoCompletionError(_start(raw)) from None
+        return _usage(json.loads(raw, parse_int=_whole_number) if len(raw) <= _MAX_USAGE_BYTES else None)
+    except (ValueError, RecursionError):
+        return Usage()
+
+
+def _read(written: msgspec.Raw) -> Any:
+    """Read a field of a message; nothing where it has no text, or structure beyond all measure."""
+    raw = bytes(written)
+    if raw[:1] != b'"' and (raw.count(b"{") + raw.count(b"[") > _MAX_OBJECTS or b'"' not in raw):
+        return None
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None  # a number that no float can hold
 
 
 def _start(raw: bytes) -> str:
@@ -143,27 +178,30 @@ def _said(message: _Message) -> str:
     text = _text(message.content)
     if text.strip():
         return text
-    calls = message.tool_calls
+    calls = _read(message.tool_calls)
     if isinstance(calls, list) and len(calls) == 1 and isinstance(calls[0], dict):
         function = calls[0].get("function")
         arguments = function.get("arguments") if isinstance(function, dict) else None
-        called = json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments)
+        called = arguments if isinstance(arguments, str) else ""
+        if isinstance(arguments, dict):
+            called = json.dumps(arguments)
         if called.strip():
             return called
     return _text(message.reasoning_content) or _text(message.reasoning) or text
 
 
-def _text(content: Any) -> str:
+def _text(written: msgspec.Raw) -> str:
     """A message's text; some servers give it in parts."""
+    content = _read(written)
     if isinstance(content, str):
-        return without_lone_surrogates(content)
+        return content
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
-        return without_lone_surrogates("".join(part for part in parts if isinstance(part, str)))
+        return "".join(part for part in parts if isinstance(part, str))
     return ""
 
 
-def read_usage(usage: Any) -> Usage:
+def _usage(usage: Any) -> Usage:
     """Token counts; what a server leaves out or garbles counts 0, for no verdict is worth losing over it."""
     if not isinstance(usage, dict):
         return Usage()

@@ -132,14 +132,12 @@ class Connection:
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"an asynchronous client gave a body to be read as {type(stream).__name__}")
-        parts: list[bytes] = []
-        size = 0
+        read = bytearray()  # not a list of parts, for there may be millions
         async for part in stream:
-            size += len(part)
-            if size > limit:
+            read += part
+            if len(read) > limit:
                 raise TooLargeReplyError(limit, is_success=response.is_success)
-            parts.append(part)
-        content = b"".join(parts)
+        content = bytes(read)
         if not encoded:
             return content
         return unpacked(content, encoding, limit=self._max_reply_bytes, is_success=response.is_success)

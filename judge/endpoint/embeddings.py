@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import orjson
 
-from judge.endpoint.completion import Completion, NoCompletionError, read_body, read_usage
+from judge.endpoint.completion import NOTHING, Completion, NoCompletionError, read_body, read_usage
 
 PATH = "embeddings"
+_LOOKED_AT = 4
+"""Vectors of a reply; two are asked for."""
 
 
 class _Vector(msgspec.Struct):
-    embedding: list[float]
+    embedding: msgspec.Raw
     index: int | None = None
 
 
 class _Body(msgspec.Struct):
     data: list[_Vector]
     model: str | None = None
-    usage: Any = None
+    usage: msgspec.Raw = NOTHING
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -34,13 +35,24 @@ def read_cosine(raw: bytes) -> Completion:
     Raises:
         NoCompletionError: It holds no two vectors of the same length that have a direction.
     """
-    body = read_body(raw, _BODY, _Body)
+    body = read_body(raw, _BODY)
     usage = read_usage(body.usage)
-    text = compared([one.embedding for one in _in_order(body.data)])
+    vectors = [_numbers(one.embedding) for one in _in_order(body.data)[:_LOOKED_AT]]
+    text = compared(vectors)
     if text is None:
-        sizes = ", ".join(str(len(one.embedding)) for one in body.data[:4])
+        sizes = ", ".join(str(len(one)) for one in vectors)
         raise NoCompletionError(f"{len(body.data)} vectors of {sizes or 'no'} numbers", usage=usage)
     return Completion(text=text, refusal="", finish_reason="stop", model=body.model, usage=usage)
+
+
+def _numbers(written: msgspec.Raw) -> list[float]:
+    """Read a vector; without numbers where it is none. msgspec takes 13 microseconds for one like 1e308."""
+    try:
+        found = orjson.loads(bytes(written))
+    except orjson.JSONDecodeError:
+        return []
+    is_vector = isinstance(found, list) and {type(one) for one in found} <= {int, float}
+    return found if is_vector else []
 
 
 def compared(vectors: Sequence[Sequence[float]]) -> str | None:

@@ -42,6 +42,7 @@ MAX_PLACES: Final = 1_000
 """Combinations of label values whose stratum is kept at hand; there may be as many as producers care to make
 up."""
 _DIGEST_BYTES: Final = 32
+_ABSENT: Final = msgspec.Raw()
 _Needed = tuple[int, dict[str, str]]
 """R and the labels that decide the stratum."""
 
@@ -159,7 +160,7 @@ class PushDown:
             found = self._whole.decode(value if value[0] else strip_confluent(value))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
-        if not found.event_id or found.trace_id or found.specversion is not UNSET:
+        if not found.event_id or found.trace_id or found.specversion is not _ABSENT:
             return None
         place = self._only_place or self._places.get(found.labels) or self._find_place(found.labels)
         if sha256(found.event_id.encode()).digest() >= place.limit:
@@ -209,7 +210,7 @@ class PushDown:
             found = decoder.decode(strip_confluent(value))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None  # not JSON, nested too deeply, or a type that `normal_labels` converts
-        if found.specversion is not UNSET:
+        if found.specversion is not _ABSENT:
             return None  # perhaps a structured CloudEvent, whose fields lie deeper
         labels = self._labels_of(found.labels) if self._label_names else {}
         if randomness is None:
@@ -244,7 +245,7 @@ def _decoder(
     if ingest.maps:
         return None
     text = str | UnsetType | None
-    fields: list[tuple[str, Any, Any]] = [("specversion", Any, UNSET)]
+    fields: list[tuple[str, Any, Any]] = [("specversion", msgspec.Raw, _ABSENT)]
     if identity:
         fields += [(name, text, UNSET) for name in ("event_id", "trace_id", "tracestate")]
     if label_names:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import judge
 import schemas
@@ -25,15 +26,21 @@ class Expression:
     module: str
     name: str
     method: str
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[Any]
 
     @property
     def function(self) -> Callable[[str], object]:
         """Reads a whole text as the module does."""
+        if isinstance(self.pattern.pattern, str):
+            return self._function
+        return lambda text: self._function(text.encode("utf-8", "surrogatepass"))
+
+    @property
+    def _function(self) -> Callable[[Any], object]:
         pattern = self.pattern
         match self.method:
             case "sub" | "subn":
-                return lambda text: pattern.sub("", text)
+                return lambda text: pattern.sub(text[:0], text)
             case "search" | "findall" | "finditer" | "split":
                 # One search may end at the first hit; all hits together show what any beginning costs.
                 return lambda text: sum(1 for _ in pattern.finditer(text))
@@ -50,27 +57,48 @@ def modules() -> Iterator[ModuleType]:
 
 
 def expressions() -> list[Expression]:
-    """All expressions that stand at the top of a module, each with every method that
-    the module calls on it.
+    """All expressions that are made when a module is imported, wherever they are kept: under a name, in a
+    table, as an argument. Each with every method that any module calls on its name; one without a name is
+    taken to be searched.
     """
+    trees = {one: ast.parse(Path(str(one.__file__)).read_text("utf-8")) for one in modules()}
+    uses = {
+        (vars(module)[node.value.id], node.attr)
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.attr in METHODS
+        and isinstance(vars(module).get(node.value.id), re.Pattern)
+    }
     found = []
-    for module in modules():
-        named = {
-            name: value
-            for name, value in vars(module).items()
-            if isinstance(value, re.Pattern) and isinstance(value.pattern, str)
-        }
-        if not named:
-            continue
-        tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
-        uses = {
-            (node.value.id, node.attr)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in METHODS
-        }
-        found += [
-            Expression(module.__name__, name, method, named[name])
-            for name, method in sorted(uses)
-            if name in named
-        ]
+    for module, tree in trees.items():
+        names = dict(entry for statement in tree.body for entry in _named(statement))
+        for number, call in enumerate(compiled_at_import(tree)):
+            pattern = eval(compile(ast.Expression(call), "", "eval"), vars(module))  # noqa: S307 - of our own
+            name = names.get(id(call), f"#{number}")
+            methods = sorted(method for used, method in uses if used == pattern) or ["search"]
+            found += [Expression(module.__name__, name, method, pattern) for method in methods]
     return found
+
+
+def compiled_at_import(tree: ast.Module) -> Iterator[ast.Call]:
+    """The calls of `re.compile` outside functions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _named(statement: ast.stmt) -> Iterator[tuple[int, str]]:
+    """The value that a statement names, and the name."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield id(value), name
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield id(value), name
+        case _:
+            pass

@@ -7,17 +7,29 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn
 
 from judge.chat import ChatRequest
+from judge.endpoint.completion import read_completion
+from judge.endpoint.rate_headers import duration_seconds
+from judge.endpoint.refusals import error_for_status
 from judge.errors import EventError
 from judge.metric import Metric
+from judge.metrics.code.json_valid import JsonValid
+from judge.metrics.code.regex import Regex
+from judge.metrics.library.prompts import LIBRARY
 from judge.metrics.registry import build_metric
+from judge.metrics.replies.loose_json import read_loosely
 from judge.metrics.replies.reply import extract_object
 from judge.text.characters import quoted, without_lone_surrogates
+from judge.text.citations.citing import Citing
 from judge.text.index import TextIndex, is_blank, neutralize, normalise, safe_nfkc
+from judge.text.printable import printable
 from judge.text.redaction import KINDS, Redactor
+from judge.text.sensitive.secrets import Masker
 from judge.text.sentences import sentences
 from judge.text.tags import cited_pages, page_number, tagged_claims, untagged_segments, without_tags
 from judge.text.words import content_words, word_texts, words
@@ -26,9 +38,14 @@ from judge.verdict.repair import repair_request
 from streams.errors import DecodeError
 from streams.intake.reading import Ingest
 from streams.intake.reading.trace import trace_from_headers
+from streams.intake.tracestate import random_value
+from streams.kafka.letters import letter_forms
 from streams.settings.problems import describe
+from streams.store.views.explorer.highlighting import items_of, pieces
+from streams.web.hosts import is_own_host
 from tests.judge.tasks import make_task
 from tests.robustness.corpus import as_json_text
+from tests.robustness.records import avro, log_records, mapped, message, traced
 
 _METRICS: Final[Mapping[str, Metric]] = {name: build_metric(name) for name in ("coverage", "relevance")}
 _VERBATIM: Final[Mapping[str, Metric]] = {
@@ -36,6 +53,8 @@ _VERBATIM: Final[Mapping[str, Metric]] = {
 }
 _REDACTOR: Final = Redactor(KINDS)
 _INGEST: Final = Ingest(max_event_bytes=100_000_000)
+_MASKER: Final = Masker(["secret-1", "another"])
+_NAMED_PAGES: Final = Citing((("handbook.pdf", 1), ("page-1", 2)))
 _SPANS: Final = 20
 _SPAN_CHARS: Final = 60
 
@@ -43,6 +62,47 @@ _SPAN_CHARS: Final = 60
 def _decoded(body: bytes, headers: list[tuple[str, bytes | None]] | None = None) -> None:
     with contextlib.suppress(DecodeError):
         _INGEST.decode(body, headers or [], 0)
+
+
+def _loosely(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        read_loosely(f'{{"a": "{text}"', 0, max_depth=50, pairs=dict, constant=_no_number)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _refused(text: str) -> object:
+    headers = {"retry-after": text, "date": text}
+    return error_for_status(
+        endpoint="a",
+        status=400,
+        body={"error": {"message": text, "code": text}},
+        headers=headers,
+        now=datetime(2026, 11, 21, tzinfo=UTC),
+        schema_sent=True,
+        secret="secret-1",
+    )
+
+
+def _highlighted(text: str) -> None:
+    step = max(len(text) // 200, 1)
+    claims = [
+        {"claim_span": text[:40], "claim_start": place, "claim_end": place + 2 * step}
+        for place in range(0, len(text), step)
+    ]
+    pieces(text, "answer", items_of({"claims": claims}))
+
+
+def _set_aside(text: str) -> None:
+    raw = text.encode("utf-8", "surrogatepass")
+    record: Any = SimpleNamespace(
+        topic="t", partition=0, offset=0, timestamp=0.0, key=raw, value=raw, headers=[(text, raw)]
+    )
+    failed_at = datetime(2026, 11, 21, tzinfo=UTC)
+    for form in letter_forms(record, "undecodable", text, event_id=None, failed_at=failed_at):
+        form.model_dump_json()
 
 
 def _event(**fields: bytes) -> bytes:
@@ -126,6 +186,22 @@ def _mended(text: str) -> object:
     return None
 
 
+def _replied(metric: Metric, text: str) -> None:
+    for reply in (
+        text,
+        json.dumps({"score": 1, "justification": text, "statements": [text], "claims": [text]}),
+    ):
+        _interpreted(metric, "Rain fell.", reply)
+
+
+def _completion(text: str) -> None:
+    said = {"role": "assistant", "content": text, "tool_calls": [{"function": {"arguments": text}}]}
+    choice = {"index": 0, "finish_reason": text, "message": said}
+    read_completion(
+        json.dumps({"model": text, "choices": [choice], "usage": {"prompt_tokens": text}}).encode()
+    )
+
+
 READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "sentences": sentences,
     "index": TextIndex,
@@ -195,6 +271,27 @@ READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "relevance, verbatim": lambda text: _interpreted(
         _VERBATIM["relevance"], text, json.dumps({"score": 4, "justification": text})
     ),
+    **{f"{name}, prepared": partial(_prepared, build_metric(name)) for name in LIBRARY},
+    **{f"{name}, any reply": partial(_replied, build_metric(name)) for name in LIBRARY},
+    "decode, mapped": mapped,
+    "OTLP, an input": lambda text: traced(input_messages=message("user", text), output_messages="Rain."),
+    "OTLP, an output": lambda text: traced(output_messages=message("assistant", text)),
+    "OTLP, a bare text": lambda text: traced(input_messages=text, output_messages=text),
+    "OTLP, log records": log_records,
+    "Avro": avro,
+    "tracestate": lambda text: random_value(f"a=b,ot={text}"),
+    "JSON, loosely": _loosely,
+    "valid JSON": lambda text: JsonValid().outcome(make_task("m", answer=text)),
+    "a pattern of RE2": lambda text: Regex("(a+)+b|x*y").outcome(make_task("m", answer=text)),
+    "cited names": lambda text: cited_pages(text, _NAMED_PAGES),
+    "a completion": _completion,
+    "a refusal": _refused,
+    "a length of time": lambda text: duration_seconds(text[:64]),
+    "masked": _MASKER.mask,
+    "printable": printable,
+    "highlighted": _highlighted,
+    "a dead letter": _set_aside,
+    "a host": lambda text: is_own_host([text], ("*.example.com",)),
     "coverage, any reply": lambda text: _interpreted(_METRICS["coverage"], "Rain fell.", text),
 }
 """The offline judge is not among them: it is a demonstration's endpoint, in a process or thread of its own.

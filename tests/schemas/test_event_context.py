@@ -35,3 +35,19 @@ def test_what_has_no_text_is_refused(given: Any) -> None:
     """The field is named."""
     with pytest.raises(ValidationError, match="context"):
         QAEvent.model_validate({**EVENT, "context": given})
+
+
+def test_an_event_has_at_most_ten_thousand_pages() -> None:
+    """And the refusal is one error: one for each page would be seconds and gigabytes."""
+    many: tuple[Any, ...] = ([1] * 10_001, {str(number): 1 for number in range(10_001)})
+    for given in many:
+        with pytest.raises(ValidationError, match="must have at most 10000 pages, got 10001") as refused:
+            QAEvent.model_validate({**EVENT, "context": given})
+        assert refused.value.error_count() == 1
+
+
+def test_long_lists_of_another_shape_are_passed_over() -> None:
+    """Without an error for each of a million entries."""
+    given: dict[str, Any] = dict.fromkeys(("messages", "tool_calls", "fields"), [{}] * 1_000_000)
+    event = QAEvent.model_validate({**EVENT, **given})
+    assert (event.messages, event.tool_calls, event.fields) == (None, None, None)

@@ -12,6 +12,7 @@ from judge.errors import JudgeConfigurationError
 from judge.metric import Outcome
 from judge.metrics.code.checks import OneText, Read
 from judge.metrics.code.scale import Scale, yes_or_no
+from judge.text.characters import without_lone_surrogates
 
 MAX_PATTERN_CHARS: Final = 1_000
 _PATTERN_MEMORY_BYTES: Final = 1 << 23
@@ -48,7 +49,8 @@ class Regex(OneText):
 
     def look(self, text: str) -> Outcome:
         """Search."""
-        found = _compiled(self.pattern).search(text)
+        # Character for character, so that places stay; RE2 takes no lone surrogates.
+        found = _compiled(self.pattern).search(without_lone_surrogates(text))
         evidence = None if found is None else {"start": found.start(), "end": found.end()}
         reason = f"the {self.of} does not match" if found is None else f"the {self.of} matches"
         return self.scale.outcome(found is not None, reason=reason, evidence=evidence)

@@ -331,9 +331,7 @@ def _called(data: bytes) -> tuple[Any, ...]:
         return "event", error.error_type, error.detail
     except MemoryError:
         raise
-    except SystemError as error:
-        if isinstance(error.__cause__, MemoryError):  # orjson returns a value and an error
-            raise MemoryError from error
-        return "error", type(error).__name__, str(error)[:2000]
     except Exception as error:  # noqa: BLE001 - the parent makes a failure of it
+        if isinstance(error.__cause__, MemoryError):  # orjson returns a value and an error: a SystemError
+            return ("full",)
         return "error", type(error).__name__, str(error)[:2000]

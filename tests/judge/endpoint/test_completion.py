@@ -48,3 +48,21 @@ def test_deep_nesting_is_no_completion(start: bytes) -> None:
     """1.6 MB of it are abandoned at once, however deep they go."""
     with pytest.raises(NoCompletionError):
         read_completion(start * (1_600_000 // len(start)))
+
+
+@pytest.mark.parametrize("where", ["content", "tool_calls", "reasoning", "x"])
+@pytest.mark.parametrize("what", ["{}", "[]", "1e308", "1"])
+def test_structures_of_a_reply_that_hold_no_text_are_not_built(where: str, what: str) -> None:
+    """Four megabytes of them would be 400 MB, and of numbers like 1e308 ten seconds."""
+    field = f'"{where}": [{",".join([what] * 200_000)}]'
+    completion = read_completion(f'{{"choices": [{{"message": {{{field}}}}}], "model": "m"}}'.encode())
+    assert (completion.text, completion.model) == ("", "m")
+
+
+def test_lone_surrogates_are_replaced_wherever_they_stand() -> None:
+    """In fields that nobody reads, too; pairs and escaped backslashes stay."""
+    raw = rb'{"id": "\ud800", "model": "\uDFFFm", "choices": [{"finish_reason": "\ud800stop", '
+    raw += rb'"message": {"content": "\\\\ud800 \ud83d\ude00 \ud83d"}}]}'
+    completion = read_completion(raw)
+    assert completion.text == "\\\\ud800 \U0001f600 \ufffd"
+    assert (completion.model, completion.finish_reason) == ("\ufffdm", "\ufffdstop")

@@ -31,6 +31,10 @@ def _hold(size: int) -> int:
     return len(bytearray(size))
 
 
+def _full_as_orjson_says() -> None:
+    raise SystemError("returned a result with an exception set") from MemoryError()
+
+
 def _never_ends() -> None:
     while True:
         pass
@@ -72,6 +76,8 @@ async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
     """The bound is the child's: the worker does not grow, and the next text is read by a new child."""
     with pytest.raises(EventError, match="need more than the 160 MiB"):
         await aside.read(LONG, 20, _hold, 2 * aside.MAX_MEMORY_BYTES)
+    with pytest.raises(EventError, match="need more than the 160 MiB"):
+        await aside.read(LONG, 20, _full_as_orjson_says)
     assert await aside.read(LONG, 20, _hold, MIB) == MIB
 
 

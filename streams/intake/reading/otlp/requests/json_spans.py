@@ -130,7 +130,7 @@ def _json_span(span: JsonSpan, trace_id: str, scope: str, resource: Attributes, 
         name=span.name or "",
         scope=scope,
         resource=resource,
-        attributes=_json_attributes(span.attributes, budget),
+        attributes=_own_attributes(span.attributes, budget),
         start=_whole(span.start_time_unix_nano),
         end=_whole(span.end_time_unix_nano),
         events=tuple(

@@ -1,0 +1,57 @@
+"""Records of many parts are read in a child process, to the same end."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streams.errors import DecodeError
+from streams.intake.reading import Ingest
+from streams.intake.reading.beside import parts_of, read_beside
+
+INGEST = Ingest(max_event_bytes=4_194_304, mapping={"answer": "join(' ', said[*].text)"})
+
+
+def _record(**fields: Any) -> Any:
+    value = json.dumps({"event_id": "e", "question": "q", **fields}).encode()
+    return SimpleNamespace(value=value, headers=[("traceparent", b"x")], timestamp=1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        (None, 0),
+        (b"[{}]", 0),  # short, whatever it holds
+        (b"[" + b"{}," * 10_000 + b"{}]", 1 + 10_001 + 10_000),
+        (b'{"answer": "' + b"a" * 20_000 + b'"}', 1),
+        (b'{"data_base64": "' + b"a" * 20_000 + b'"}', 20_019),  # what is in it nobody knows
+    ],
+)
+def test_parts_are_counted(value: bytes | None, parts: int) -> None:
+    """Commas and opening brackets, in texts, too."""
+    assert parts_of(value) == parts
+
+
+async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
+    """10,000 objects, whose texts an expression joins; and what is wrong with one is told as ever."""
+    said = [{"text": f"w{number}"} for number in range(10_000)]
+    event = await INGEST.read(_record(said=said))
+    assert event.answer.split() == [one["text"] for one in said]
+    with pytest.raises(DecodeError, match=r"context\.Page-1: must be text") as refused:
+        await INGEST.read(_record(said=said, context=[1] * 9_999))
+    assert refused.value.reason == "undecodable"
+
+
+async def test_what_takes_too_long_or_too_much_is_refused() -> None:
+    """The child's bounds are those of long texts."""
+    with pytest.raises(DecodeError, match=r"so many parts that it cannot be read within 0\.001 s") as refused:
+        await INGEST.read(_record(said=[{}] * 100_000), seconds=0.001)
+    assert refused.value.reason == "oversized"
+
+
+async def test_what_has_few_parts_is_read_here() -> None:
+    """No process for what takes no time."""
+    assert await read_beside(16_000, 1, lambda: "read") == "read"
