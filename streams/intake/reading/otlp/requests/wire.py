@@ -130,7 +130,7 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
 
 def _has_spans(traces: Any) -> bool:
     of_resources = traces.resource_spans
-    _count(of_resources, lambda of_resource: of_resource.scope_spans, lambda of_scope: of_scope.spans)
+    _count(of_resources, lambda resource: resource.scope_spans, lambda scope: scope.spans)
     return any(
         len(span.trace_id) == _TRACE_ID_BYTES
         for of_resource in of_resources
