@@ -32,9 +32,8 @@ from streams.intake.randomness import (
     trace_randomness,
 )
 from streams.intake.reading import Ingest
-from streams.intake.reading.beside import parts_of
 from streams.intake.reading.decode import normal_label
-from streams.intake.reading.envelope import Headers, strip_confluent
+from streams.intake.reading.envelope import Headers, parts_of, strip_confluent
 from streams.intake.reading.trace import normal_trace_id, normal_tracestate, trace_from_headers
 from streams.intake.sampling import SamplingPolicy, Stratum
 

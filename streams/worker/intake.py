@@ -23,6 +23,7 @@ from streams.intake.from_settings import (
 from streams.intake.joining.conversations import ConversationIntake
 from streams.intake.joining.traces import TraceIntake
 from streams.intake.pushdown import PushDown, push_down
+from streams.intake.reading.beside import read_beside
 from streams.intake.reading.registry.unpacking import Unpacking
 from streams.intake.sampling import SamplingPolicy
 from streams.intake.trace_sampling import TracePushDown, TraceSampler
@@ -86,7 +87,7 @@ def make_intake(
     read = partial(
         ingest.read,
         unpack=None if registry is None else registry.json,
-        seconds=settings.judge.verification_seconds,
+        beside=partial(read_beside, seconds=settings.judge.verification_seconds),
     )
     taking = partial(
         Intake,

@@ -102,7 +102,7 @@ class TraceIntake:
     async def _become(self, record: Incoming, spans: list[Span]) -> None:
         """Make events of the spans of one trace, and hand them on."""
         try:
-            reading = await read_beside(parts_of(spans), self._seconds, self._reader.read, spans)
+            reading = await read_beside(parts_of(spans), self._reader.read, spans, seconds=self._seconds)
         except DecodeError as error:
             await self._intake.refuse(record, error)
             return

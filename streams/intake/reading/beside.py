@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from judge.errors import EventError
 from judge.task import READ_AT_ONCE
@@ -17,8 +17,6 @@ from streams.errors import DecodeError, DecodeReason
 
 T = TypeVar("T")
 
-_HIDDEN: Final = b'"data_base64"'
-
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
@@ -26,26 +24,16 @@ class _Refused:
     detail: str
 
 
-def parts_of(value: bytes | None) -> int:
-    """Count the parts of a JSON text, those within its texts, too; 0 for a short one.
-
-    More than `judge.task.READ_AT_ONCE` are not read in the event loop.
-    """
-    if value is None or len(value) <= READ_AT_ONCE:
-        return 0
-    if _HIDDEN in value:
-        return len(value)
-    return value.count(b",") + value.count(b"[") + value.count(b"{")
-
-
-async def read_beside(size: int, seconds: float, function: Callable[..., T], /, *args: object) -> T:
+async def read_beside(
+    size: int, function: Callable[..., T], /, *args: object, seconds: float = aside.DEFAULT_SECONDS
+) -> T:
     """Call a function that reads a record: at once where it has few parts, else in the child.
 
     Args:
         size: How many parts there are.
-        seconds: Bound on the time in the child; above 0.
         function: What reads, and raises DecodeError.
         *args: For the function.
+        seconds: Bound on the time in the child; above 0.
 
     Raises:
         DecodeError: As the function; `oversized`: time or memory did not suffice.

@@ -9,12 +9,10 @@ from typing import Any, Protocol, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge.verdict import aside
 from schemas import QAEvent
 from schemas.base import MAX_LABEL_VALUE_CHARS
 from streams.errors import DecodeError
-from streams.intake.reading.beside import parts_of, read_beside
-from streams.intake.reading.envelope import Headers, Opened, bounded, open_record
+from streams.intake.reading.envelope import Headers, Opened, bounded, open_record, parts_of
 from streams.intake.reading.mapping import Mapper
 from streams.intake.reading.trace import (
     normal_span_id,
@@ -50,6 +48,10 @@ class SamplingFields:
 
 Unpack: TypeAlias = Callable[[bytes | None, Headers], Awaitable[bytes | None]]
 """Decodes a value to JSON by its registry schema."""
+
+
+Beside = Callable[..., Awaitable[Any]]
+"""Calls a function, of a size, with arguments: `streams.intake.reading.beside.read_beside`."""
 
 
 class Readable(Protocol):
@@ -102,14 +104,14 @@ class Ingest:
         return self._mapper is not None
 
     async def read(
-        self, record: Readable, unpack: Unpack | None = None, seconds: float = aside.DEFAULT_SECONDS
+        self, record: Readable, unpack: Unpack | None = None, beside: Beside | None = None
     ) -> QAEvent:
         """Make an event of a record, by its schema where there is a registry.
 
         Args:
             record: The record.
             unpack: Reads it by its schema.
-            seconds: Bound on the time that a record of many parts may take; above 0.
+            beside: Reads records of many parts elsewhere (`streams.intake.reading.beside`); None: here.
 
         Raises:
             DecodeError: The record is not an event.
@@ -119,7 +121,10 @@ class Ingest:
             value = await unpack(value, record.headers)
         milliseconds = None if record.timestamp is None else round(record.timestamp * 1000)
         size = 0 if value is not None and len(value) > self.max_event_bytes else parts_of(value)
-        return await read_beside(size, seconds, self.decode, value, record.headers, milliseconds)
+        if beside is None:
+            return self.decode(value, record.headers, milliseconds)
+        event: QAEvent = await beside(size, self.decode, value, record.headers, milliseconds)
+        return event
 
     def decode(
         self, value: bytes | None, headers: Headers | None = None, timestamp_ms: int | None = None

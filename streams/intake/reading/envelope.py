@@ -10,12 +10,14 @@ from typing import Any
 
 import orjson
 
+from judge.task import READ_AT_ONCE
 from streams.errors import DecodeError
 from streams.intake.reading.trace import TraceContext, parse_trace_context
 from streams.settings.problems import describe
 
 Headers = Sequence[tuple[str, bytes | None]]
 
+_HIDDEN = b'"data_base64"'
 _MAGIC_BYTES = 5
 """Confluent's wire header: a zero byte, then the schema's id in four."""
 
@@ -58,6 +60,18 @@ def bounded(value: bytes | None, limit: int, *, send: str, remedy: str) -> bytes
             "ingest.max_event_bytes",
         )
     return value
+
+
+def parts_of(value: bytes | None) -> int:
+    """Count the parts of a JSON text, those within its texts, too; 0 for a short one.
+
+    More than `judge.task.READ_AT_ONCE` are not read in the event loop.
+    """
+    if value is None or len(value) <= READ_AT_ONCE:
+        return 0
+    if _HIDDEN in value:
+        return len(value)
+    return value.count(b",") + value.count(b"[") + value.count(b"{")
 
 
 def strip_confluent(value: bytes) -> bytes:

@@ -146,7 +146,7 @@ class Unpacking:
                 raise UnreadableError(f"is of kind {other[:40]!r}; supported: AVRO, JSON and PROTOBUF")
 
     async def _beside(self, values: int, function: Callable[..., bytes], *args: object) -> bytes:
-        return await read_beside(values // _VALUES, self._seconds, function, *args)
+        return await read_beside(values // _VALUES, function, *args, seconds=self._seconds)
 
     async def _known(self, ref: SchemaRef) -> Registered:
         """Fetch a schema; one that is not there may be in transit between the registry's nodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from streams.errors import DecodeError
 from streams.intake.reading import Ingest
-from streams.intake.reading.beside import parts_of, read_beside
+from streams.intake.reading.beside import read_beside
+from streams.intake.reading.envelope import parts_of
 
 INGEST = Ingest(max_event_bytes=4_194_304, mapping={"answer": "join(' ', said[*].text)"})
 
@@ -38,20 +40,20 @@ def test_parts_are_counted(value: bytes | None, parts: int) -> None:
 async def test_a_record_of_many_parts_is_read_as_any_other() -> None:
     """10,000 objects, whose texts an expression joins; and what is wrong with one is told as ever."""
     said = [{"text": f"w{number}"} for number in range(10_000)]
-    event = await INGEST.read(_record(said=said))
+    event = await INGEST.read(_record(said=said), beside=read_beside)
     assert event.answer.split() == [one["text"] for one in said]
     with pytest.raises(DecodeError, match=r"context\.Page-1: must be text") as refused:
-        await INGEST.read(_record(said=said, context=[1] * 9_999))
+        await INGEST.read(_record(said=said, context=[1] * 9_999), beside=read_beside)
     assert refused.value.reason == "undecodable"
 
 
 async def test_what_takes_too_long_or_too_much_is_refused() -> None:
     """The child's bounds are those of long texts."""
     with pytest.raises(DecodeError, match=r"so many parts that it cannot be read within 0\.001 s") as refused:
-        await INGEST.read(_record(said=[{}] * 100_000), seconds=0.001)
+        await INGEST.read(_record(said=[{}] * 100_000), beside=partial(read_beside, seconds=0.001))
     assert refused.value.reason == "oversized"
 
 
 async def test_what_has_few_parts_is_read_here() -> None:
     """No process for what takes no time."""
-    assert await read_beside(16_000, 1, lambda: "read") == "read"
+    assert await read_beside(16_000, lambda: "read") == "read"
