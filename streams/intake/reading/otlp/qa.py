@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from schemas.base import MAX_LABEL_NAME_CHARS, MAX_LABEL_VALUE_CHARS, MAX_LABELS
 from streams.intake.reading.otlp.content.pages import as_pages, pages_of
-from streams.intake.reading.otlp.content.prompt import Prompt, open_prompt
+from streams.intake.reading.otlp.content.prompt import Prompt, open_prompt, pages_told
 from streams.intake.reading.otlp.content.turn import Turn
 from streams.intake.reading.otlp.families.precedence import FAMILIES
 from streams.intake.reading.otlp.steps.step import Step
@@ -111,7 +111,14 @@ def context_of(trace: Trace, answer: Step, prompt: Prompt | None) -> Found | Non
         return Found(prompt.pages, "prompt")
     # A workflow is given the bare question, and a model within it the pages.
     within = next((one.pages for one in _prompts(trace, answer) if one.pages), None)
+    within = within or next((told for one in _heard_by(trace, answer) if (told := pages_told(one))), None)
     return None if within is None else Found(within, "prompt")
+
+
+def _heard_by(trace: Trace, answer: Step) -> Iterator[str]:
+    """The system instructions of the answer's step, and of the models, the last one first."""
+    for step in (answer, *reversed(trace.models)):
+        yield from (turn.text for turn in step.heard[:1] if turn.role == "system")
 
 
 def messages_of(trace: Trace, answer: Step) -> list[dict[str, Any]]:

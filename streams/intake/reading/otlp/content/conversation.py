@@ -153,7 +153,9 @@ def _of_mapping(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Tur
     elif "input" in value and ("instructions" in value or "model" in value):
         yield from _system_of(value, deeper)
         yield from _turns(value["input"], "user", deeper)
-    elif isinstance(value.get("output"), list) and ("status" in value or "model" in value):
+    elif (isinstance(value.get("output"), list) and ("status" in value or "model" in value)) or (
+        isinstance(value.get("output"), dict) and "message" in value["output"]
+    ):
         yield from _turns(value["output"], "assistant", deeper)
     elif isinstance(value.get("content"), dict) and "parts" in value["content"]:
         yield from read_message(value["content"], role)

@@ -28,10 +28,16 @@ _WRAPPERS: Final = ("document", "node", "kwargs")
 _IDS: Final = ("id", "document_id", "doc_id", "_id", "name", "page")
 _SOURCES: Final = ("page", "source", "id")
 _PAGE_NAME: Final = re.compile(r"page[-_ #]?(\d{1,6})", re.IGNORECASE | re.ASCII)
+_PAGE_WORDS: Final = "|".join(
+    (
+        *("page", "document", "doc", "source", "passage", "chunk", "seite", "dokument", "quelle"),
+        *("página", "pagina", "documento", "fuente", "страница", "页", "ページ"),
+    )
+)
 _MARKER: Final = re.compile(
     r"^[ \t]{0,8}(?:"
-    r"[\[(<](?:page|document|doc|source|passage|chunk)[-_ #]{0,2}(?P<bracketed>\d{1,6})[\])>][ \t]{0,4}[:.-]?"
-    r"|(?:page|document|doc|source|passage|chunk)[-_ #]{0,2}(?P<plain>\d{1,6})[ \t]{0,4}:"
+    rf"[\[(<](?:{_PAGE_WORDS})[-_ #]{{0,2}}(?P<bracketed>\d{{1,6}})[\])>][ \t]{{0,4}}[:.-]?"
+    rf"|(?:{_PAGE_WORDS})[-_ #]{{0,2}}(?P<plain>\d{{1,6}})[ \t]{{0,4}}:"
     r")[ \t]{0,8}",
     re.IGNORECASE | re.MULTILINE | re.ASCII,
 )

@@ -17,19 +17,24 @@ MAX_PROMPT_CHARS: Final = 2_000_000
 """Longer messages are left as they are."""
 
 _ASKED: Final = re.compile(
-    r"^[ \t#*]{0,8}(?:user(?:'s)?[ \t_-])?(?:question|query|request|current[ \t]task)[ \t*]{0,4}:[ \t*]{0,4}",
+    r"^[ \t#*]{0,8}(?:user(?:'s)?[ \t_-])?"
+    r"(?:question|query|request|current[ \t]task|frage|pregunta|pergunta|domanda|вопрос|问题|問題|質問|질문)"
+    r"[ \t\u00a0*]{0,4}[:\uff1a][ \t*]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT: Final = re.compile(
     r"^[ \t#*]{0,8}(?:(?:helpful|final|your)[ \t])?"
-    r"(?:answer|response|context|pages|documents|sources|instructions|history)"
-    r"[ \t*]{0,4}:"
+    r"(?:answer|response|context|pages|documents|sources|instructions|history"
+    r"|antwort|réponse|respuesta|resposta|risposta|ответ|回答|答案|답변"
+    r"|kontext|contexte|contexto|contesto|контекст|上下文|文脈)"
+    r"[ \t\u00a0*]{0,4}[:\uff1a]"
     r"|^This is the expected criteria for your final answer:",
     re.IGNORECASE | re.MULTILINE,
 )
 _CONTEXT: Final = re.compile(
     r"^[ \t#*]{0,8}(?:retrieved[ \t])?"
-    r"(?:context|pages|documents|sources|passages|references)[ \t*]{0,4}:[ \t*]{0,4}"
+    r"(?:context|pages|documents|sources|passages|references"
+    r"|kontext|contexte|contexto|contesto|контекст|上下文|文脈)[ \t\u00a0*]{0,4}[:\uff1a][ \t*]{0,4}"
     r"|<(?P<tag>context|documents|pages|sources)>|^-{5,200}[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -67,9 +72,17 @@ def open_prompt(text: str) -> Prompt:
     if not question:
         pages = _tagged_pages(text)
         return Prompt(text.strip(), pages)
-    around = f"{text[:start]}\n{text[end:]}" if end < len(text) else text[:start]
-    pages = _tagged_pages(around) or pages_in_text(around) or _one_page(text[:start], text[end:])
+    before, after = text[:start], text[end:]
+    pages = _tagged_pages(f"{before}\n{after}")
+    pages = pages or pages_in_text(before) or pages_in_text(after) or _one_page(before, after)
     return Prompt(question, pages, is_cut=True)
+
+
+def pages_told(text: str) -> dict[str, str]:
+    """Find pages in a system instruction, where some applications put them: marked, or under `Context:`."""
+    if len(text) > MAX_PROMPT_CHARS:
+        return {}
+    return _tagged_pages(text) or pages_in_text(text) or _one_page(text)
 
 
 def _one_page(*parts: str) -> dict[str, str]:

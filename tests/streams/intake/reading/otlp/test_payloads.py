@@ -176,6 +176,15 @@ WITHOUT_PAGES: dict[str, Payload] = {
             ),
         ],
     ),
+    "openinference: a reply of Bedrock": alone(
+        {
+            "openinference.span.kind": "LLM",
+            "input.value": dumped({"messages": [{"role": "user", "content": [{"text": QUESTION}]}]}),
+            "output.value": dumped(
+                {"output": {"message": {"content": [{"text": ANSWER}]}}, "stopReason": "x"}
+            ),
+        }
+    ),
     "openinference: a completion": alone(
         {
             "openinference.span.kind": "LLM",
@@ -270,6 +279,29 @@ WITH_PAGES: dict[str, Payload] = {
             ),
             model(1, "openinference"),
         ],
+    ),
+    "otel: pages in the system instruction": alone(
+        CHAT
+        | {
+            "gen_ai.system_instructions": f"{SYSTEM}\n\n[Page 1] {TEXTS[0]}\n[Page 2] {TEXTS[1]}",
+            "gen_ai.input.messages": QUESTION,
+            "gen_ai.output.messages": ANSWER,
+        }
+    ),
+    "otel: marks in German": alone(
+        CHAT
+        | {
+            "gen_ai.prompt": f"Kontext:\n[Seite 1] {TEXTS[0]}\n[Seite 2] {TEXTS[1]}\n\n"
+            f"Frage: {QUESTION}\nAntwort:",
+            "gen_ai.completion": ANSWER,
+        }
+    ),
+    "otel: marks in Chinese": alone(
+        CHAT
+        | {
+            "gen_ai.prompt": f"[Page-1] {TEXTS[0]}\n[Page-2] {TEXTS[1]}\n\n问题\uff1a{QUESTION}\n答案\uff1a",
+            "gen_ai.completion": ANSWER,
+        }
     ),
     "langsmith: a chain": (
         "langsmith",
