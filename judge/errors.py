@@ -86,7 +86,7 @@ class ResponseFormatError(JudgeConfigurationError):
 
 
 class EventError(JudgeError):
-    """The judge cannot judge this one event; another try would not mend it.
+    """The judge cannot judge this event; a retry would not help.
 
     Args:
         error_type: The `error_type` of the result that this becomes.

@@ -43,7 +43,7 @@ class Label(Message):
         default=None, description="As `value` of a result: the number, the boolean or the label."
     )
     judge_score: int | None = Field(
-        default=None, description="What it was; None where there was no number, or nobody knows."
+        default=None, description="The judge's score; None if there was none or it is unknown."
     )
     judge_value: StrictBool | StrictFloat | str | None = Field(
         default=None, description="`value` of the result; None where its score says all."

@@ -202,7 +202,7 @@ class Unscored(ResultBase):
 
 
 class Failed(ResultBase):
-    """Judging this event went wrong in a way that another try would not mend."""
+    """Judging this event failed; a retry would not help."""
 
     status: Literal["failed"] = "failed"
     error_type: FailedType

@@ -117,7 +117,7 @@ class GuardedChat:
 
         Raises:
             EndpointDownError: The endpoint is down; nothing was sent.
-            DrainingError: Calls that wait were given up; nothing was sent.
+            DrainingError: Waiting calls were cancelled; nothing was sent.
             JudgeUnavailableError: The endpoint cannot answer now.
             JudgeConfigurationError: It refuses the call for a reason that lies in the configuration.
             EventError: The endpoint refuses this request, or its reply is cut or refused.

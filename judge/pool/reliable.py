@@ -174,7 +174,7 @@ class ReliableJudge:
         task: JudgeTask,
         attempt: Attempt,
     ) -> Failed | None:
-        """Draw the lesson of a failure, and wait; give the result where the task is to be given up."""
+        """Handle a failure and wait; return the result if the task fails."""
         if attempt.calls == attempt.calls_before:
             # No call failed: an endpoint asks for patience.
             await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt), self._chats)

@@ -44,7 +44,7 @@ class Judge:
         max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
         context_tokens: The model's context window, input and reply together; longer texts are cut by the
             rules of `judge.verdict.fitting`. None: the endpoint finds out what is too long.
-        repair_attempts: How often the judge may mend a reply that does not hold; 0 or more.
+        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
         cache: Verdicts given before, which need no call. Stays the caller's to close.
         verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
         process: Where alone the metric may decide, for its code is not ours; None: here. Stays the caller's

@@ -33,7 +33,7 @@ def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
     for number, example in enumerate(pack.examples, 1):
         trouble = _trouble(metric, example)
         if trouble is not None:
-            yield f"example {number} {trouble}; mend its texts or its reply"
+            yield f"example {number} {trouble}; correct its texts or its reply"
 
 
 def _trouble(metric: Metric, example: Example) -> str | None:

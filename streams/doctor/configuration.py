@@ -104,7 +104,7 @@ def examine_packs(settings: Settings) -> list[Finding]:
             found.append(ok("packs", name, "built in"))
         elif warnings:
             said = "; ".join(printable(one, 400) for one in warnings)
-            found.append(warning("packs", name, f"{metric.prompt_pack}: {said}", "mend the file"))
+            found.append(warning("packs", name, f"{metric.prompt_pack}: {said}", "correct the file"))
         else:
             found.append(ok("packs", name, f"{metric.prompt_pack} loads"))
     return found

@@ -98,7 +98,7 @@ class Examination:
     async def run_until_well(
         self, wait_seconds: float, *, on_trouble: Callable[[Diagnosis, float], None] = lambda *_: None
     ) -> Diagnosis:
-        """Try until nothing fails, or something does that waiting will not mend, or the time is over.
+        """Try until nothing fails, a failure is permanent, or the time is over.
 
         Args:
             wait_seconds: How long to continue; 0 tries once.

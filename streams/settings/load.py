@@ -145,7 +145,9 @@ def _first(problems: list[str]) -> list[str]:
     """As many as anyone reads; a list of the wrong kind has one for each of its values."""
     more = len(problems) - MAX_PROBLEMS
     return (
-        problems if more <= 0 else [*problems[:MAX_PROBLEMS], f"and {more} more problems; mend these first"]
+        problems
+        if more <= 0
+        else [*problems[:MAX_PROBLEMS], f"and {more} more problems; correct these first"]
     )
 
 

@@ -190,8 +190,8 @@ def _explain_kind(detail: ErrorDetails) -> tuple[str, str]:
         ).replace(f"there are: {', '.join(names)}", "choose one of them")
     if kind == "value_error":
         what, _, remedy = str(context["error"]).partition("; ")
-        return what, remedy or "mend it"
+        return what, remedy or "correct it"
     stem = kind.partition("_")[0]
     if stem in _KINDS and kind.endswith(("_type", "_parsing", "_size")):
         return f"must be {_KINDS[stem]}", f"write {_KINDS[stem]}"
-    return detail["msg"][:1].lower() + detail["msg"][1:], "mend it"
+    return detail["msg"][:1].lower() + detail["msg"][1:], "correct it"

@@ -119,7 +119,7 @@ class Admission:
 
         Raises:
             EndpointDownError: The endpoint is down; nothing is sent there now.
-            DrainingError: Calls that wait were given up, or no verdict may begin any longer.
+            DrainingError: Waiting calls were cancelled, or no verdict may start any longer.
         """
         if self.waiting.closed and not begun:
             raise DrainingError("not started: the pool is closed")

@@ -54,7 +54,7 @@ class MetricProcess:
         except ChildFullError:
             detail = f"it needed more than {memory} MiB of memory; lower its need or raise memory_mb"
         except ChildEndedError as error:
-            detail = f"{error}; mend it"
+            detail = f"{error}; correct it"
         except UnknownCallError as error:
             detail = f"it cannot be sent to its process: {error}"
         else:

@@ -238,4 +238,4 @@ def _print(outcome: Outcome) -> None:
             else f"  but {outcome.problem}"
         )
     for hint in outcome.hints:
-        typer.echo(f"  to mend it       {printable(hint, SHOWN_CHARS)}")
+        typer.echo(f"  to correct it    {printable(hint, SHOWN_CHARS)}")

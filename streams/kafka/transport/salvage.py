@@ -96,7 +96,7 @@ class _CrowdedRecordError(Exception):
 
 def too_many(count: int) -> str:
     """Say that a record has more headers than are read."""
-    return f"has {count} headers, and at most {MAX_HEADERS} are read; mend the producer"
+    return f"has {count} headers, and at most {MAX_HEADERS} are read; correct the producer"
 
 
 def _record(body: bytes, base: int, moment: int, *, appended: bool) -> Salvaged:

@@ -186,7 +186,14 @@ class MetricSettings(Section):
         if self.model is not None and self.panel is not None and self.panel.models:
             refuse([("model", "excludes panel.models; keep one of them")])
         if self.panel is not None and (len(self.endpoints) > 1 or (self.endpoints and self.panel.endpoints)):
-            refuse([("endpoints", "must be one beside a panel that names none, else left out; mend it")])
+            refuse(
+                [
+                    (
+                        "endpoints",
+                        "must have one entry with a panel without endpoints, otherwise none; correct it",
+                    )
+                ]
+            )
         return self
 
     @model_validator(mode="after")
@@ -212,7 +219,7 @@ class MetricSettings(Section):
         if self.score_range is not None and self.score_range[0] >= self.score_range[1]:
             got = list(self.score_range)
             problems.append(
-                ("score_range", f"must be [lowest, highest] with lowest < highest (got {got}); mend it")
+                ("score_range", f"must be [lowest, highest] with lowest < highest (got {got}); correct it")
             )
         if self.prompt_pack is not None and self.mode == "evidence":
             problems.append(

@@ -114,8 +114,11 @@ def test_a_panel_is_a_list_of_endpoints_or_more(panel: object, votes: int) -> No
             {"panel": {"endpoints": ["a", "b"], "quorum": 3}},
             r"quorum.*at most the number of votes \(2\)",
         ),
-        ({"panel": ["a", "b"], "endpoints": ["a"]}, "must be one beside a panel that names none"),
-        ({"panel": {"samples": 3}, "endpoints": ["a", "b"]}, "must be one beside a panel that names none"),
+        ({"panel": ["a", "b"], "endpoints": ["a"]}, "must have one entry with a panel without endpoints"),
+        (
+            {"panel": {"samples": 3}, "endpoints": ["a", "b"]},
+            "must have one entry with a panel without endpoints",
+        ),
         ({"panel": ["a", "d"]}, r"must name judge\.endpoints \(those are a, b\), got 'd'"),
         ({"panel": ["a", "a"]}, "names an endpoint twice"),
         ({"code": "latency", "panel": ["a", "b"]}, "is only for metrics with a judge"),

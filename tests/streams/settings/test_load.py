@@ -307,4 +307,4 @@ def test_a_long_list_of_the_wrong_kind_is_no_long_error(tmp_path: Path) -> None:
     """One problem for each of its values; the first 50 are told."""
     found = problems(tmp_path, f"telemetry: {{labels: [{', '.join(['{}'] * 3_000)}]}}")
     assert len(found) == 51
-    assert found[-1] == "and 2950 more problems; mend these first"
+    assert found[-1] == "and 2950 more problems; correct these first"

@@ -61,7 +61,10 @@ SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password
         ),
         (
             {"metrics": {"tone": {"prompt_pack": "p", "score_range": [5, 5]}}},
-            "metrics.tone.score_range: must be [lowest, highest] with lowest < highest (got [5, 5]); mend it",
+            (
+                "metrics.tone.score_range: must be [lowest, highest] with lowest < highest (got [5, 5]); "
+                "correct it"
+            ),
         ),
         (
             {"metrics": {"tone": {"prompt_pack": "p", "mode": "evidence"}}},

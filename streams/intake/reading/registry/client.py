@@ -30,7 +30,7 @@ class NoSchemaError(Exception):
 
 
 class UnreadableError(Exception):
-    """The registry answers, and what it says is of no use: another try would not mend it."""
+    """The registry's answer is unusable, and a retry would not help."""
 
 
 class RegistryDownError(Exception):
