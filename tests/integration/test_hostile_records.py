@@ -80,6 +80,8 @@ HOSTILE: Final[dict[str, Fields]] = {
     "1 MB of different signs": _page(corpus.text("different signs", 330_000)),
     "1 MB of joiners": _page("\u200b" * 330_000),
     "500,000 labels": {"labels": {str(number): {} for number in range(500_000)}},
+    "4 MB of empty messages": {"messages": [{}] * 1_000_000},
+    "1,300,000 numbers for pages": {"context": [1] * 1_300_000},
     "a reply of 900 KB of nested JSON": {"question": "REPLY nested JSON?"},
     "a reply of 900 KB of nested lists": {"question": "REPLY nested lists?"},
     "a reply of 900 KB of dots": {"question": "REPLY dots?"},

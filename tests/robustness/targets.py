@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import orjson
+from pydantic import ValidationError
 
 from judge.endpoint.completion import NoCompletionError, read_completion
 from judge.endpoint.refusals import error_for_status, retry_after_seconds
@@ -21,8 +22,17 @@ from judge.text.redaction import KINDS, Redactor
 from schemas import QAEvent
 from streams.errors import DecodeError
 from streams.intake.reading import Ingest
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.registry.avro import AvroSchema
+from streams.intake.reading.registry.protobuf import ProtobufSchema
+from streams.intake.reading.registry.wire_form import wire_form
+from streams.kafka.patches.install import install
+from streams.kafka.transport.salvage import HEAD
+from streams.settings import Settings
+from streams.settings.problems import explain
 from streams.web.hosts import is_own_host
 from tests.judge.tasks import make_task
+from tests.streams.kafka.transport.logs import batch, signed, taken
 
 SEEDS: Final = Path(__file__).parent / "seeds"
 _INGEST: Final = Ingest(max_event_bytes=1_000_000)
@@ -36,6 +46,21 @@ _METRICS: Final = {
     for mode in ("evidence", "verbatim")
 }
 _REDACTOR: Final = Redactor(KINDS)
+_TRACES: Final = OtlpReader(unit="trace", max_event_bytes=1_000_000)
+_SPANS: Final = OtlpReader(unit="span", max_event_bytes=1_000_000)
+_AVRO: Final = (
+    AvroSchema(
+        '{"type": "record", "name": "E", "fields": ['
+        '{"name": "answer", "type": "string"}, {"name": "n", "type": ["null", "E"]}]}'
+    ),
+    AvroSchema(
+        '{"type": "array", "items": {"type": "map", "values": '
+        '{"type": "bytes", "logicalType": "decimal", "precision": 9}}}'
+    ),
+)
+_PROTOBUF: Final = ProtobufSchema(
+    'syntax = "proto3"; message E { string answer = 1; repeated E inner = 2; map<string, double> n = 3; }'
+)
 _NOW: Final = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -115,10 +140,49 @@ def _refusal(data: bytes) -> None:
 
 def _yaml(data: bytes) -> None:
     with contextlib.suppress(PlainYamlError):
-        read_yaml(_text(data))
+        document = read_yaml(_text(data))
+        try:
+            Settings.model_validate(document)
+        except ValidationError as error:
+            explain(error, Settings)
     for dialect in ("markdown", "yaml"):
         with contextlib.suppress(PromptPackError):
             parse_pack(data, dialect=dialect, origin="fuzz")
+
+
+def _otlp(data: bytes) -> None:
+    """An OTLP request in either encoding."""
+    for reader in (_TRACES, _SPANS):
+        with contextlib.suppress(DecodeError):
+            heads = {head.trace_id for head in reader.heads(data)}
+            traces = reader.spans(data)
+            assert set(traces) <= heads
+            for spans in traces.values():
+                for event in reader.read(spans).events:
+                    assert QAEvent.model_validate_json(event.model_dump_json()) == event
+
+
+def _schema(data: bytes) -> None:
+    """A record in one of Confluent's wire forms, read by schemas of both kinds, recursive ones among them."""
+    with contextlib.suppress(DecodeError):
+        form = wire_form(data, ())
+        if form is None:
+            return
+        for avro in _AVRO:
+            with contextlib.suppress(DecodeError):
+                orjson.loads(avro.read(form.body()))
+        orjson.loads(_PROTOBUF.read(*form.message()))
+
+
+def _batch(data: bytes) -> None:
+    """What a broker sends: the codec, the number of records, and their bytes, under a checksum that holds."""
+    install()
+    head = bytearray(batch([b"x"] * 3)[: HEAD.size])
+    head[22] = data[0] % 8 if data else 0
+    head[8:12] = (HEAD.size - 12 + len(data[1:])).to_bytes(4, "big")
+    found, following = taken(signed(bytes(head) + data[1:]))
+    assert following == 3
+    assert [one.offset for one in found] == sorted({one.offset for one in found})
 
 
 def _host(data: bytes) -> None:
@@ -133,6 +197,9 @@ TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "completion": _completion,
     "refusal": _refusal,
     "yaml": _yaml,
+    "otlp": _otlp,
+    "schema": _schema,
+    "batch": _batch,
     "host": _host,
 }
 
