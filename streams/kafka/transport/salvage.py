@@ -61,7 +61,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
     """
     if len(raw) < HEAD.size or raw[16] < 2:
         raise CorruptRecordException("the batch has an unknown header")
-    base, _, _, _, _, attributes, _, first, latest, _, _, _, count = HEAD.unpack_from(raw)
+    base, _, _, _, _, attributes, last, first, latest, _, _, _, count = HEAD.unpack_from(raw)
     decode = CODECS.get(attributes & _CODEC_BITS)
     if decode is None:
         raise CorruptRecordException(f"compression codec {attributes & _CODEC_BITS} is not known")
@@ -69,6 +69,8 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
     appended = bool(attributes & _LOG_APPEND_TIME)
     expected = base
     for _ in range(count):
+        if expected > base + last:
+            return  # what follows has no offset in this batch
         length, start = _varint(data, at)
         at = start + length
         if length <= 0 or at > len(data):
@@ -76,6 +78,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
         body = data[start:at]
         try:
             record = _record(body, base, latest if appended else first, appended=appended)
+            _check_offset(record.offset, expected, base + last)
         except _CrowdedRecordError as error:
             detail = f"the record at offset {expected} {error}"
             yield Unreadable.of(body, offset=expected, detail=detail, reason="oversized", timestamp=first)
@@ -92,6 +95,12 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
 
 class _CrowdedRecordError(Exception):
     """A record has more headers than are read."""
+
+
+def _check_offset(offset: int, first: int, last: int) -> None:
+    """A record that claims an offset further on would have all up to it passed over."""
+    if not first <= offset <= last:
+        raise ValueError(f"its offset is {offset}, and the batch ends at {last}")
 
 
 def too_many(count: int) -> str:

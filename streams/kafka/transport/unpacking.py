@@ -92,6 +92,9 @@ def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
         for record in batch:
             if record.offset < fetched.next_fetch_offset:
                 continue  # of a batch that began before what was asked for
+            if record.offset >= batch.next_offset:
+                yield from _salvaged(fetched, batches.last, ValueError("offset of a later batch"))
+                return
             fetched.next_fetch_offset = record.offset + 1
             yield record if len(record.headers) <= MAX_HEADERS else _crowded(record)
     except UnsupportedCodecError:

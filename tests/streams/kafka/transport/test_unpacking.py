@@ -277,3 +277,15 @@ def test_thousands_of_damaged_batches_are_set_aside_one_by_one() -> None:
     found, following = taken(raw)
     assert [(type(one).__name__, one.offset) for one in found] == [("Unreadable", at) for at in range(3)]
     assert following == 3
+
+
+def test_a_record_that_claims_an_offset_of_a_later_batch_is_unreadable_alone() -> None:
+    """Else all up to that offset would be passed over: here three records, of which the second says 1,000."""
+    body = b"\0\0" + _varint(1_000) + _varint(-1) + _varint(3) + b"two" + _varint(0)
+    raw = bytearray(batch([b"x"] * 3))
+    raw[61:] = _record(0, b"one") + _varint(len(body)) + body + _record(2, b"three")
+    raw[8:12] = struct.pack(">i", len(raw) - 12)
+    found, following = taken(signed(raw), 0)
+    assert [getattr(one, "value", None) for one in found] == [b"one", None, b"three"]
+    assert "its offset is 1000, and the batch ends at 2" in found[1].detail
+    assert following == 3
