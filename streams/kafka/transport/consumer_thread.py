@@ -116,12 +116,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return
         try:
             await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS)
-        except TimeoutError:
-            self.log.warning(
-                "Leaving the group took longer than %s s; stopped without leaving", LEAVE_SECONDS
-            )
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # aiokafka raises the cancellation of a fetch that was waiting after an error. Nobody cancels us here.
+            if isinstance(error, TimeoutError):
+                self.log.warning(
+                    "Leaving the group took longer than %s s; stopped without leaving", LEAVE_SECONDS
+                )
             # What `stop` has not come to; tasks of aiokafka's that live on would open new connections.
-            await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka can only stop as a whole
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka can only stop as a whole
             await self._gather_remaining_tasks()
             # Where `stop` was cancelled within the same call, the connections' futures are cancelled, too.
             with contextlib.suppress(asyncio.CancelledError):
