@@ -78,7 +78,16 @@ class DrainingError(JudgeUnavailableError):
 
 
 class JudgeConfigurationError(JudgeError):
-    """No call can succeed until the configuration is changed."""
+    """No call can succeed until the configuration is changed.
+
+    Args:
+        told: What is wrong.
+        remedy: What to change, where `told` does not say so.
+    """
+
+    def __init__(self, told: str, remedy: str = "") -> None:
+        super().__init__(f"{told}. {remedy}" if remedy else told)
+        self.told = told
 
 
 class ResponseFormatError(JudgeConfigurationError):

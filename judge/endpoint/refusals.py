@@ -154,7 +154,7 @@ def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_
     """What the refusal means. Its own words are in no error's message: they may quote question and answer."""
     if schema_sent and status in _REQUEST | {500, 501}:
         if _mentions(words, _BAD_SCHEMA_WORDS):
-            return JudgeConfigurationError(f"{told}. Correct the response_schema of the prompt pack")
+            return JudgeConfigurationError(told, "Correct the response_schema of the prompt pack")
         named = "response_format" in codes or _mentions(words, _FORMAT_WORDS)
         if named and not any(codes & known for _, known, _ in _REQUEST_KINDS[:2]):
             return ResponseFormatError(told)
@@ -163,7 +163,7 @@ def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_
     if status == 413:
         return EventError("context_too_long", told)
     if status in _CONFIGURATION or 300 <= status < 400:
-        return JudgeConfigurationError(f"{told}. {_remedy(status)}")
+        return JudgeConfigurationError(told, _remedy(status))
     # 5xx, temporary and unknown ones: waiting loses nothing.
     return JudgeUnavailableError(told, kind=_KINDS.get(status, "unavailable"))
 
@@ -199,7 +199,7 @@ def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeErr
     by_words = (kind for kind, _, known in _REQUEST_KINDS if _mentions(words, known))
     kind = next(by_code, None) or next(by_words, None) or "rejected_request"
     if kind == "configuration":
-        return JudgeConfigurationError(f"{told}. Check the endpoint's model, key and parameters")
+        return JudgeConfigurationError(told, "Check the endpoint's model, key and parameters")
     return EventError(kind, told)
 
 

@@ -139,7 +139,8 @@ class ReliableJudge:
             return None
         attempt.refusals += 1
         if chat.refusals.prove(attempt.refusals):
-            return judge.failed(task, "content_refused", str(error), tries=attempt.calls)
+            detail = f"{error.told} each time to this event, and accepts others"
+            return judge.failed(task, "content_refused", detail, tries=attempt.calls)
         if attempt.refusals > 1:
             await self._pool.rest(self._pool.patience.first_wait_seconds, self._chats)
         return None

@@ -206,7 +206,7 @@ def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
     """
 
     async def scenario() -> None:
-        refusal = JudgeConfigurationError("answered 403: blocked")
+        refusal = JudgeConfigurationError("answered 403", "Check the permissions of the API key")
         async with judging(lambda _, text: refusal if text == "bad" else 0.1) as (judge, pool, _):
             results = await judge_all(judge, ["bad", "a", "bad", "b", "bad"])
             assert [kind_of(one) for one in results] == [
@@ -216,6 +216,7 @@ def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
                 "scored",
                 "content_refused",
             ]
+            assert results[0].detail == "answered 403 each time to this event, and accepts others"
             assert pool.trouble is None
 
     run_virtually(scenario())
