@@ -103,7 +103,8 @@ def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
         yield _damaged(fetched, batches.last, f"compression codec {batch.compression_type} does not exist")
     except BatchTooLargeError as error:
         yield _damaged(fetched, batches.last, str(error), reason="oversized")
-    except (KafkaError, ValueError, IndexError, AssertionError) as error:
+    # A length near 2^63 passes aiokafka's check of bounds, and no such text can be allocated.
+    except (KafkaError, ValueError, IndexError, AssertionError, MemoryError, OverflowError) as error:
         yield from _salvaged(fetched, batches.last, error)
 
 
