@@ -69,8 +69,8 @@ test-receivers: $(VENV)/.dev .cache/receivers/.ready  ## verdicts to real Phoeni
 
 FUZZ_SECONDS ?= 60
 
-fuzz: $(VENV)/.dev .cache/fuzz/.ready  ## foreign bytes into every way in, FUZZ_SECONDS=60 each, and every reader over every hostile text (FUZZ=short: without these)
-	.cache/fuzz/venv/bin/python -m tests.robustness.fuzz --seconds $(FUZZ_SECONDS)
+fuzz: $(VENV)/.dev .cache/fuzz/.ready  ## foreign bytes into every way in, FUZZ_SECONDS=60 each, and every reader over every hostile text (FUZZ=short: without these, from the same seed)
+	.cache/fuzz/venv/bin/python -m tests.robustness.fuzz --seconds $(FUZZ_SECONDS) --seed $(if $(filter short,$(FUZZ)),1,0)
 	$(if $(filter short,$(FUZZ)),,HOSTILE=whole $(BIN)/python -m pytest tests/robustness --timeout 1200 -q)
 
 check: $(VENV)/.dev  ## lint, types, import contracts

@@ -3,9 +3,9 @@
 Beside parsing all of them with opentelemetry-proto.
 
 The records are those of the test samples that a Collector wrote keyed by trace id (traces of 3 and of 9
-spans), with fresh trace ids. Measured is what runs on the event loop: decoding (the predicate on every record,
-and for the traces in the sample reading and joining), and decoding with the mapping of those traces to events.
-Processor time of one core; the best of several rounds.
+spans), with fresh trace ids. Measured is what runs on the event loop: decoding (the predicate on every
+record, and for the traces in the sample reading and joining), and decoding with the mapping of those traces
+to events. Processor time of one core; the best of several rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fuzzes the targets by coverage: `python -m tests.robustness.fuzz [TARGET ...] [--seconds N]`.
+"""Fuzzes the targets by coverage: `python -m tests.robustness.fuzz [TARGET ...] [--seconds N] [--seed N]`.
 
 `make fuzz` installs what it needs.
 
@@ -39,18 +39,20 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("targets", nargs="*", choices=[[], *TARGETS], help="all by default")
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="0 for another each time")
     asked = parser.parse_args()
-    broken = [name for name in asked.targets or TARGETS if _run(name, asked.seconds) != 0]
+    broken = [name for name in asked.targets or TARGETS if _run(name, asked.seconds, asked.seed) != 0]
     sys.stdout.write(f"broken: {', '.join(broken)}\n" if broken else "nothing broke\n")
     return 1 if broken else 0
 
 
-def _run(target: str, seconds: int) -> int:
+def _run(target: str, seconds: int, seed: int) -> int:
     found, artifacts = _FOLDER / "found" / target, _FOLDER / "broken" / target
     for folder in (found, artifacts):
         folder.mkdir(parents=True, exist_ok=True)
     options = [
         f"-max_total_time={seconds}",
+        f"-seed={seed}",
         f"-timeout={SLOWEST_SECONDS}",
         f"-rss_limit_mb={MOST_MIB}",
         f"-max_len={LONGEST_BYTES}",

@@ -117,7 +117,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         try:
             await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS)
         except (TimeoutError, asyncio.CancelledError) as error:
-            # aiokafka raises the cancellation of a fetch that was waiting after an error. Nobody cancels us here.
+            # aiokafka raises the cancellation of a fetch that was waiting after an error; nobody cancels us.
             if isinstance(error, TimeoutError):
                 self.log.warning(
                     "Leaving the group took longer than %s s; stopped without leaving", LEAVE_SECONDS

@@ -216,6 +216,7 @@ def test_an_event_that_a_gateway_refuses_is_no_misconfiguration() -> None:
                 "scored",
                 "content_refused",
             ]
+            assert isinstance(results[0], Failed)
             assert results[0].detail == "answered 403 each time to this event, and accepts others"
             assert pool.trouble is None
 
