@@ -24,6 +24,7 @@ from judge.pool.pool import Endpoint
 from judge.pool.reliable import ReliableJudge
 from judge.pool.stack import JudgingOptions, JudgingStack
 from judge.task import build_task
+from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
 from judge.verdict import evaluator, names
 from judge.verdict.cache import VerdictCache
@@ -242,11 +243,7 @@ def read_event(event: Event) -> QAEvent:
     try:
         return QAEvent.model_validate(fields)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, one['loc'])) or 'event'}: {one['msg'][:1].lower()}{one['msg'][1:]}"
-            for one in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]
-        ]
-        raise InvalidEventError(problems) from None
+        raise InvalidEventError(problems_of(error, "event", most=MAX_PROBLEMS)) from None
 
 
 def _redactor(kinds: Iterable[Kind]) -> Redactor:

@@ -79,7 +79,9 @@ def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
         most: This many are named.
     """
     errors = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{_path(one['loc']) or whole}: {one['msg']}" for one in errors[:most]]
+    told = [
+        f"{_path(one['loc']) or whole}: {one['msg'][:1].lower()}{one['msg'][1:]}" for one in errors[:most]
+    ]
     return [*told, f"and {len(errors) - most} more"] if len(errors) > most else told
 
 
