@@ -117,7 +117,9 @@ def spans(value: bytes, keep: Keep = lambda _: True) -> list[Span]:
         return list(json_spans(json_request(REQUEST, value), keep, budget))
     try:
         traces = Traces.FromString(value)
-    except ProtobufError:  # a log record's trace id stands where a span has its attributes
+    except ProtobufError as error:  # a log record's trace id stands where a span has its attributes
+        if _span_heads(value):
+            raise _no_request(value, error) from None  # `heads` decided on its spans
         traces = None
     if traces is not None and _has_spans(traces):
         return list(_protobuf_spans(traces, keep, budget))
@@ -169,11 +171,15 @@ def _parse(message: Any, value: bytes) -> Any:
     try:
         return message.FromString(value)
     except ProtobufError as error:
-        raise DecodeError(
-            "undecodable",
-            f"value: is not an OTLP request in Protobuf, {error} (got {value[:16]!r}...); "
-            "set the exporter's encoding to otlp_proto or otlp_json, or ingest.format to json",
-        ) from None
+        raise _no_request(value, error) from None
+
+
+def _no_request(value: bytes, error: Exception) -> DecodeError:
+    return DecodeError(
+        "undecodable",
+        f"value: is not an OTLP request in Protobuf, {error} (got {value[:16]!r}...); "
+        "set the exporter's encoding to otlp_proto or otlp_json, or ingest.format to json",
+    )
 
 
 # Protobuf
