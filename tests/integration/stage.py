@@ -147,9 +147,15 @@ class Stage:
         finally:
             await producer.stop()
 
-    async def produce_keyed(self, records: Sequence[tuple[bytes, bytes]], *, topic: str = "events") -> None:
+    async def produce_keyed(
+        self,
+        records: Sequence[tuple[bytes | None, bytes]],
+        *,
+        topic: str = "events",
+        codec: str | None = None,
+    ) -> None:
         """Put records on the partitions of their keys, in order."""
-        producer = AIOKafkaProducer(**self._client_options)
+        producer = AIOKafkaProducer(**self._client_options, compression_type=codec)
         await producer.start()
         try:
             for key, value in records:

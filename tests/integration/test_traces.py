@@ -15,11 +15,14 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from streams.errors import SettingsError
+from streams.intake.reading.otlp.reader import Unit
+from streams.intake.reading.otlp.requests.wire import heads
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
 from tests.integration.test_worker import Chat
 from tests.integration.test_worker_process import SOON_MISSED, Endpoint, process
 from tests.streams.intake.reading.otlp.building import request, span
+from tests.streams.intake.reading.otlp.golden_files import events_of, topic
 
 ASK = {"openinference.span.kind": "CHAIN", "input.value": "How long?", "output.value": "12 hours"}
 CALL = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "a draft"}
@@ -194,6 +197,42 @@ async def test_a_killed_worker_loses_no_trace_and_invents_none(stage: Stage, jud
     assert {result.labels.get("context_from") for result in last.values()} == {"retrieval"}
     assert {one for one in ids if "trace_parts" in last[one].labels} == set(rootless)
     assert await stage.dead_letters() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "codec"), [("", "span", None), ("_json", "span", "gzip"), ("_keyed", "trace", "zstd")]
+)
+async def test_what_a_collector_wrote_is_judged(
+    stage: Stage, kind: str, unit: Unit, codec: str | None
+) -> None:
+    """Records as the Collector's exporter left them on Apache Kafka: each call or trace is judged once, and
+    a batch that is too large is set aside alone, with the Collector's setting as the remedy.
+    """
+    stage.changes["ingest.otlp"] |= {"unit": unit}
+    stage.changes["ingest.max_event_bytes"] = 100_000
+    values = topic(f"otlp_spans{kind}")
+    large = request(span(1, "ask", {**ASK, "padding": "x" * 100_000}, trace_id="f" * 32))
+    records = [(trace_key(one) if unit == "trace" else None, one) for one in (*values, large)]
+    expected = Counter(one.event_id for one in events_of(values, unit))
+    async with stage.worker(Chat()):
+        await stage.produce_keyed(records, codec=codec)
+
+        async def judged() -> bool:
+            return len(await stage.results()) >= 10 and len(await stage.dead_letters()) >= 1
+
+        await until(judged, "ten results and a dead letter")
+        found = Counter(result.event_id for result in await stage.results())
+        (letter,) = await stage.dead_letters()
+    assert found == expected
+    assert found.total() == 10
+    assert letter.reason == "oversized"
+    assert "send_batch_max_size" in letter.detail
+
+
+def trace_key(value: bytes) -> bytes:
+    """The key that the Collector gives a record: the id of its one trace."""
+    (head,) = heads(value)
+    return head.trace_id.encode()
 
 
 async def test_an_unkeyed_topic_is_refused_with_the_remedy(stage: Stage) -> None:
