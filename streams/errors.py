@@ -140,7 +140,7 @@ class LoginWantedError(StreamsError):
     """
 
     def __init__(self, server: str, mechanisms: Sequence[str]) -> None:
-        super().__init__(f"{server} asks for a login ({', '.join(mechanisms)})")
+        super().__init__(f"{server} requires a login ({', '.join(mechanisms)})")
         self.server = server
         self.mechanisms = tuple(mechanisms)
 

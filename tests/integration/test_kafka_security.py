@@ -359,7 +359,7 @@ async def test_whoever_is_kept_out_learns_why(
         (
             -5.0,
             "kafka",
-            r"token_file: the token in .* expired \d+ s ago; renew it (the file is read again",
+            r"token_file: the token in .* expired \d+ s ago; renew it \(the file is read again",
         ),
         (60.0, "others", r"refuses the token \(.*\); check its issuer, audience, scope and lifetime"),
     ],

@@ -158,13 +158,13 @@ FAULTS = (
         "plain text to TLS",
         "TLS",
         lambda _: {},
-        r"protocol is PLAINTEXT, and the port .* speaks TLS; set the protocol to SSL",
+        r"protocol is PLAINTEXT, and the port .* uses TLS; set the protocol to SSL",
     ),
     Fault(
         "a login in plain text to TLS",
         "SCRAM",
         lambda _: in_the_clear(),
-        r"protocol is SASL_PLAINTEXT, and the port .* speaks TLS; set the protocol to SASL_SSL",
+        r"protocol is SASL_PLAINTEXT, and the port .* uses TLS; set the protocol to SASL_SSL",
     ),
     Fault(
         "TLS to plain text",
@@ -182,13 +182,13 @@ FAULTS = (
         "no login",
         "LOGIN",
         lambda _: {},
-        r"asks for a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",  # noqa: E501
+        r"requires a login \(it offers PLAIN, SCRAM-SHA-256, SCRAM-SHA-512\); set the protocol to SASL_PLAINTEXT",  # noqa: E501
     ),
     Fault(
         "no login with TLS",
         "SCRAM",
         tls,
-        r"asks for a login .*; set the protocol to SASL_SSL",
+        r"requires a login .*; set the protocol to SASL_SSL",
     ),
     Fault(
         "a login where none is asked for",
