@@ -61,6 +61,16 @@ async def test_a_function_judges_in_a_process_of_its_own() -> None:
     assert child.poll() is not None, "a closed stack leaves no process"
 
 
+async def test_what_the_worker_holds_does_not_count_as_the_process_s() -> None:
+    """The worker held 100 MB before, and the process may keep 2 x 40 MiB: it serves both calls."""
+    bytearray(100_000_000)
+    async with stack() as judging:
+        judge = judging.judge(metric("process", Scale((0, 10_000_000)), memory_mb=40))
+        pids = [await judge.judge(task("process")) for _ in range(2)]
+    first, second = (one.value for one in pids if isinstance(one, Scored))
+    assert first == second
+
+
 async def test_other_processes_of_a_function_say_nothing_and_end_with_it() -> None:
     """Each answer is its own event's, anyone who else returns from the function."""
     wide = Scale((0, 10_000_000))
