@@ -31,6 +31,7 @@ from streams.judging.from_settings import budget_limits
 from streams.judging.metrics import build_metrics
 from streams.judging.prices import price_of
 from streams.judging.stack import judge_endpoints
+from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.past import newest, partitions_of
 
 if TYPE_CHECKING:
@@ -179,5 +180,5 @@ async def _topic(settings: Settings, file: Path) -> tuple[int, list[RawRecord]]:
         count = sum(ends[one] - begins[one].offset for one in partitions if begins[one] is not None)
         found = await newest(consumer, topic, LOOKED_AT, seconds=ASK_SECONDS / 2)
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)
     return count, [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in found]

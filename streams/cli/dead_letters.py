@@ -14,6 +14,7 @@ import typer
 from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import MAX_RECORD_BYTES, Connection, no_topic
+from streams.kafka.access.stopping import stop_consumer
 
 if TYPE_CHECKING:
     from streams.kafka.returning import Found, Wanted
@@ -70,7 +71,7 @@ async def send_dead_letters(where: Connection, call: DeadLetterCall, stop: async
             finally:
                 await producer.stop()
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)
     _summarise(first, sent, problems, call)
     if problems:
         shown = "\n".join(f"  {printable(one, 300)}" for one in problems[:MAX_PROBLEMS_SHOWN])

@@ -21,6 +21,7 @@ from streams.intake.reading.registry.client import NoSchemaError, RegistryDownEr
 from streams.intake.trial import Outcome, RawRecord, Trial, unpack
 from streams.judging.citations import REMEDY
 from streams.kafka.access.access import client_options
+from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.past import newest, partitions_of
 from streams.settings import Settings
 
@@ -66,7 +67,7 @@ async def examine_events(settings: Settings, env: Mapping[str, str], timeout_sec
             )
         ]
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)
     raw = [RawRecord(one.value, one.key, tuple(one.headers), one.timestamp) for one in records]
     try:
         unpacking = open_registry(settings.ingest.registry, env, patient=False, seconds=timeout_seconds)

@@ -12,6 +12,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.kafka.access.access import Access
+from streams.kafka.access.stopping import stop_consumer
 from streams.settings import KafkaSettings
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -75,14 +76,14 @@ class Following:
         try:
             await self._consumer.start()
         except BaseException:
-            await self._consumer.stop()
+            await stop_consumer(self._consumer)
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._consumer.stop()
+        await stop_consumer(self._consumer)
 
     async def reads(self) -> AsyncIterator[Read]:
         """Read forever; what was yielded has been read, whatever becomes of it.

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.kafka.access.access import client_options
+from streams.kafka.access.stopping import stop_consumer
 from streams.settings import KafkaSettings
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
@@ -78,7 +79,7 @@ class TopicPast:
         try:
             return len(await partitions_of(consumer, topic))
         finally:
-            await consumer.stop()
+            await stop_consumer(consumer)
 
     async def read(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
         """Give the records of a partition from a moment on, up to an offset.
@@ -104,7 +105,7 @@ class TopicPast:
                         if record.offset < before:
                             yield record
             finally:
-                await consumer.stop()
+                await stop_consumer(consumer)
 
     def _consumer(self) -> Any:
         return AIOKafkaConsumer(

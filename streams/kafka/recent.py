@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.kafka.access.access import client_options
+from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.counted import OnceCounter, Place
 from streams.settings import KafkaSettings, TopicSettings
 
@@ -91,7 +92,7 @@ class RecentResults:
                         if name == RESULT_ID
                     ]
         finally:
-            await consumer.stop()
+            await stop_consumer(consumer)
         return ids
 
     async def _places(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.errors import StreamsError
 from streams.kafka.access.access import client_options
+from streams.kafka.access.stopping import stop_consumer
 from streams.kafka.topics.admin import admin_client
 from streams.settings import KafkaSettings
 
@@ -20,7 +20,6 @@ FETCH_BYTES: Final = 8 * 1024 * 1024
 _WAIT_MS: Final = 1_000
 _SILENT_WAITS: Final = 60
 """Looks without a record after which the broker is taken not to give any: a minute."""
-_STOP_SECONDS: Final = 3
 
 
 Stretch: TypeAlias = Mapping[int, tuple[int, int]]
@@ -134,7 +133,7 @@ class StretchReader:
             consumer.unsubscribe()
             yield consumer, tps
         finally:
-            await _stopped(consumer)
+            await stop_consumer(consumer)
 
     async def _read(
         self, consumer: Any, topic: str, wanted: Mapping[TopicPartition, tuple[int, int | None]]
@@ -185,19 +184,6 @@ class StretchReader:
                 consumer.seek(tp, begin)
                 ends[tp] = stop
         return ends
-
-
-async def _stopped(consumer: Any) -> None:
-    """Stop a consumer, also where it is just giving up its partitions.
-
-    There aiokafka's fetcher takes the one cancellation that would end it for that of a fetch, and waits for
-    an assignment forever; a second one ends it.
-    """
-    stopping = asyncio.ensure_future(consumer.stop())
-    while not (await asyncio.wait({stopping}, timeout=_STOP_SECONDS))[0]:
-        stopping.cancel()
-    if not stopping.cancelled():
-        stopping.result()
 
 
 async def _offsets_at(

@@ -17,6 +17,7 @@ from judge.text.printable import printable
 from streams.cli.errors import BadUsageError, CommandError
 from streams.cli.kafka import MAX_RECORD_BYTES, BootstrapOption, Connection, connection
 from streams.cli.lines import opened
+from streams.kafka.access.stopping import stop_consumer
 
 if TYPE_CHECKING:
     from streams.intake.trial import Outcome, RawRecord
@@ -162,7 +163,7 @@ async def _newest(where: Connection, topic: str, number: int) -> tuple[list[RawR
         found = await newest(consumer, topic, number, seconds=READ_SECONDS)
         known = () if found else await consumer.topics()
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)
     if not found and topic not in known:
         names = ", ".join(sorted(known)) or "no topics"
         raise CommandError(f"there is no topic {topic!r} at {where.bootstrap_servers}; it has {names}")

@@ -18,6 +18,7 @@ from streams.cli.kafka import (
     connection,
     no_topic,
 )
+from streams.kafka.access.stopping import stop_consumer
 
 if TYPE_CHECKING:
     from streams.cli.record_filter import RecordFilter
@@ -146,7 +147,7 @@ async def _follow(
                         typer.echo(show(record))
     finally:
         stopping.cancel()
-        await consumer.stop()
+        await stop_consumer(consumer)
 
 
 async def _begin(consumer: Any, topic: str, since: int) -> None:
