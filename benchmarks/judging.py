@@ -19,8 +19,7 @@ from benchmarks.contest import Run, fastest, leanest, run_contestant
 from benchmarks.judgeable import event_of, instant_judge, name_of
 from benchmarks.report import Line
 from judge.metrics.relevance.metric import Relevance
-from judge.task import build_task
-from schemas import Sampling, Source
+from judge.task import unsampled_task
 
 ROUNDS = 2
 IN_FLIGHT = 256
@@ -120,14 +119,7 @@ def judge_tasks(count: int) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of tasks that the judge of `instant_judge` can judge, each with texts of its own."""
     metric, now = Relevance(), datetime.now(UTC)
     for number in range(count):
-        task = build_task(
-            event_of(name_of(number)),
-            metric,
-            source=Source(topic="bench", partition=0, offset=number),
-            sampling=Sampling(probability=1.0, stratum="default", policy="bench"),
-            recorded_at=now,
-            sampled_at=now,
-        )
+        task = unsampled_task(event_of(name_of(number)), metric, source="bench", now=now, number=number)
         yield task.event_id.encode(), task.model_dump_json().encode()
 
 

@@ -30,9 +30,9 @@ from judge.metrics.relevance.metric import Relevance
 from judge.metrics.replies.response_schemas import RELEVANCE_SCHEMA
 from judge.offline.scorer import judge_messages
 from judge.offline.server import CHARS_PER_TOKEN
-from judge.task import build_task
+from judge.task import unsampled_task
 from judge.text.tags import cited_pages, page_key, page_number
-from schemas import QAEvent, Sampling, Source
+from schemas import QAEvent
 
 PAGES = 20
 CITED = 3
@@ -93,13 +93,8 @@ def document(
 def measure(event: Mapping[str, Any], pages: Mapping[str, str]) -> Measured:
     """Judge one event both ways, offline."""
     metric = Relevance()
-    task = build_task(
-        QAEvent.model_validate({**event, "context": dict(pages)}),
-        metric,
-        source=Source(topic=_FILE, partition=0, offset=0),
-        sampling=Sampling(probability=1.0, stratum="default", policy="every event"),
-        recorded_at=_WHEN,
-        sampled_at=_WHEN,
+    task = unsampled_task(
+        QAEvent.model_validate({**event, "context": dict(pages)}), metric, source=_FILE, now=_WHEN
     )
     request = metric.prepare(task)
     if not isinstance(request, ChatRequest):

@@ -23,14 +23,14 @@ from judge.offline.chat import OfflineChat
 from judge.pool.pool import Endpoint
 from judge.pool.reliable import ReliableJudge
 from judge.pool.stack import JudgingOptions, JudgingStack
-from judge.task import build_task
+from judge.task import unsampled_task
 from judge.text.printable import problems_of
 from judge.text.redaction import Kind, Redactor
 from judge.verdict import evaluator, names
 from judge.verdict.cache import VerdictCache
 from judge.verdict.guarded_metric import GuardedMetric, TextLimits
 from judge.verdict.pricing import PriceTable
-from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored
+from schemas import Failed, QAEvent, Scored, Unscored
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
@@ -42,8 +42,6 @@ Progress: TypeAlias = Callable[[int], object]
 """Hears how many results there are."""
 CONCURRENCY = 16
 MAX_PROBLEMS = 5
-
-_SAMPLING = Sampling(probability=1.0, stratum="default", policy="every event")
 
 
 class Judge:
@@ -141,14 +139,7 @@ class Judge:
         guarded, judge = known
         now = datetime.now(UTC)
         self._scored += 1
-        task = build_task(
-            read_event(event),
-            guarded,
-            source=Source(topic="library", partition=0, offset=self._scored - 1),
-            sampling=_SAMPLING,
-            recorded_at=now,
-            sampled_at=now,
-        )
+        task = unsampled_task(read_event(event), guarded, source="library", now=now, number=self._scored - 1)
         return await judge.judge(task)
 
     async def score_many(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, Final, Literal, Protocol, Self, TypeVar
 
@@ -49,31 +49,15 @@ class Inputs:
     """Named texts, and labels as `labels.<name>`; empty where the event has none of the name."""
 
     @classmethod
-    def of(cls, task: JudgeTask) -> Inputs:
-        """What travelled with a task."""
-        return cls(
-            question=task.question,
-            answer=task.answer,
-            reference=task.reference,
-            context=task.context,
-            messages=task.messages,
-            tool_calls=task.tool_calls,
-            other_answer=task.other_answer,
-            fields=task.fields,
-        )
+    def of(cls, texts: QAEvent | JudgeTask, uses: Collection[str] | None = None) -> Self:
+        """Return the texts of an event or a task; with `uses`, only those with these names."""
+        names = (one.name for one in fields(cls))
+        given = {name: getattr(texts, name) for name in names if uses is None or name in uses}
+        return cls(**{"question": "", "answer": "", **given})
 
     def of_task(self) -> dict[str, Any]:
-        """The fields of a task that carries these."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "reference": self.reference,
-            "context": None if self.context is None else dict(self.context),
-            "messages": self.messages,
-            "tool_calls": self.tool_calls,
-            "other_answer": self.other_answer,
-            "fields": None if self.fields is None else dict(self.fields),
-        }
+        """Return the fields of a task with these texts."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def changed(self, change: Callable[[str], str]) -> Inputs:
         """The same with every text changed, names of pages included; no page may hide another."""

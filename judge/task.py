@@ -57,6 +57,35 @@ def build_task(
     )
 
 
+def unsampled_task(
+    event: QAEvent,
+    metric: Metric,
+    *,
+    source: str,
+    now: datetime,
+    number: int = 0,
+    policy: str = "every event",
+) -> JudgeTask:
+    """Build the task of an event that was chosen, not sampled from a topic; its probability is 1.
+
+    Args:
+        event: The event.
+        metric: The metric that judges it.
+        source: What stands in the place of the topic, such as a file's name.
+        now: Time of the event, where it has none, and of the task.
+        number: What stands in the place of the offset, from 0.
+        policy: Name of the sampling policy.
+    """
+    return build_task(
+        event,
+        metric,
+        source=Source(topic=source, partition=0, offset=number),
+        sampling=Sampling(probability=1.0, stratum="default", policy=policy),
+        recorded_at=now,
+        sampled_at=now,
+    )
+
+
 def with_named_texts(task: JudgeTask, text: str) -> JudgeTask:
     """The task of a made-up event with a text under each name that the metric uses."""
     if task.fields is None:

@@ -25,6 +25,37 @@ class WholeTask:
         return replies[0]
 
 
+class WithoutPrompt(WholeTask):
+    """The part of a metric that sends no prompt: code or an embedding model decides.
+
+    Args:
+        name: The metric's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self._name
+
+    @property
+    def labels(self) -> Mapping[str, int]:
+        """Empty: scores are numbers."""
+        return {}
+
+    @property
+    def prompt_hash(self) -> str:
+        """The word "none"."""
+        return "none"
+
+    @property
+    def schema_hash(self) -> str:
+        """The word "none"."""
+        return "none"
+
+
 class BuiltInMetric(WholeTask, ABC):
     """A metric with prompts of its own, for evidence and for the judge's own verdict.
 

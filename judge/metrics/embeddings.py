@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import orjson
 
 from judge.chat import ChatMessage, ChatRequest
 from judge.errors import EventError
 from judge.metric import Inputs, Mode, Outcome, UnscoredOutcome
-from judge.metrics.base import WholeTask
+from judge.metrics.base import WithoutPrompt
 from judge.metrics.code.scale import Scale
 from judge.text.index import is_blank
 from schemas import JudgeTask, QAEvent
 
 
-class EmbeddingSimilarity(WholeTask):
+class EmbeddingSimilarity(WithoutPrompt):
     """How far the answer means what the reference means, from 0 to 1: the cosine of their vectors.
 
     A cosine below 0 counts as 0. One call to the endpoint's `/embeddings` has both texts. Which number is a
@@ -27,13 +26,8 @@ class EmbeddingSimilarity(WholeTask):
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        super().__init__(name)
         self._scale = Scale((0.0, 1.0))
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._name
 
     @property
     def score_range(self) -> tuple[float, float]:
@@ -41,24 +35,9 @@ class EmbeddingSimilarity(WholeTask):
         return self._scale.score_range
 
     @property
-    def labels(self) -> Mapping[str, int]:
-        """Empty: scores are numbers."""
-        return {}
-
-    @property
     def mode(self) -> Mode:
         """The endpoint gives vectors, code compares them."""
         return "evidence"
-
-    @property
-    def prompt_hash(self) -> str:
-        """The word "none"."""
-        return "none"
-
-    @property
-    def schema_hash(self) -> str:
-        """The word "none"."""
-        return "none"
 
     @property
     def scoring_version(self) -> str:
@@ -67,7 +46,7 @@ class EmbeddingSimilarity(WholeTask):
 
     def select(self, event: QAEvent) -> Inputs:
         """Take answer and reference."""
-        return Inputs(question="", answer=event.answer, reference=event.reference)
+        return Inputs.of(event, ("answer", "reference"))
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Ask for the vectors of both; without one of them there is nothing to compare."""

@@ -11,9 +11,9 @@ from judge.metric import Metric, ScoredOutcome
 from judge.metrics.packs.examples import Example
 from judge.metrics.packs.pack import PromptPack
 from judge.metrics.replies.reply import extract_verdict
-from judge.task import build_task
+from judge.task import unsampled_task
 from judge.text.printable import printable
-from schemas import QAEvent, Sampling, Source
+from schemas import QAEvent
 
 _DETAIL_CHARS: Final = 160
 _NEVER: Final = datetime.fromtimestamp(0, UTC)
@@ -45,14 +45,7 @@ def _trouble(metric: Metric, example: Example) -> str | None:
         reference=inputs.reference,
         context=None if inputs.context is None else dict(inputs.context),
     )
-    task = build_task(
-        event,
-        metric,
-        source=Source(topic="judgestream-example", partition=0, offset=0),
-        sampling=Sampling(probability=1.0, stratum="default", policy="example"),
-        recorded_at=_NEVER,
-        sampled_at=_NEVER,
-    )
+    task = unsampled_task(event, metric, source=event.event_id, now=_NEVER)
     try:
         outcome = metric.interpret(task, example.reply)
     except InvalidVerdictError as error:

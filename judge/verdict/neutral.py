@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from judge.metric import Metric
-from judge.task import build_task, with_named_texts
-from schemas import ChatMessage, JudgeTask, QAEvent, Sampling, Source, ToolCall
+from judge.task import unsampled_task, with_named_texts
+from schemas import ChatMessage, JudgeTask, QAEvent, ToolCall
 
 NEUTRAL_EVENT: Final = QAEvent(
     event_id="judgestream-neutral",
@@ -32,12 +32,5 @@ NEUTRAL_EVENT: Final = QAEvent(
 
 def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
     """Make a metric's task of the neutral event; its result is published nowhere."""
-    task = build_task(
-        NEUTRAL_EVENT,
-        metric,
-        source=Source(topic="judgestream-neutral", partition=0, offset=0),
-        sampling=Sampling(probability=1.0, stratum="default", policy="neutral"),
-        recorded_at=now.astimezone(UTC),
-        sampled_at=now.astimezone(UTC),
-    )
+    task = unsampled_task(NEUTRAL_EVENT, metric, source=NEUTRAL_EVENT.event_id, now=now.astimezone(UTC))
     return with_named_texts(task, "The Eiffel Tower is in Paris.")

@@ -16,9 +16,9 @@ from aiokafka.errors import KafkaError
 
 from judge.chat import ChatRequest
 from judge.errors import EventError
-from judge.task import build_task
+from judge.task import unsampled_task
 from judge.verdict.fitting import request_tokens
-from schemas import QAEvent, Sampling, Source, Usage
+from schemas import QAEvent, Usage
 from streams.cli.errors import CommandError
 from streams.cli.kafka import connection
 from streams.errors import StreamsError
@@ -144,15 +144,7 @@ def _voters(metric: MetricSettings, endpoints: Iterable[EndpointSettings]) -> tu
 
 
 def _tokens(metric: Any, event: QAEvent) -> int | None:
-    now = datetime.now(UTC)
-    task = build_task(
-        event,
-        metric,
-        source=Source(topic="sample", partition=0, offset=0),
-        sampling=Sampling(probability=1.0, stratum="default", policy="sample"),
-        recorded_at=now,
-        sampled_at=now,
-    )
+    task = unsampled_task(event, metric, source="sample", now=datetime.now(UTC))
     try:
         request = metric.prepare(task)
     except EventError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from judge.errors import InvalidVerdictError
 from judge.metric import DEFAULT_MEMORY_MB, DEFAULT_SECONDS, Inputs, Mode, Outcome, OwnProcess
-from judge.metrics.base import WholeTask
+from judge.metrics.base import WithoutPrompt
 from judge.metrics.code.checks import Check
 from judge.metrics.code.function import Function
 from judge.metrics.code.scale import Result, read_scale
@@ -14,7 +14,7 @@ from judge.metrics.prompting import short_hash
 from schemas import JudgeTask, QAEvent
 
 
-class CodeMetric(WholeTask):
+class CodeMetric(WithoutPrompt):
     """Decides by a check, without a judge.
 
     Args:
@@ -23,14 +23,9 @@ class CodeMetric(WholeTask):
     """
 
     def __init__(self, name: str, check: Check) -> None:
-        self._name = name
+        super().__init__(name)
         self._check = check
         self._version = f"code-1, {type(check).__name__.lower()} {check.version}, {short_hash(repr(check))}"
-
-    @property
-    def name(self) -> str:
-        """The metric's name."""
-        return self._name
 
     @property
     def score_range(self) -> tuple[float, float]:
@@ -48,16 +43,6 @@ class CodeMetric(WholeTask):
         return "code"
 
     @property
-    def prompt_hash(self) -> str:
-        """The word "none"."""
-        return "none"
-
-    @property
-    def schema_hash(self) -> str:
-        """The word "none"."""
-        return "none"
-
-    @property
     def scoring_version(self) -> str:
         """Version of the check, with its settings, and of a function's module."""
         return self._version
@@ -68,18 +53,8 @@ class CodeMetric(WholeTask):
         return self._check.process
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take the texts that the check looks at; the others stay behind."""
-        uses = self._check.uses
-        return Inputs(
-            question=event.question if "question" in uses else "",
-            answer=event.answer if "answer" in uses else "",
-            reference=event.reference if "reference" in uses else None,
-            context=event.context if "context" in uses else None,
-            messages=event.messages if "messages" in uses else None,
-            tool_calls=event.tool_calls if "tool_calls" in uses else None,
-            other_answer=event.other_answer if "other_answer" in uses else None,
-            fields=event.fields if "fields" in uses else None,
-        )
+        """Take the texts that the check uses."""
+        return Inputs.of(event, self._check.uses)
 
     def prepare(self, task: JudgeTask) -> Outcome:
         """Decide.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from judge.metric import Inputs
@@ -19,16 +20,8 @@ NAMED: Final = re.compile(r"(?:fields|labels)\.[\w.-]{1,64}", re.ASCII)
 def select(event: QAEvent, uses: Collection[str]) -> Inputs:
     """Take from an event what templates use, and nothing more; the answer travels always."""
     named = sorted(name for name in uses if NAMED.fullmatch(name))
-    return Inputs(
-        question=event.question if "question" in uses else "",
-        answer=event.answer,
-        reference=event.reference if "reference" in uses else None,
-        context=event.context if "context" in uses else None,
-        messages=event.messages if "messages" in uses else None,
-        tool_calls=event.tool_calls if "tool_calls" in uses else None,
-        other_answer=event.other_answer if "other_answer" in uses else None,
-        fields={_own(name): _named(event, name) for name in named} or None,
-    )
+    fields = {_own(name): _named(event, name) for name in named} or None
+    return replace(Inputs.of(event, {*uses, "answer"} - {"fields"}), fields=fields)
 
 
 def _own(name: str) -> str:

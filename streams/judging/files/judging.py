@@ -29,10 +29,10 @@ from judge.errors import JudgeConfigurationError
 from judge.metric import Metric
 from judge.pool.observer import Unobserved
 from judge.pool.pool import EndpointPool
-from judge.task import build_task
+from judge.task import unsampled_task
 from judge.text.printable import printable
 from judge.verdict.pricing import PriceTable
-from schemas import Failed, QAEvent, Sampling, Scored, Source, Unscored, Usage
+from schemas import Failed, QAEvent, Scored, Unscored, Usage
 from streams.errors import DecodeError
 from streams.intake.joining.whole import joined
 from streams.intake.reading import Ingest
@@ -47,8 +47,6 @@ OUTAGE_SECONDS = 5.0
 CONFIRM_SECONDS = 2.0
 """For so long a wrong key or model is confirmed: less than an outage takes, and a person is waiting."""
 _LOOK_SECONDS = 0.1
-
-_SAMPLING = Sampling(probability=1.0, stratum="default", policy="every line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +225,8 @@ def _work(
 ) -> Iterator[Coroutine[Any, Any, Outcome]]:
     now = datetime.now(UTC)
     for metric, judging in judges.items():
-        task = build_task(
-            event,
-            metric,
-            source=Source(topic=source, partition=0, offset=line.number - 1),
-            sampling=_SAMPLING,
-            recorded_at=now,
-            sampled_at=now,
+        task = unsampled_task(
+            event, metric, source=source, now=now, number=line.number - 1, policy="every line"
         )
         if task.result_id not in done:
             yield judging.judge(task)
