@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help docs install demo test test-all test-tools chaos test-llm test-receivers fuzz check format bench chart generate lock image sbom audit clean
+.PHONY: help docs install demo test test-all test-tools chaos test-llm test-receivers test-collector fuzz check format bench chart generate lock image sbom audit clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,10 +28,10 @@ demo: $(VENV)/.runtime  ## the whole thing on this machine: broker, judge, worke
 	@$(BIN)/judgestream demo $(ARGS)
 
 test: $(VENV)/.dev  ## the tests that need Python alone
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not kafka and not stock and not tools and not chaos and not llm and not receivers" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not kafka and not stock and not tools and not chaos and not llm and not receivers and not collector" $(ARGS)
 
 test-all: $(VENV)/.dev  ## also the slow ones, those with Apache Kafka (needs Java 17 and Maven), and what stock Faust loses
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not tools and not chaos and not llm and not receivers" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not tools and not chaos and not llm and not receivers and not collector" $(ARGS)
 
 test-tools: $(VENV)/.dev  ## those with promtool, compose, Grafana's types, ... (tests/toolbox.py says where they are looked for)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m tools $(ARGS)
@@ -59,6 +59,11 @@ test-llm: $(VENV)/.dev .cache/llm/.ready  ## 30 events judged by a small real mo
 
 test-receivers: $(VENV)/.dev .cache/receivers/.ready  ## verdicts to real Phoenix and MLflow servers (the first time installs 855 MB)
 	$(BIN)/python -m pytest tests/receivers -m receivers $(ARGS)
+
+# No package registry has a Collector: it comes from github.com/open-telemetry/opentelemetry-collector-releases.
+test-collector: $(VENV)/.dev  ## traces and verdicts through a real Collector: COLLECTOR=/path/to/otelcol-contrib (needs Java 17 and Maven)
+	@test -x "$(COLLECTOR)" || { echo "test-collector needs an OpenTelemetry Collector: download otelcol-contrib, then make test-collector COLLECTOR=/path/to/otelcol-contrib" >&2; exit 2; }
+	COLLECTOR="$(abspath $(COLLECTOR))" $(BIN)/python -m pytest tests/collector -m collector $(ARGS)
 
 # Atheris brings libFuzzer and has wheels for Linux alone: an environment of its own.
 .cache/fuzz/.ready: requirements/runtime.txt

@@ -32,8 +32,8 @@ _TRACE_ID: Final = re.compile(rb"[0-9a-fA-F]{32}")
 _TRACE_ID_BYTES: Final = 16
 _KEYS: Final = (
     "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
-    "Collector's Kafka exporter, "
-    "or ingest.otlp.unit: span"
+    "Collector's Kafka exporter and write to a new topic, "
+    "or set ingest.otlp.unit: span"
 )
 
 

@@ -42,7 +42,7 @@ def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
 
 def _write(record: Any, one: Evaluation) -> None:
     result = one.result
-    at = round(result.times.judged_at.timestamp() * 1e9)
+    at = 1000 * round(result.times.judged_at.timestamp() * 1e6)  # 1e9 is beyond a float's digits
     record.time_unix_nano = record.observed_time_unix_nano = at
     record.severity_number = _WARN if isinstance(result, Failed) else _INFO
     record.event_name = EVENT_NAME.encode()
@@ -57,7 +57,7 @@ def _write(record: Any, one: Evaluation) -> None:
         _put(put, "gen_ai.evaluation.score.value", one.score)
     if isinstance(result, Failed):
         _put(put, "error.type", result.error_type)
-    elif not isinstance(result, Scored):
+    elif not isinstance(result, Scored) or isinstance(result.value, bool | str):
         _put(put, "gen_ai.evaluation.score.label", one.label)
     if one.explanation:
         _put(put, "gen_ai.evaluation.explanation", one.explanation)

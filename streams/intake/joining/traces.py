@@ -121,7 +121,7 @@ def _key_problem(got: str) -> str:
         "partitions "
         f"{got}; "
         "set partition_traces_by_id: true (for log records partition_logs_by_trace_id: true) in the "
-        "Collector's Kafka exporter, or ingest.otlp.unit: span"
+        "Collector's Kafka exporter and write to a new topic, or set ingest.otlp.unit: span"
     )
 
 

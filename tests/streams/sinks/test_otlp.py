@@ -22,13 +22,13 @@ def attributes_of(result: AnyResult) -> dict[str, Any]:
 
 def test_a_score_is_a_value_with_its_explanation_and_weight() -> None:
     """Beside the span it is about, with the id by which receivers drop duplicates."""
-    result = scored(1, 4, probability=0.25, labels={"app": "shop"}).model_copy(
+    result = scored(1, 4, probability=0.25, labels={"app": "shop"}, seconds=0.453029).model_copy(
         update={"trace_id": TRACE, "span_id": SPAN}
     )
     (record,) = spans(log_request([evaluation(result)], version="1.2.3"))
     assert (record.name, record.trace_id, record.span_id) == ("gen_ai.evaluation.result", TRACE, SPAN)
     assert record.resource == {"service.name": "judgestream", "service.version": "1.2.3"}
-    assert record.start == 1_000_000_000 * round(result.times.judged_at.timestamp())
+    assert record.start == 1_741_960_800_453_029_000  # START and 0.453029 s
     assert record.attributes == {
         "gen_ai.evaluation.name": "relevance",
         "gen_ai.evaluation.score.value": 4.0,
@@ -48,6 +48,16 @@ def test_a_failed_verdict_has_an_error_type_and_no_score() -> None:
     assert found["error.type"] == "content_refused"
     assert found["gen_ai.evaluation.explanation"] == "the filter said no"
     assert not {"gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"} & found.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "label"), [("label", "polite", "polite"), ("boolean", True, "true")]
+)
+def test_a_label_stands_beside_its_number(kind: str, value: str | bool, label: str) -> None:
+    """What a number means on such a scale, only its label says."""
+    found = attributes_of(scored(1, 4).model_copy(update={"kind": kind, "value": value}))
+    assert found["gen_ai.evaluation.score.label"] == label
+    assert found["gen_ai.evaluation.score.value"] == 4
 
 
 def test_an_unscored_verdict_has_a_label_and_no_score() -> None:

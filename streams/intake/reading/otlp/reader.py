@@ -130,7 +130,7 @@ class OtlpReader:
             ) from None
 
     def _checked(self, value: bytes | None) -> bytes:
-        remedy = "lower the Collector's send_batch_max_size"
+        remedy = "lower send_batch_size and send_batch_max_size of the Collector's batch processor"
         return bounded(value, self._max_event_bytes, send="OTLP requests", remedy=remedy)
 
     def _answers(self, trace: Trace) -> list[Step]:

@@ -39,7 +39,7 @@ class Budget:
             raise DecodeError(
                 "oversized",
                 f"value: must have at most {self._limit} {self._of}; "
-                "lower the Collector's send_batch_max_size",
+                "lower send_batch_size and send_batch_max_size of the Collector's batch processor",
             )
 
 

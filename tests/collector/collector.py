@@ -1,0 +1,151 @@
+"""A real OpenTelemetry Collector as a process of its own, with the configuration of one test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+from collections.abc import AsyncIterator, Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+import yaml
+
+from tests.integration.deadlines import until
+from tests.integration.kafka import free_ports
+from tests.integration.stage import Stage
+
+VARIABLE: Final = "COLLECTOR"
+STOP_SECONDS: Final = 30
+PROTOBUF: Final = "application/x-protobuf"
+KEYED: Final = {
+    "partition_traces_by_id": True,
+    "partition_logs_by_trace_id": True,
+    "producer": {"compression": "zstd", "required_acks": -1},
+}
+"""What docs/traces.md has the Kafka exporter set."""
+
+
+def binary() -> str:
+    """Give the Collector that is tried.
+
+    Raises:
+        pytest.fail.Exception: None is named, or there is none at that place.
+    """
+    path = os.environ.get(VARIABLE, "")
+    if not os.access(path, os.X_OK) or not Path(path).is_file():
+        pytest.fail(
+            f"{VARIABLE} must name an OpenTelemetry Collector, got {path!r}; download otelcol-contrib and "
+            "run make test-collector COLLECTOR=/path/to/otelcol-contrib",
+            pytrace=False,
+        )
+    return path
+
+
+class Collector:
+    """A Collector that answers.
+
+    Args:
+        port: Of its OTLP/HTTP receiver.
+        log: Its log.
+    """
+
+    def __init__(self, port: int, log: Path) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._log.read_text(errors="replace")
+
+    async def post(self, *bodies: bytes, signal: str = "traces") -> None:
+        """Send requests as an application's SDK does, in Protobuf or JSON."""
+        async with aiohttp.ClientSession() as session:
+            for body in bodies:
+                kind = "application/json" if body[:1] == b"{" else PROTOBUF
+                async with session.post(
+                    f"{self.url}/v1/{signal}", data=io.BytesIO(body), headers={"Content-Type": kind}
+                ) as response:
+                    assert response.status == 200, await response.text()
+
+    async def answers(self, signal: str) -> bool:
+        """Whether it takes an empty request."""
+        with contextlib.suppress(aiohttp.ClientError, AssertionError):
+            await self.post(b"{}", signal=signal)
+            return True
+        return False
+
+
+@contextlib.asynccontextmanager
+async def collector(
+    place: Path,
+    exporters: Mapping[str, Any],
+    *,
+    receivers: Mapping[str, Any] | None = None,
+    processors: Mapping[str, Any] | None = None,
+    signals: Collection[str] = ("traces",),
+) -> AsyncIterator[Collector]:
+    """Run a Collector: what its OTLP receiver and the named receivers take passes the processors to every
+    exporter.
+
+    Args:
+        place: A folder for its configuration and log.
+        exporters: By name.
+        receivers: Besides OTLP over HTTP, by name.
+        processors: By name, in order.
+        signals: A pipeline for each.
+    """
+    (port,) = free_ports(1)
+    receivers, processors = receivers or {}, processors or {}
+    pipeline = {
+        "receivers": ["otlp", *receivers],
+        "processors": [*processors],
+        "exporters": [*exporters],
+    }
+    document = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}, **receivers},
+        "processors": dict(processors),
+        "exporters": dict(exporters),
+        "service": {
+            "telemetry": {"metrics": {"level": "none"}, "logs": {"level": "info"}},
+            "pipelines": dict.fromkeys(signals, pipeline),
+        },
+    }
+    config = place / f"collector-{port}.yaml"
+    config.write_text(yaml.dump(document), encoding="utf-8")
+    running = Collector(port, place / f"collector-{port}.log")
+    with (place / f"collector-{port}.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            binary(), "--config", str(config), stdout=log, stderr=log
+        )
+
+    async def answers() -> bool:
+        assert process.returncode is None, running.log[-3000:]
+        return await running.answers(next(iter(signals)))
+
+    try:
+        await until(answers, "the Collector answers")
+        yield running
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def to_kafka(stage: Stage, **more: Any) -> dict[str, Any]:
+    """Configure a Kafka exporter that writes to a stage's topic of events."""
+    topic = stage.topic("events")
+    return {
+        "brokers": [stage.bootstrap_servers],
+        "traces": {"topic": topic},
+        "logs": {"topic": topic},
+        **more,
+    }

@@ -1,0 +1,42 @@
+"""What the pages tell people to write into a Collector's configuration."""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.collector.collector import binary
+from tests.places import ROOT
+
+pytestmark = [pytest.mark.collector, pytest.mark.timeout(120)]
+
+MARK = "    # Collector\n"
+
+
+def configuration(page: str) -> str:
+    """Give the block of a page that begins with the mark, up to the next text or the next mark."""
+    _, _, after = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(MARK)
+    lines = []
+    for line in after.splitlines():
+        if line.startswith("    # ") or (line and not line.startswith("    ")):
+            break
+        lines.append(line)
+    return textwrap.dedent("\n".join(lines))
+
+
+@pytest.mark.parametrize("page", ["traces.md", "sinks.md"])
+def test_a_collector_takes_the_pages_configuration(page: str, tmp_path: Path) -> None:
+    """As it stands there."""
+    config = tmp_path / "collector.yaml"
+    config.write_text(configuration(page), encoding="utf-8")
+    said = subprocess.run(
+        [binary(), "validate", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert said.returncode == 0, said.stderr

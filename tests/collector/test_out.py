@@ -1,0 +1,140 @@
+"""Verdicts from the results' topic, through a Collector, to what stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
+
+from schemas import Failed, Scored, Unscored
+from streams.intake.reading.otlp.span import Attributes
+from tests.collector.collector import KEYED, collector, to_kafka
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage
+from tests.integration.test_worker import Chat
+from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
+from tests.streams.results import failed, scored, unscored
+
+pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def stage(bootstrap_servers: str, tmp_path: Path) -> Stage:
+    stage = Stage(bootstrap_servers, tmp_path)
+    stage.changes["topics.evaluations"] = stage.topic("evaluations")
+    return stage
+
+
+def lines(file: Path) -> Iterator[Any]:
+    """Give the requests that a Collector's file exporter wrote, as far as they are whole."""
+    if file.exists():
+        yield from (orjson.loads(line) for line in file.read_bytes().split(b"\n")[:-1])
+
+
+def attributes(pairs: list[dict[str, Any]]) -> Attributes:
+    """Read attributes of OTLP/JSON."""
+    return {one["key"]: next(iter(one["value"].values())) for one in pairs}
+
+
+def records(file: Path) -> list[dict[str, Any]]:
+    """Give the log records that came through, with their resource."""
+    return [
+        {**one, "resource": attributes(of_resource["resource"]["attributes"]), "scope": of_scope["scope"]}
+        for request in lines(file)
+        for of_resource in request["resourceLogs"]
+        for of_scope in of_resource["scopeLogs"]
+        for one in of_scope["logRecords"]
+    ]
+
+
+def expected(result: Scored | Unscored | Failed) -> dict[str, Any]:
+    """What the conventions and our own names make of a result."""
+    found: dict[str, Any] = {
+        "gen_ai.evaluation.name": result.metric,
+        "judgestream.result_id": result.result_id,
+        "judgestream.event_id": result.event_id,
+        "judgestream.sampling.probability": 1,
+        "judgestream.evaluator.fingerprint": result.evaluator.fingerprint,
+        "judgestream.evaluator.model": result.evaluator.model,
+    }
+    found |= {f"judgestream.label.{name}": value for name, value in result.labels.items()}
+    if isinstance(result, Failed):
+        return {
+            **found,
+            "error.type": "content_refused",
+            "gen_ai.evaluation.explanation": "the filter said no",
+        }
+    if isinstance(result, Unscored):
+        return {**found, "gen_ai.evaluation.score.label": "unscored: no_claims"}
+    found["gen_ai.evaluation.score.value"] = result.score
+    if isinstance(result.value, str):
+        found["gen_ai.evaluation.score.label"] = result.value
+    return {**found, "gen_ai.evaluation.explanation": result.verdict["justification"]}
+
+
+async def shown(file: Path, results: list[Scored | Unscored | Failed]) -> None:
+    """Wait for one log record a result, and hold each against it."""
+    await until(lambda: len(records(file)) >= len(results), f"{len(results)} log records in {file.name}")
+    found = {attributes(one["attributes"])["judgestream.result_id"]: one for one in records(file)}
+    assert len(records(file)) == len(results)
+    for result in results:
+        record = found[result.result_id]
+        assert record["eventName"] == "gen_ai.evaluation.result"
+        assert (record.get("traceId") or None, record.get("spanId") or None) == (
+            result.trace_id,
+            result.span_id,
+        )
+        assert attributes(record["attributes"]) == expected(result)
+        assert int(record["timeUnixNano"]) // 1000 == round(result.times.judged_at.timestamp() * 1e6)
+        assert record["resource"]["service.name"] == record["scope"]["name"] == "judgestream"
+        assert record["severityNumber"] == (13 if isinstance(result, Failed) else 9)
+
+
+async def test_each_verdict_comes_out_of_a_collector_beside_its_span(stage: Stage) -> None:
+    """From a topic by the Kafka receiver, and by OTLP/HTTP: one `gen_ai.evaluation.result` a verdict, with
+    the trace and span that were judged.
+    """
+    traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
+    stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
+    async with (
+        stage.worker(Chat()),
+        collector(stage.directory, {"kafka": to_kafka(stage, **KEYED)}) as source,
+    ):
+        await source.post(traced)
+
+        async def judged() -> bool:
+            return len(await stage.results()) >= 3
+
+        await until(judged, "three results")
+    labelled = scored(4, 1).model_copy(update={"kind": "label", "value": "polite"})
+    others = [scored(1, 3, labels={"app": "shop"}), failed(2), unscored(3), labelled]
+    await stage.produce([one.model_dump_json().encode() for one in others], topic="scores")
+    results = await stage.results()
+    assert {(one.event_id, one.trace_id, one.span_id) for one in results if one.trace_id} == {
+        (one.event_id, one.trace_id, one.span_id) for one in events_of([traced])
+    }
+
+    by_topic, by_http = stage.directory / "by-topic.json", stage.directory / "by-http.json"
+    receiver = {
+        "brokers": [stage.bootstrap_servers],
+        "initial_offset": "earliest",
+        "group_id": f"{stage.name}-collector",
+        "logs": {"topics": [stage.topic("evaluations")]},
+    }
+    forwarding = collector(
+        stage.directory, {"file": {"path": str(by_topic)}}, receivers={"kafka": receiver}, signals=["logs"]
+    )
+    taking = collector(stage.directory, {"file": {"path": str(by_http)}}, signals=["logs"])
+    async with taking as direct:
+        stage.changes["sinks"] = {
+            "topic": {"kind": "otlp_topic"},
+            "http": {"kind": "otlp_http", "url": f"{direct.url}/v1/logs"},
+        }
+        async with stage.worker(None, agents=("sink",)), forwarding:
+            await shown(by_http, results)
+            await shown(by_topic, results)
+    assert await stage.dead_letters() == []

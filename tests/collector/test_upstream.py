@@ -1,0 +1,112 @@
+"""Traces that a Collector's sampler thinned out before they came here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from aiokafka import AIOKafkaConsumer  # noqa: F401 - loads its codecs before warnings are counted
+from prometheus_client import CollectorRegistry
+
+from judge.chat import ChatReply, ChatRequest
+from schemas import Usage
+from streams.intake.reading.otlp.requests.wire import heads
+from tests.collector.collector import KEYED, collector, to_kafka
+from tests.integration.deadlines import until
+from tests.integration.stage import Stage
+from tests.integration.test_traces import trace_ids
+from tests.integration.test_worker import Chat
+from tests.streams.intake.reading.otlp.building import request, span
+
+pytestmark = [pytest.mark.collector, pytest.mark.timeout(400)]
+
+TRACES: Final = 400
+RANGE: Final = 1 << 56
+UPSTREAM: Final = 0.25
+OWN: Final = 0.5
+
+
+class Opinion(Chat):
+    """Gives 4 to what the thinned-out service answered, and 2 to the other."""
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        score = 4 if any("thinned" in one.content for one in request.messages) else 2
+        text = f'{{"score": {score}, "justification": "plain"}}'
+        return ChatReply(text=text, model="m", usage=Usage(input_tokens=1), seconds=0.01)
+
+
+def asked(trace_id: str, answer: str) -> bytes:
+    """Write a trace of one span."""
+    about: dict[str, Any] = {
+        "openinference.span.kind": "CHAIN",
+        "input.value": "How?",
+        "output.value": answer,
+    }
+    return request(span(1, "ask", about, trace_id=trace_id))
+
+
+def randomness(trace_id: str) -> float:
+    """Give R as a share: the low 56 bits of the trace id."""
+    return int(trace_id[-14:], 16) / RANGE
+
+
+def total(registry: CollectorRegistry, name: str) -> float:
+    """Add up one of the sums that the published mean is made of."""
+    wanted = f"judgestream_score_{name}_total"
+    return sum(one.value for family in registry.collect() for one in family.samples if one.name == wanted)
+
+
+@pytest.mark.parametrize(
+    ("mode", "upstream", "thinned"),
+    [
+        ("proportional", "equalize", 0.25),  # the lower of both
+        ("equalizing", "equalize", 0.25),
+        ("equalizing", "proportional", 0.125),  # half of what came
+        ("proportional", "ignore", 0.5),  # ours alone, which is not what happened
+        ("hash_seed", "equalize", 0.25),  # the sampler's default
+    ],
+)
+async def test_the_weights_know_of_a_collectors_sampler(
+    bootstrap_servers: str, tmp_path: Path, mode: str, upstream: str, thinned: float
+) -> None:
+    """One service at 25%, one whole, our rate 50%: each is judged at the rate that both make, and the
+    published mean weighs by it.
+    """
+    changes = {
+        "ingest.format": "otlp",
+        "ingest.otlp": {"grace_seconds": 0.2},
+        "sampling": {"default_rate": OWN, "upstream": upstream},
+    }
+    stage = Stage(bootstrap_servers, tmp_path, changes=changes)
+    exporters = {"kafka": to_kafka(stage, **KEYED)}
+    sampler = {"probabilistic_sampler": {"mode": mode, "sampling_percentage": 100 * UPSTREAM}}
+    few, whole = (trace_ids(TRACES, seed) for seed in (7, 8))
+    async with stage.worker(Opinion()) as (_, registry):
+        async with (
+            collector(stage.directory, exporters, processors=sampler) as before,
+            collector(stage.directory, exporters) as past,
+        ):
+            await before.post(*(asked(one, "thinned") for one in few))
+            await past.post(*(asked(one, "whole") for one in whole))
+        # A Collector that has ended has written everything.
+        came = {head.trace_id for one in await stage.read("events") for head in heads(one.value)}
+        if mode != "hash_seed":
+            assert came & set(few) == {one for one in few if randomness(one) >= 1 - UPSTREAM}
+        assert came >= set(whole)
+        limit = max(1 - UPSTREAM, 1 - thinned)
+        expected = {one for one in few if one in came and (mode == "hash_seed" or randomness(one) >= limit)}
+        others = {one for one in whole if randomness(one) >= 1 - OWN}
+
+        async def judged() -> bool:
+            return len(await stage.read("observations")) >= len(expected) + len(others)
+
+        await until(judged, f"{len(expected)} and {len(others)} results")
+        results = await stage.results()
+        sums = {name: total(registry, name) for name in ("weight", "weighted")}
+    assert {one.event_id for one in results} == expected | others
+    assert {one.sampling.probability for one in results if one.event_id in expected} == {thinned}
+    assert {one.sampling.probability for one in results if one.event_id in others} == {OWN}
+    weights = len(expected) / thinned, len(others) / OWN
+    mean = (4 * weights[0] + 2 * weights[1]) / sum(weights)
+    assert sums["weighted"] / sums["weight"] == pytest.approx(mean)
