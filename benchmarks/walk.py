@@ -65,7 +65,7 @@ class Walk:
         self._passed = set()
 
     def end(self) -> Passed:
-        """Give what was called since `begin`."""
+        """Return what was called since `begin`."""
         passed, self._passed = self._passed or set(), None
         return passed
 

@@ -14,7 +14,7 @@ EVENT = {
 
 
 def told(result: Scored | Unscored | Failed) -> str:
-    """Say what became of an answer: each result is one of three."""
+    """Return what became of an answer: each result is one of three."""
     match result:
         case Scored():
             return f"scored {result.score} {result.verdict['rationale']}"

@@ -37,7 +37,7 @@ def _cell(text: str) -> str:
 
 
 def current(readme: str, values: str) -> str:
-    """Give a README with the table of these values between its marks.
+    """Return a README with the table of these values between its marks.
 
     Raises:
         ValueError: The marks are missing.

@@ -46,5 +46,5 @@ def page() -> str:
 
 
 def files() -> Mapping[Path, str]:
-    """Give the page by its path."""
+    """Return the page by its path."""
     return {DOCS / "corrections.md": page()}

@@ -22,7 +22,7 @@ def resolve(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(schema: dict[str, Any], node: dict[str, Any]) -> str:
-    """Say what may stand at a node of a schema: `text`, `number, from 0 to 1`, `list of text`."""
+    """Return what may stand at a node of a schema: `text`, `number, from 0 to 1`, `list of text`."""
     name = str(node.get("$ref", "")).rpartition("/")[2]
     node = resolve(schema, node)
     if "anyOf" in node:

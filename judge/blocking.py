@@ -131,7 +131,7 @@ async def _awaited(work: Any) -> Any:
 
 
 def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
-    """Give the rows of a data frame as fields of events.
+    """Return the rows of a data frame as fields of events.
 
     Raises:
         TypeError: It is neither a pandas nor a Polars data frame.

@@ -135,7 +135,7 @@ def ceil_at_least_one(cores: float) -> int:
 
 
 def partitions(workers: int) -> int:
-    """Give the partitions to create: room to double the workers, a multiple of 4, 4 at least.
+    """Return the partitions to create: room to double the workers, a multiple of 4, 4 at least.
 
     A topic can get more partitions later, and never fewer.
     """

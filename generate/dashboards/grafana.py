@@ -345,5 +345,5 @@ class Dashboard:
 
 
 def to_json(dashboard: Dashboard) -> str:
-    """Give the text in which a dashboard is committed."""
+    """Return the text in which a dashboard is committed."""
     return json.dumps(dashboard.render(), indent=2, ensure_ascii=False) + "\n"

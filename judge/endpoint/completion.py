@@ -132,7 +132,7 @@ def _whole_escape(match: re.Match[bytes]) -> bytes:
 
 
 def _no_completion(raw: bytes, usage: msgspec.Raw) -> NoCompletionError:
-    """Say what came in the place of a completion."""
+    """Return what came in the place of a completion."""
     try:
         loaded = json.loads(raw, parse_int=_whole_number) if len(raw) <= _MAX_ERROR_BYTES else None
     except (ValueError, RecursionError):

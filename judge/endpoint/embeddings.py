@@ -56,7 +56,7 @@ def _numbers(written: msgspec.Raw) -> list[float]:
 
 
 def compared(vectors: Sequence[Sequence[float]]) -> str | None:
-    """Give the cosine of two vectors, as JSON; None where they are not two of one length with a direction."""
+    """Return the cosine of two vectors, as JSON; None unless there are two non-zero ones of equal length."""
     lengths = [math.hypot(*vector) for vector in vectors]
     if len(vectors) != 2 or not all(0 < length < math.inf for length in lengths):
         return None

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address.
+    """Return whether only this machine reaches an address.
 
     A name other than localhost is never taken for one.
     """

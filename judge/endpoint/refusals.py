@@ -118,7 +118,7 @@ def error_for_status(
     schema_sent: bool,
     secret: str,
 ) -> JudgeError:
-    """Say what a reply other than a completion means.
+    """Return what a reply other than a completion means.
 
     Args:
         endpoint: The endpoint's configured name.

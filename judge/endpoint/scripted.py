@@ -45,7 +45,7 @@ class ScriptedChat:
         return self._model
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Give the next line.
+        """Return the next line.
 
         Raises:
             Exception: The line, where it is one.

@@ -1,1 +1,1 @@
-"""Which endpoint is asked, when, and how often."""
+"""Endpoint pool: choice of the endpoint, retries, breakers, limits."""

@@ -1,6 +1,6 @@
-"""Decides when an endpoint is down, and when it is to be tried.
+"""Circuit breaker: when an endpoint counts as down, and when it is probed.
 
-Pure: the time is an argument, in seconds on any clock that never goes back, and so is chance.
+Pure: time (seconds of any monotonic clock) and randomness are arguments.
 """
 
 from __future__ import annotations
@@ -9,22 +9,21 @@ from collections.abc import Callable
 from typing import Final
 
 FEW_FAILURES: Final = 3
-"""So few in a row are enough where nothing was answered for `SILENT_SECONDS`: one event at a time fails
-slowly."""
+"""Consecutive failures that open the breaker if no call was answered for `SILENT_SECONDS`."""
 SILENT_SECONDS: Final = 3.0
 FIRST_PAUSE_SECONDS: Final = 1.0
 
 
 class Breaker:
-    """One endpoint's breaker.
+    """Breaker of one endpoint.
 
-    Consecutive failures open it. Open, it lets one probe through after each pause, and any answer closes it.
-    A probe that hangs does not keep the next one from being sent.
+    Consecutive failures open it. While open, it allows one probe after each pause; any answer closes it. A
+    hanging probe does not delay the next one.
 
     Args:
-        failures: This many in a row open it. At least 1.
-        longest_pause_seconds: Pauses double up to this; above 0.
-        chance: Gives numbers from 0 to 1, evenly; each pause is between a half and the whole of its length.
+        failures: Consecutive failures that open it; at least 1.
+        longest_pause_seconds: Upper limit of the doubling pauses; above 0.
+        chance: Returns uniform random numbers from 0 to 1; each pause is 50% to 100% of its length.
     """
 
     def __init__(self, *, failures: int, longest_pause_seconds: float, chance: Callable[[], float]) -> None:
@@ -36,19 +35,19 @@ class Breaker:
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self.is_open = False
         self.next_try_at = 0.0
-        """While it is open: when the next probe may go."""
+        """While open: earliest time of the next probe."""
 
     def may_try(self, now: float) -> bool:
-        """Whether a probe may go."""
+        """Whether a call or probe may be sent."""
         return not self.is_open or now >= self.next_try_at
 
     def started(self, now: float) -> None:
-        """A probe goes; the next one does after a pause."""
+        """Record that a probe was sent, and schedule the next."""
         if self.is_open:
             self.next_try_at = now + self._jittered()
 
     def answered(self) -> bool:
-        """A call was answered.
+        """Record an answered call.
 
         Returns:
             Whether this closed it.
@@ -59,7 +58,7 @@ class Breaker:
         return closed
 
     def failed(self, now: float) -> bool:
-        """A call failed.
+        """Record a failed call.
 
         Returns:
             Whether this opened it.
@@ -78,7 +77,7 @@ class Breaker:
         return self.trip(now, self._jittered())
 
     def trip(self, now: float, pause_seconds: float) -> bool:
-        """Open it whatever was counted, with this first pause.
+        """Open the breaker with this first pause, whatever the failure count.
 
         Returns:
             Whether it was closed before.
@@ -88,7 +87,7 @@ class Breaker:
         return opened
 
     def open(self, now: float) -> bool:
-        """Open it whatever was counted, with the first pause.
+        """Open the breaker with the default first pause, whatever the failure count.
 
         Returns:
             Whether it was closed before.

@@ -1,4 +1,4 @@
-"""One endpoint of the pool: a call waits for its turn, is bounded in time, and how it ends is counted."""
+"""One endpoint of the pool: queue, time limit, and accounting of each call."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from judge.pool.suspicion import Refusals, Streak, Tally
 from schemas import Failed
 
 MISCONFIGURED_SECONDS: Final = 300.0
-"""An endpoint whose configuration cannot work is retried after so long, where others judge meanwhile."""
+"""Pause before a misconfigured endpoint is probed again."""
 CONFIRMATIONS: Final = 2
-"""Refused neutral events after which an endpoint that never answered counts as misconfigured."""
+"""Consecutive refused neutral events before an endpoint that never answered counts as misconfigured."""
 CUT_SHORT_SHARE: Final = 0.5
-"""A call that had less than this share of its usual time says nothing about the endpoint when it fails."""
+"""A time-out counts against the endpoint only if the call had at least this share of its usual time."""
 STALLED: Final = 2
-"""A time-out after this multiple of its limit means that this process was stalled."""
+"""If a time-out comes after this multiple of its limit, this process was stalled."""
 PROBE_WEIGHT: Final = 9
-"""An answered probe counts as this many answered calls for other events: it comes right after the failure."""
+"""Weight of an answered probe in the tally: it follows the failure directly."""
 _CONFIGURATION: Final = frozenset({"configuration"})
 
 
 class GuardedChat:
-    """An endpoint within its limits, which gets no event while it is down.
+    """Call one endpoint within its limits, and only while it is up.
 
-    While it is down, neutral events probe it: single events say nothing about the others.
+    While it is down, neutral events probe it, because a failing event may be at fault itself.
 
     Args:
         chat: The endpoint.
-        admission: Whose turn it is there, and what calls teach.
+        admission: Queue and limits of the endpoint.
         breaker: The endpoint's breaker.
-        turns: In which replies are handed on.
+        turns: Order in which replies are returned.
         call_seconds: Time limit of one call.
-        budget_seconds: Bound on all calls for one verdict, with the pauses between them.
-        confirm_seconds: For so long one that never answered refuses neutral events before it is abandoned.
-        observer: Is notified of calls.
-        clock: Gives seconds and never goes back.
+        budget_seconds: Limit on all calls for one verdict, pauses included.
+        confirm_seconds: Time during which an endpoint that never answered must refuse neutral events before
+            it counts as misconfigured.
+        observer: Notified of calls.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -78,28 +79,28 @@ class GuardedChat:
         self.probe = NeutralProbe(self._ask_neutral)
         self._streak = Streak()
         self._kinds: frozenset[str] = frozenset()
-        """How verdicts fail for which it is down; empty where it is down because it does not answer."""
-        self._metric = ""  # tried first while it is down
+        """Error types that took it down; empty if it does not answer."""
+        self._metric = ""  # probed first while it is down
         self._ever_answered = False
         self._refused_since = 0.0
         self._refusals = 0
         self._recovery = Recovery(breaker, self._find_out, clock)
         self.misconfigured: str | None = None
-        """What is wrong with its configuration: it refuses everything, and has never answered."""
+        """Its last configuration error, if it has never answered and refuses neutral events."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called when it goes down or comes back."""
+        """Called when it goes down or recovers."""
 
     def may_be_asked(self) -> bool:
-        """Whether a call would be sent, at once or after a wait for its turn."""
+        """Whether a call would be sent now or queued."""
         return not self.breaker.is_open
 
     @property
     def refuses(self) -> bool:
-        """Whether it has never answered and last refused a neutral event for its configuration."""
+        """Whether it has never answered and refused the last neutral event for its configuration."""
         return bool(self._refusals) and not self._ever_answered
 
     def is_free(self, request: ChatRequest) -> bool:
-        """Whether a call would be sent at once, and none waits."""
+        """Whether a call would be sent at once and the queue is empty."""
         waiting = self.admission.waiting
         if waiting or waiting.closed or not self.may_be_asked():
             return False
@@ -108,19 +109,19 @@ class GuardedChat:
     async def ask(
         self, request: ChatRequest, attempt: Attempt, on_sent: Callable[[], None] | None = None
     ) -> ChatReply:
-        """Ask once, when it is this call's turn.
+        """Wait in the queue, then send one call.
 
         Args:
             request: What to ask.
-            attempt: The verdict that it is for; the call is booked on it.
+            attempt: The verdict's accounts; the call is added to them.
             on_sent: Called when it is sent.
 
         Raises:
             EndpointDownError: The endpoint is down; nothing was sent.
             DrainingError: Waiting calls were cancelled; nothing was sent.
             JudgeUnavailableError: The endpoint cannot answer now.
-            JudgeConfigurationError: It refuses the call for a reason that lies in the configuration.
-            EventError: The endpoint refuses this request, or its reply is cut or refused.
+            JudgeConfigurationError: It refuses the call because of the configuration.
+            EventError: The endpoint refuses this request, or its reply is truncated or refused.
         """
         late, tokens = attempt.timed_out, self.admission.estimate(request)
         marks = await self.admission.enter(tokens, late=late, begun=attempt.begun)
@@ -160,7 +161,7 @@ class GuardedChat:
             attempt.call_seconds += seconds
             attempt.spent_seconds += seconds
             self.admission.leave(late=late)
-        # A call that was waiting for this one's slot is sent first: checking a reply takes longer.
+        # Send the call that waits for this slot first; checking a reply takes longer.
         await self._turns.mine()
         return reply
 
@@ -175,7 +176,7 @@ class GuardedChat:
             ) from error
 
     async def _ask_neutral(self, request: ChatRequest) -> ChatReply:
-        """Ask for the neutral event, out of turn and in no slot."""
+        """Send a neutral event's request without queueing and without a slot."""
         if self.admission.pausing and not self.breaker.is_open:
             raise JudgeUnavailableError(
                 f"judge endpoint {self.endpoint} asked for a pause", kind="rate_limited"
@@ -203,13 +204,13 @@ class GuardedChat:
         return reply
 
     def judged(self) -> None:
-        """A verdict was given here."""
+        """Record that the endpoint gave a verdict."""
         self._streak.judged()
 
     async def fails_all(self, metric: str, failed: Failed) -> bool:
-        """Say whether a failed verdict is not to be believed, because the endpoint fails all.
+        """Return whether the endpoint fails every verdict, so that this failure is not the event's own.
 
-        After several in a row a neutral event is tried: where it fails, too, the endpoint is down.
+        After several consecutive failures a neutral event is tried; if that fails too, the endpoint is down.
         """
         doubted = self._streak.failed(failed.error_type)
         if self._kinds and self.breaker.is_open:
@@ -218,25 +219,25 @@ class GuardedChat:
             self._streak.believed()
             return False
         kinds = self._streak.kinds
-        # Twice: one that fails nearly all verdicts judges a neutral event occasionally.
+        # Twice, because an endpoint that fails nearly all verdicts still judges some neutral events.
         probe = self.probe.trouble_for_all
         trouble = await probe(metric, kinds) or await probe(metric, kinds)
         if self._kinds and self.breaker.is_open:
-            return True  # found out meanwhile, for another verdict
+            return True  # another verdict took it down meanwhile
         if trouble is None:
             self._streak.excused()
             return False
         if isinstance(trouble, JudgeUnavailableError):
-            return True  # its failure was counted
+            return True  # already counted
         why = f"it fails every verdict ({', '.join(sorted(kinds))}), and a neutral one"
         before = f"{self._streak.published} results were published before that"
         self.take_down(f"{why}; {before}: {trouble}", metric, kinds)
         return True
 
     async def refuses_all(self, metric: str, error: JudgeConfigurationError) -> bool:
-        """Say whether a refusal that concerns the configuration affects all events.
+        """Return whether a configuration refusal affects all events, and if so mark the endpoint down.
 
-        Then the endpoint is down. If a neutral event is judged, only this event is refused.
+        A neutral event decides: if it is judged, the refusal affects only this event.
         """
         if self.breaker.is_open:
             return True
@@ -250,12 +251,12 @@ class GuardedChat:
         return True
 
     def take_down(self, reason: str, metric: str, kinds: frozenset[str]) -> None:
-        """Ask for no event until a neutral one is judged."""
+        """Mark the endpoint down until a neutral event is judged."""
         self._metric, self._kinds = metric, kinds
         self._opened(self.breaker.open(self._clock()), reason)
 
     def _refused(self, error: JudgeConfigurationError) -> None:
-        """A neutral event was refused because of the configuration."""
+        """Record a neutral event refused because of the configuration."""
         now = self._clock()
         self._refused_since = self._refused_since if self._refusals else now
         self._refusals += 1
@@ -266,7 +267,7 @@ class GuardedChat:
             self.on_change()
 
     def _used(self, reply: ChatReply | None, attempt: Attempt | None) -> None:
-        """Book what a call has used."""
+        """Record the tokens of a call."""
         if reply is None:
             return
         if attempt is not None:
@@ -279,7 +280,7 @@ class GuardedChat:
             self.refusals.count(refused=False)
         self.admission.answered(sent_at=sent_at)
         if self._kinds:
-            return  # it did answer all the time; a verdict is what is missing
+            return  # it answers, but gives no valid verdict
         if self.breaker.answered():
             self._came_back()
 
@@ -294,11 +295,11 @@ class GuardedChat:
         if attempt.cut_short:
             return
         now, opened = self._clock(), False
-        # What timed out before may do so forever, whatever the endpoint does for others.
+        # A repeated time-out may be the event's own and is not counted.
         attempt.counted = error.kind != "rate_limited" and not (attempt.timed_out and error.kind == "timeout")
         if attempt.counted:
             self.tally.failed += 1
-            # Those that were under way when it went down tell nothing new, and put no probe off.
+            # Calls in flight when it went down are no new evidence and must not delay a probe.
             opened = not self.breaker.is_open and self.breaker.failed(now)
         if down_seconds is not None:
             opened = self.breaker.trip(now, down_seconds) or opened
@@ -325,7 +326,7 @@ class GuardedChat:
         self.on_change()
 
     async def _find_out(self) -> None:
-        """Have a neutral event judged while the endpoint is down."""
+        """Probe the endpoint with a neutral event while it is down."""
         metric = self._metric or next(iter(self.probe.judges))
         trouble = await self.probe.trouble_for_all(metric, self._kinds, shared=False)
         if not self.breaker.is_open:
@@ -344,7 +345,7 @@ class GuardedChat:
         self._recovery.arm()
 
     def stop(self) -> None:
-        """Start no more calls of its own accord."""
+        """Cancel timers and probes."""
         self.admission.waiting.stop()
         self.probe.stop()
         self._recovery.stop()

@@ -1,9 +1,8 @@
-"""Asking a second time where a call takes long, and taking the reply that comes first.
+"""Hedged calls: repeat a slow call and take the first reply.
 
-Off unless it is asked for: the abandoned call may have to be paid for, and its tokens are not counted. Both
-calls go to the same endpoint, so that the model of a verdict is the same, both count towards its limits, and
-the second is only made while no call waits for a turn there: an endpoint that is slow because it has much to
-do is not given more.
+Off by default: the abandoned call may still be billed, and its tokens are not counted. Both calls go to the
+same endpoint, so the verdict's model does not change, and both count towards its limits. The second call is
+sent only if no call waits in the queue, so that an overloaded endpoint gets no extra load.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from judge.pool.guarded_chat import GuardedChat
 async def ask_twice(
     chat: GuardedChat, request: ChatRequest, attempt: Attempt, *, after_seconds: float
 ) -> ChatReply:
-    """Ask, and once more where that takes long; both count as tries.
+    """Send a call, and a second one if it is slow; both count as tries.
 
     Args:
         chat: The endpoint.
         request: What to ask.
-        attempt: The verdict that it is for.
-        after_seconds: A call that was sent so long ago is made again; above 0.
+        attempt: The verdict's accounts.
+        after_seconds: Time without a reply after which the second call is sent; above 0.
 
     Raises:
         EndpointDownError: The endpoint is down; nothing was sent.
         JudgeUnavailableError: Neither call was answered; the error is that of the first.
         JudgeConfigurationError: No call can succeed as configured.
-        EventError: The endpoint refuses this request, or its reply is cut or refused.
+        EventError: The endpoint refuses this request, or its reply is truncated or refused.
     """
     sent = asyncio.Event()
     first = asyncio.create_task(chat.ask(request, attempt, on_sent=sent.set))
@@ -42,7 +41,7 @@ async def ask_twice(
         await asyncio.wait({first, sending}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({first}, timeout=after_seconds)
         if not first.done() and chat.is_free(request):
-            # It ends when the first has to, at the latest.
+            # Both calls share one deadline.
             beside = attempt.beside(after_seconds)
             second = asyncio.create_task(chat.ask(request, beside))
             await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)

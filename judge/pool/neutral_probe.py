@@ -1,4 +1,4 @@
-"""Trying an endpoint with a neutral event, to tell its trouble from that of single events."""
+"""Probe an endpoint with a neutral event, to tell its failures from those of single events."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from judge.verdict.evaluator import Judge
 
 
 class NeutralProbe:
-    """Has the neutral event judged at one endpoint.
+    """Judges the neutral event at one endpoint.
 
     Args:
-        ask: How its calls are made.
+        ask: Sends its calls.
     """
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.judges: dict[str, Judge] = {}
-        """The metrics that are judged at the endpoint, by name."""
+        """Evaluators of the endpoint, by metric name."""
         self._running: dict[str, asyncio.Task[JudgeError | None]] = {}
 
     async def trouble(self, metric: str) -> JudgeError | None:
-        """Say what keeps the neutral event from being judged; None where nothing does.
+        """Return the error of judging the neutral event, or None.
 
         Concurrent callers share one call.
         """
@@ -37,15 +37,14 @@ class NeutralProbe:
     async def trouble_for_all(
         self, first: str, kinds: Collection[str], *, shared: bool = True
     ) -> JudgeError | None:
-        """Say what keeps every metric from being judged.
+        """Return the first error if every metric fails the neutral event, else None.
 
-        None where one is, or fails in another way than events did.
+        A metric also passes if it fails in another way than the events did.
 
         Args:
-            first: The metric to begin with.
-            kinds: The error types of the events' failures; empty where there was no answer: then any answer
-                will do.
-            shared: Whether a call that is under way will do.
+            first: The metric to try first.
+            kinds: Error types of the events' failures; empty if there was no answer, then any answer passes.
+            shared: Whether to join a call in flight.
         """
         found: JudgeError | None = None
         for metric in dict.fromkeys((first, *self.judges)):
@@ -54,11 +53,11 @@ class NeutralProbe:
                 return None
             found = found or trouble
             if isinstance(trouble, JudgeUnavailableError):
-                break  # the others would only wait for it, too
+                break  # the other metrics would fail in the same way
         return found
 
     def stop(self) -> None:
-        """Give up what is under way."""
+        """Cancel probes in flight."""
         for running in self._running.values():
             running.cancel()
 

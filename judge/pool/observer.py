@@ -1,4 +1,4 @@
-"""Who hears what happens at the endpoints of a pool and to the verdict cache; for metrics and logs."""
+"""Callbacks for metrics and logs: endpoint calls, outages, cache failures."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from schemas import Usage
 
 
 class PoolObserver(Protocol):
-    """Hears what happens at the endpoints."""
+    """Receives the events of a pool's endpoints."""
 
     def in_flight(self, endpoint: str, calls: int) -> None:
-        """This many calls to an endpoint are under way."""
+        """The number of calls in flight at an endpoint has changed."""
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """A judge was asked, and this came of it.
+        """An endpoint was asked.
 
         Args:
             endpoint: The endpoint's name.
             model: The model that was asked.
-            outcome: A result's status or error_type, or why the endpoint gave none.
-            seconds: In calls, waits excluded.
+            outcome: A result's status or error_type, or the kind of the endpoint's failure.
+            seconds: Time in calls, waits excluded.
         """
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """A call has used tokens; called once for each call that an endpoint says so of, whatever came of it.
+        """A call used tokens: once for each call with reported usage, failed ones included.
 
         Args:
             endpoint: The endpoint's name.
             model: The model that was asked.
-            usage: As the endpoint counts.
-            for_verdict: Whether some result will carry them; those of a check are on none.
+            usage: Tokens, as the endpoint counts them.
+            for_verdict: Whether a result will carry them; False for probes.
         """
 
     def down(self, endpoint: str, reason: str | None) -> None:
         """An endpoint's breaker opened, for this reason, or closed (None)."""
 
     def cache_failed(self) -> None:
-        """A verdict could not be read from the cache, or not be kept in it."""
+        """Reading a verdict from the cache or writing it failed."""
 
 
 class Unobserved:
-    """Nobody looks."""
+    """Observer that ignores everything."""
 
     def in_flight(self, endpoint: str, calls: int) -> None:
-        """Calls are under way."""
+        """Ignore the number of calls in flight."""
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """A judge was asked."""
+        """Ignore a call."""
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """A call has used tokens."""
+        """Ignore used tokens."""
 
     def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint is down, or not any longer."""
+        """Ignore an outage or recovery."""
 
     def cache_failed(self) -> None:
-        """The cache has failed."""
+        """Ignore a cache failure."""

@@ -1,4 +1,4 @@
-"""The endpoints of one worker, in order of preference: which is asked, and who waits while none can be."""
+"""The endpoints of one worker, in order of preference: choice, outages, draining."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from judge.pool.limits.waiting import Slots
 from judge.pool.observer import PoolObserver, Unobserved
 
 CONFIRM_SECONDS: Final = 10.0
-"""A gateway that refuses everything while what stands behind it starts must not end a worker."""
+"""Long enough for a gateway whose backend is still starting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One endpoint and what it may be asked.
+    """One endpoint with its limits and parameters.
 
     Args:
         chat: The endpoint.
-        max_in_flight: Concurrent calls; None for no bound but the pool's. At least 1.
-        requests_per_minute: Its limit, where its headers do not report it or tell too much; above 0.
+        max_in_flight: Limit of concurrent calls, at least 1; None: only the pool's limit.
+        requests_per_minute: Its limit, if its headers report none or one that is too high; above 0.
         tokens_per_minute: Likewise, input and output together.
-        call_seconds: Bound on one call; None for the pool's time budget. Above 0.
+        call_seconds: Time limit of one call, above 0; None: the pool's time budget.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
-        context_tokens: The model's context window; None: the endpoint finds out what is too long.
-        borrowed: Whether the chat stays the caller's to close.
+        context_tokens: The model's context window; None: unknown, the endpoint refuses texts that are too
+            long.
+        borrowed: Whether the caller closes the chat.
     """
 
     chat: ChatClient
@@ -48,19 +49,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How failures are met.
+    """Retries, time budget and breaker.
 
     Args:
-        timeout_seconds: Time budget of a verdict: its calls, at whichever endpoints, and the pauses between
-            them. Waiting for a turn does not count. When it is used up nothing is decided, and the verdict
-            restarts.
-        first_wait_seconds: The first pause after a failure is at most this long; each further one twice as
-            long.
-        longest_wait_seconds: Up to this.
-        breaker_failures: This many consecutive failures open the breaker.
-        longest_breaker_seconds: Longest pause between two probes that try whether it is back.
-        confirm_seconds: For so long an endpoint that never answered must refuse neutral events for a reason
-            that lies in the configuration, before it is abandoned.
+        timeout_seconds: Time budget of a verdict: its calls at all endpoints and the pauses between them, but
+            not time in the queue. When it is used up, the verdict restarts.
+        first_wait_seconds: Upper limit of the first pause after a failure; it doubles with each further one.
+        longest_wait_seconds: Upper limit of the doubling pauses.
+        breaker_failures: Consecutive failures that open the breaker.
+        longest_breaker_seconds: Longest pause between two probes of an endpoint that is down.
+        confirm_seconds: Time during which an endpoint that never answered must refuse neutral events because
+            of the configuration before it is abandoned.
     """
 
     timeout_seconds: float = 30.0
@@ -74,16 +73,16 @@ class Patience:
 class EndpointPool:
     """Endpoints in order of preference.
 
-    The first that is not down is asked; while it is only busy, or at its limits, its calls wait for it, for a
-    verdict of another model is another number. To be used in one event loop.
+    The first endpoint that is not down is asked. While it is busy or at its limits, calls queue for it,
+    because another model would give other scores. For use in one event loop.
 
     Args:
         endpoints: In order of preference; at least one, with distinct names.
         max_in_flight: Concurrent calls over all endpoints; at least 1.
-        patience: How failures are met.
-        observer: Is notified of calls and outages.
-        chance: Gives numbers from 0 to 1, evenly.
-        clock: Gives seconds and never goes back.
+        patience: Retries, time budget and breaker.
+        observer: Notified of calls and outages.
+        chance: Returns uniform random numbers from 0 to 1.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class EndpointPool:
         slots = Slots(max_in_flight)
         self.chats: tuple[GuardedChat, ...] = tuple(self._guarded(one, slots) for one in endpoints)
         self._asked: list[tuple[GuardedChat, ...]] = []
-        """Which endpoints metrics are judged at."""
+        """The lists of endpoints that metrics use."""
         self._drains = 0
         self._closed = False
         self._change = asyncio.Event()
@@ -146,21 +145,21 @@ class EndpointPool:
 
     @property
     def trouble(self) -> str | None:
-        """Why some metric cannot be judged, because none of its endpoints can be asked.
+        """Why some metric cannot be judged: all of its endpoints are down.
 
-        None while all can be.
+        None while all metrics can be judged.
         """
         found = (trouble_of(chats) for chats in self._asked or (self.chats,))
         return next((trouble for trouble in found if trouble is not None), None)
 
     def ask_among(self, names: Sequence[str]) -> tuple[GuardedChat, ...]:
-        """Give the endpoints that a metric is judged at, in order of preference.
+        """Return the endpoints of a metric, in order of preference.
 
         Args:
-            names: Theirs; empty for all, in the pool's order.
+            names: Endpoint names; empty: all, in the pool's order.
 
         Raises:
-            JudgeConfigurationError: One of them is not in the pool.
+            JudgeConfigurationError: An endpoint is not in the pool.
         """
         known = {chat.endpoint: chat for chat in self.chats}
         unknown = [name for name in names if name not in known]
@@ -176,14 +175,12 @@ class EndpointPool:
     def choose(
         self, avoided: Collection[str] = (), among: Sequence[GuardedChat] | None = None
     ) -> GuardedChat | None:
-        """Choose an endpoint.
+        """Return the preferred endpoint that is not down; None if all are.
 
         Args:
-            avoided: Names of endpoints to be asked only where no other can be.
+            avoided: Names of endpoints to use only if no other is available.
             among: The endpoints that may be asked, in order of preference; None: all.
 
-        Returns:
-            The first that is not down; None where all are.
         """
         second_choice = None
         for chat in among or self.chats:
@@ -194,10 +191,10 @@ class EndpointPool:
         return second_choice
 
     async def someone(self, among: Sequence[GuardedChat]) -> None:
-        """Wait until one of these endpoints may be asked.
+        """Wait until one of these endpoints is up.
 
         Raises:
-            JudgeConfigurationError: None ever will, as configured; with what is wrong with each.
+            JudgeConfigurationError: All of them are misconfigured; lists each error.
             DrainingError: `drain` was called meanwhile.
         """
         drains = self._drains
@@ -209,7 +206,7 @@ class EndpointPool:
         await asyncio.sleep(0)
 
     async def rest(self, seconds: float, among: Sequence[GuardedChat]) -> None:
-        """Wait so long, or until one of these endpoints comes back.
+        """Wait this long, or until one of these endpoints recovers.
 
         Raises:
             DrainingError: `drain` was called meanwhile.
@@ -225,14 +222,12 @@ class EndpointPool:
             return
 
     def drain(self, *, close: bool = False) -> None:
-        """Give up all that waits, in favour of what was already paid for.
+        """Cancel queued calls, except those of verdicts with a call already sent.
 
-        For the end of a worker, or of its partitions: a call that is sent now would be paid for and thrown
-        away.
+        Use it before a worker stops or its partitions are revoked: the result of a new call would be lost.
 
         Args:
-            close: Whether no verdict may begin after this, as at the end of a worker; otherwise what comes
-                later waits as ever.
+            close: Whether to refuse new verdicts, too, as at the end of a worker.
         """
         self._drains += 1
         self._closed = self._closed or close
@@ -241,7 +236,7 @@ class EndpointPool:
         self._changed()
 
     def stop(self) -> None:
-        """Start no more calls of its own accord; the endpoints stay the caller's to close."""
+        """Cancel timers and probes; the caller closes the endpoints."""
         for chat in self.chats:
             chat.stop()
 
@@ -261,7 +256,7 @@ class EndpointPool:
 
 
 def trouble_of(chats: Sequence[GuardedChat]) -> str | None:
-    """Say why none of these endpoints can be asked; None while one can."""
+    """Return why all of these endpoints are down; None while one is up."""
     if not all(chat.breaker.is_open for chat in chats):
         return None
     return "; ".join(chat.admission.trouble or chat.endpoint for chat in chats)

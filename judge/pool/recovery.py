@@ -1,4 +1,4 @@
-"""Trying an endpoint that is down, after each pause of its breaker."""
+"""Probe an endpoint that is down, after each pause of its breaker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from judge.pool.breaker import Breaker
 
 MOST_PROBES: Final = 8
-"""Probes that hang do not keep the next from being sent; beyond this many the oldest is abandoned."""
+"""Concurrent probes: a hanging one does not delay the next; beyond this number the oldest is cancelled."""
 _SOON_SECONDS: Final = 0.05
 
 
@@ -18,9 +18,9 @@ class Recovery:
     """Sends probes while a breaker is open.
 
     Args:
-        breaker: Says when the next probe may go.
-        find_out: Sends one, and closes the breaker where it is answered.
-        clock: Gives seconds and never goes back.
+        breaker: Schedules the probes.
+        find_out: Sends a probe, and closes the breaker if it is answered.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Recovery:
             self._timer.cancel()
 
     def stop(self) -> None:
-        """Send no further probe, and give up those under way."""
+        """Cancel the next probe and those in flight."""
         self.disarm()
         for probe in self._probes:
             probe.cancel()

@@ -1,23 +1,23 @@
-"""A judge that waits out what passes: one metric over all endpoints of a pool, one verdict from one of them.
+"""A judge that retries transient failures: one metric over all endpoints of a pool.
 
-The way of a verdict, from the task to the POST and back:
+The call path of a verdict, from the task to the POST:
 
-    JudgeAgent.handle            streams/judging/agent        a record, and what the budget admits
-    `- ReliableJudge.judge       judge/pool/reliable          which endpoint, and what a failure means
-       `- Judge.judge            judge/verdict/evaluator      prompt, price, cache, the result
-          `- Dialogue.outcome    judge/verdict/dialogue       the request, check of the reply, repair turns
-             `- GuardedChat.ask       judge/pool/guarded_chat      a turn within limits, a bound in time, accounts
-                `- OpenAIChat.complete   judge/endpoint/openai_chat   one call: request, reply, refusal
+    JudgeAgent.handle            streams/judging/agent        one record; the budget
+    `- ReliableJudge.judge       judge/pool/reliable          choice of the endpoint, retries
+       `- Judge.judge            judge/verdict/evaluator      prompt, price, cache, result
+          `- Dialogue.outcome    judge/verdict/dialogue       request, check of the reply, repair turns
+             `- GuardedChat.ask       judge/pool/guarded_chat      queue, limits, time limit, accounting
+                `- OpenAIChat.complete   judge/endpoint/openai_chat   one call
                    `- Connection.post    judge/endpoint/connection    HTTP
 
-`Attempt` (judge/pool/attempt) holds the accounts of one task. It is made here and passed with every call.
-What calls teach about an endpoint's limits lives in its `Admission`; whether it is down, in its `Breaker`.
+`Attempt` (judge/pool/attempt) accounts for one task; it is created here and passed to every call.
+`Admission` holds the limits of an endpoint, `Breaker` whether it is down.
 
-Transient failures are retried, at the same endpoint and then at the next; an outage of all is waited for,
-however long it takes. Whether an event or its endpoint is to blame is decided by what happens to other events
-and of a neutral one (judge/pool/neutral_probe). A verdict comes whole from one endpoint, so its evaluator
-names the model that gave it.
-"""  # noqa: E501
+Transient failures are retried at the same endpoint, then at the next. If all endpoints are down, the judge
+waits without a time limit. Calls for other events and for a neutral event (judge/pool/neutral_probe) decide
+whether the event or its endpoint causes a failure. All calls of a verdict go to one endpoint, so its
+evaluator names one model.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +38,25 @@ from schemas import Failed, JudgeTask, Scored, Unscored, Usage
 Result: TypeAlias = Scored | Unscored | Failed
 
 TRIES_BEFORE_NEXT: Final = 2
-"""Failures at an endpoint before the next one is asked: a single hiccup is not worth a number of another
-model."""
+"""Failures at an endpoint before the next is asked: another model gives other scores."""
 ALONE_FAILURES: Final = 2
-"""From this many failures on without an answer to another event meanwhile, a neutral event is tried."""
+"""Failures, without an answer to another event meanwhile, from which a neutral event is tried."""
 _BY_ENDPOINT: Final = frozenset(
     {"rejected_request", "content_refused", "context_too_long", "reply_cut", "invalid_verdict"}
 )
-"""Failures that come from an endpoint's replies, so that an endpoint that is wrong for all causes them, too.
+"""Error types that a faulty endpoint causes for all events, too.
 """
 LEAST_REST_SHARE: Final = 0.1
-"""With less than this left of the time budget, the verdict starts again."""
+"""With less than this share of the time budget left, the verdict restarts."""
 
 
 class ReliableJudge:
     """One metric at the endpoints of a pool.
 
     Args:
-        judges: One for each endpoint that may be asked, by name, in order of preference.
-        pool: The endpoints. Stays the caller's to close.
-        hedge_after_seconds: A call without a reply for this long is made a second time; None: never.
+        judges: One evaluator per endpoint, by name, in order of preference.
+        pool: The endpoints; the caller closes it.
+        hedge_after_seconds: Time without a reply after which a call is repeated; None: never.
     """
 
     def __init__(
@@ -73,25 +72,25 @@ class ReliableJudge:
         self._hedge_after_seconds = hedge_after_seconds
 
     async def judge(self, task: JudgeTask, *, patient: bool = True) -> Result:
-        """Judge one answer, however long it takes. Cancellation passes through.
+        """Judge one answer, retrying transient failures without a time limit.
 
         Args:
             task: A task of this judge's metric.
             patient: Whether to wait while all endpoints are down.
 
         Returns:
-            The result; `Failed("no_answer")` where the judge answers others but, by all evidence, never this
-            event.
+            The result; `Failed("no_answer")` if the judge answers calls for other events but repeatedly not
+            for this one.
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
             DrainingError: The task was cancelled before it was sent, by `EndpointPool.drain`.
-            EndpointDownError: All endpoints are down, and nobody is patient.
-            ValueError: The task is another metric's.
+            EndpointDownError: All endpoints are down, and `patient` is false.
+            ValueError: The task belongs to another metric.
         """
         attempt = Attempt()
         while True:
-            # With all of them down the first is "asked" too: what needs no call is decided all the same.
+            # If all are down, use the first: tasks that need no call are still decided.
             chat = self._pool.choose(attempt.avoided, self._chats) or self._first
             judge = self._judges[chat.endpoint]
             attempt.calls_before, attempt.call_seconds = attempt.calls, 0.0
@@ -119,7 +118,7 @@ class ReliableJudge:
                 return self._with_accounts(result, chat, attempt)
 
     async def _holds(self, result: Result, chat: GuardedChat) -> bool:
-        """Say whether a result is this event's own; not so where its endpoint fails all of them."""
+        """Return whether the result depends on the event, not on an endpoint that fails all events."""
         if not isinstance(result, Failed):
             chat.judged()
             return True
@@ -133,8 +132,8 @@ class ReliableJudge:
         task: JudgeTask,
         attempt: Attempt,
     ) -> Failed | None:
-        """Find out whether a refusal that concerns the configuration affects only this event."""
-        # Not after each: one that refuses every other call would refuse the event and never the probe.
+        """Return a failure if a configuration refusal affects only this event."""
+        # Every second time: an endpoint that refuses every other call would never refuse the probe.
         if attempt.refusals % 2 == 0 and await chat.refuses_all(self._metric, error):
             return None
         attempt.refusals += 1
@@ -146,9 +145,9 @@ class ReliableJudge:
         return None
 
     def _asking(self, chat: GuardedChat, attempt: Attempt) -> Asking:
-        """How the evaluator asks this endpoint for this task.
+        """Return the functions with which the evaluator asks this endpoint for this task.
 
-        Parts of it have the time budget concurrently.
+        Parallel parts share the time budget.
         """
 
         @contextmanager
@@ -162,7 +161,7 @@ class ReliableJudge:
         return Asking(self._ask(chat, attempt), apart)
 
     def _ask(self, chat: GuardedChat, attempt: Attempt) -> Ask:
-        """How the evaluator asks this endpoint for this task."""
+        """Return the function that sends this task's calls to this endpoint."""
         if self._hedge_after_seconds is None:
             return partial(chat.ask, attempt=attempt)
         return partial(ask_twice, chat, attempt=attempt, after_seconds=self._hedge_after_seconds)
@@ -177,13 +176,12 @@ class ReliableJudge:
     ) -> Failed | None:
         """Handle a failure and wait; return the result if the task fails."""
         if attempt.calls == attempt.calls_before:
-            # No call failed: an endpoint asks for patience.
+            # No call was sent: the endpoint asked for a pause.
             await self._pool.rest(error.retry_after_seconds or self._wait_seconds(attempt), self._chats)
             return None
         self._observe(chat, error.kind, attempt)
         if error.kind == "rate_limited":
-            # Nothing to do with the event: it was not its turn yet, and waiting for that takes nothing of its
-            # time.
+            # Not the event's fault, so it does not count towards its time budget.
             attempt.spent_seconds -= attempt.call_seconds
             return None
         attempt.failures += 1
@@ -208,7 +206,7 @@ class ReliableJudge:
         return None
 
     async def _suspect(self, chat: GuardedChat, attempt: Attempt) -> None:
-        """Hold the failure against the event, as far as others were answered while it was tried."""
+        """Add the failure to the evidence against the event, weighted by the calls answered meanwhile."""
         answered, failed = attempt.failed_mark
         counted = attempt.counted
         if chat.tally.answered == answered and attempt.failures >= ALONE_FAILURES and chat.may_be_asked():
@@ -224,7 +222,7 @@ class ReliableJudge:
         await self._pool.rest(seconds, self._chats)
 
     def _wait_seconds(self, attempt: Attempt) -> float:
-        """Exponential, with a cap and up to a half of jitter: calls that failed together come apart."""
+        """Return the next pause: exponential, capped, with up to 50% jitter to spread retries."""
         patience = self._pool.patience
         attempt.pauses += 1
         longest = min(
@@ -236,7 +234,7 @@ class ReliableJudge:
         self._pool.observer.asked(chat.endpoint, chat.model, outcome, attempt.call_seconds)
 
     def _with_accounts(self, result: Result, chat: GuardedChat, attempt: Attempt) -> Result:
-        """Say on the result what it took, where that is more than one call at the preferred endpoint."""
+        """Add tries, tokens and cost if there was more than one call or a fallback endpoint."""
         call = result.judge
         fallback = chat is not self._first
         if call is None or (not fallback and attempt.calls <= 1):

@@ -1,4 +1,4 @@
-"""The judging stack: endpoints with their limits, prices and cache, opened and closed as one."""
+"""The judging stack: endpoints with their limits, prices and cache, opened and closed together."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from judge.verdict.processes.metric_process import MetricProcess
 from judge.verdict.repair import DEFAULT_REPAIR_ATTEMPTS
 
 SAMPLES_TEMPERATURE: Final = 1.0
-"""At 0 a model says the same every time."""
+"""At 0 all samples would be equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """How a stack judges.
+    """Options of a judging stack.
 
     Args:
         max_in_flight: Concurrent calls over all endpoints; at least 1.
-        patience: How failures are met.
-        hedge_after_seconds: A call without a reply for this long is made a second time; None: never.
-        max_output_tokens: Bound on a reply; None leaves it to the metric.
-        repair_attempts: How often the judge may repair a reply that does not hold; 0 or more.
-        verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
+        patience: Retries, time budget and breaker.
+        hedge_after_seconds: Time without a reply after which a call is repeated; None: never.
+        max_output_tokens: Limit of a reply; None: the metric's own.
+        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
+        verification_seconds: Time limit for processing an event's texts or a reply; above 0.
     """
 
     max_in_flight: int = 64
@@ -46,19 +46,19 @@ class JudgingOptions:
 
 
 class JudgingStack:
-    """What judges in one event loop; an asynchronous context manager that closes what it was given.
+    """Builds the judges of one event loop; an asynchronous context manager that closes its resources.
 
-    Use `judge` where a verdict may take as long as it takes (a worker, a file), and `evaluator` where one try
-    is wanted and its errors are the caller's to handle (the library, the doctor).
+    Use `judge` if failures are to be retried without a time limit (a worker, a file), and `evaluator` for a
+    single try whose errors you handle (the library, the doctor).
 
     Args:
-        endpoints: In order of preference; at least one, with distinct names. Closed with the stack, unless
+        endpoints: In order of preference; at least one, with distinct names. Closed with the stack unless
             borrowed.
         options: How it judges.
-        prices: What tokens cost.
-        cache: Verdicts given before. Closed with the stack.
-        observer: Is notified of calls and outages.
-        clock: Gives seconds and never goes back.
+        prices: Prices of tokens.
+        cache: Cache of verdicts. Closed with the stack.
+        observer: Notified of calls and outages.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class JudgingStack:
         endpoints: Sequence[str] = (),
         parameters: Mapping[str, Any] | None = None,
     ) -> ReliableJudge | Judge:
-        """Give a metric's judge, which waits out what passes; what code decides has nothing to wait for.
+        """Return a metric's judge, with retries; a code metric's judge calls no endpoint.
 
         Args:
-            metric: How it judges.
-            endpoints: Names of those that may be asked, in order of preference; empty: all.
-            parameters: Sampling parameters of this metric; they go before an endpoint's own.
+            metric: The metric.
+            endpoints: Names of its endpoints, in order of preference; empty: all.
+            parameters: Sampling parameters of this metric; they override an endpoint's own.
 
         Raises:
             JudgeConfigurationError: No endpoint has one of these names.
@@ -120,14 +120,14 @@ class JudgingStack:
         cached: bool = True,
         context_tokens: int | None = None,
     ) -> Judge:
-        """Give a metric's judge at one endpoint (default: the first), outside the pool's limits: one try.
+        """Return a metric's judge at one endpoint, without retries and outside the pool's limits.
 
         Args:
             metric: How it judges.
-            endpoint: Where; None: at the first.
-            parameters: Sampling parameters of this metric; they go before the endpoint's own.
-            cached: Whether verdicts that were given before may be used.
-            context_tokens: The window to which texts are fitted, where less than the endpoint's own.
+            endpoint: The endpoint; None: the first.
+            parameters: Sampling parameters of this metric; they override the endpoint's own.
+            cached: Whether cached verdicts may be used.
+            context_tokens: Context window to which texts are fitted; None: the endpoint's own.
         """
         if metric.mode == "code":
             return self._code_judge(metric)
@@ -165,15 +165,15 @@ class JudgingStack:
         samples: int = 1,
         quorum: int | None = None,
     ) -> PanelJudge:
-        """Give a metric's panel: each of its endpoints has as many votes as there are samples.
+        """Return a metric's panel, in which each endpoint has `samples` votes.
 
         Args:
             metric: How it judges.
-            endpoints: Names of the members, in the panel's order; empty: the first endpoint alone.
-            parameters: Sampling parameters of this metric; they go before an endpoint's own.
-            samples: Votes of each; at least 1. With more than one a temperature of 1 is asked for where the
-                parameters name none, and no verdict comes from the cache: samples are to be independent.
-            quorum: Verdicts that are needed; None: more than half of the votes.
+            endpoints: Names of the members, in the panel's order; empty: only the first endpoint.
+            parameters: Sampling parameters of this metric; they override an endpoint's own.
+            samples: Votes of each; at least 1. With more than one, the temperature is 1 unless the parameters
+                name one, and the cache is not used, so that samples are independent.
+            quorum: Verdicts required for a decision; None: more than half of the votes.
 
         Raises:
             JudgeConfigurationError: No endpoint has one of these names.
@@ -204,7 +204,7 @@ class JudgingStack:
         return tuple(known[chat.endpoint] for chat in self.pool.ask_among(names))
 
     async def close(self) -> None:
-        """Stop waiting calls, and release connections and cache."""
+        """Cancel waiting calls, and close endpoints, processes and cache."""
         self.pool.stop()
         for endpoint in self.endpoints:
             if not endpoint.borrowed:
@@ -222,5 +222,5 @@ class JudgingStack:
 
 
 def smallest_window(windows: Iterable[int | None]) -> int | None:
-    """Give the smallest window of those that a metric may ask: what is cut must not depend on who answers."""
+    """Return the smallest known context window, so that the cut does not depend on the endpoint."""
     return min((window for window in windows if window is not None), default=None)

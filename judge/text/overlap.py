@@ -232,7 +232,7 @@ def needed(count: int) -> int:
 def shortfall(
     wanted: Sequence[Word], text: str, said: Vocabulary, told: str, *, of: Sequence[Word] = ()
 ) -> str | None:
-    """Say why words in common are too few to bear a statement out; None where they are enough.
+    """Return why words in common are too few to bear a statement out; None where they are enough.
 
     Args:
         wanted: The statement's own words, of `text`.

@@ -41,7 +41,7 @@ def _escape(char: str) -> str:
 
 
 def reason_of(result: Scored | Unscored | Failed, limit: int = 200) -> str:
-    """Give the first words of a result's reason, safe to print.
+    """Return the first words of a result's reason, safe to print.
 
     Args:
         result: The result.
@@ -71,7 +71,7 @@ def _short(line: str) -> str:
 
 
 def problems_of(error: ValidationError, whole: str, *, most: int) -> list[str]:
-    """Say what is wrong with data, each problem with its path, without quoting the data.
+    """Return what is wrong with data, each problem with its path, without quoting the data.
 
     Args:
         error: What a model found.

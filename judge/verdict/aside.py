@@ -1,9 +1,9 @@
-"""Reading long texts in a process of its own, with a bound on time and memory.
+"""Process long texts in a child process, with limits on time and memory.
 
-A loop in Python or in an expression holds the interpreter's lock or the event loop while it runs: heartbeats
-stop, and the worker is thrown out of its group. What is short is read at once, because that takes
-milliseconds whatever it holds. The rest is read by a child process, which is killed when its time is over. It
-starts with the first long text and ends with this process.
+A long loop in Python or in a regular expression blocks the interpreter or the event loop: heartbeats stop,
+and the consumer group removes the worker. Short texts are processed inline, because they take milliseconds in
+the worst case. Longer ones go to a child process, which is killed at the time limit. It starts with the first
+long text and ends with this process.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from judge.verdict.processes.child import (
 )
 
 INLINE_BYTES: Final = READ_AT_ONCE
-"""Texts whose size together (`judge.task.reading_size`) is no more are read at once."""
+"""Texts up to this total size (`judge.task.reading_size`) are processed inline."""
 DEFAULT_SECONDS: Final = 10.0
 MAX_MEMORY_BYTES: Final = 160 * 1024 * 1024
-"""Of data that the child may hold; a text that needs more fails alone."""
+"""Memory limit of the child; only the text that exceeds it fails."""
 KEPT_BYTES: Final = 80 * 1024 * 1024
-"""A child that has held more ends, so that what it does not give back does not stay."""
+"""A child that has used more is ended after the call, to free its memory."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,19 +42,19 @@ T = TypeVar("T")
 async def read(
     size: int, seconds: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Call a function that reads foreign texts: at once where they are short, else aside.
+    """Call a function over untrusted texts: inline if they are short, else in the child process.
 
     Args:
-        size: How much there is to read (`judge.task.reading_size`).
-        seconds: Bound on the time in the child; above 0.
-        function: What reads; what it is, is given and gives must be fit to be pickled. Where it is not, a
-            thread runs it, which the bound leaves behind and does not end.
+        size: Size of the texts (`judge.task.reading_size`).
+        seconds: Time limit in the child; above 0.
+        function: The function. It, its arguments and its result must be picklable; otherwise a thread runs
+            it, which is abandoned, not ended, at the time limit.
         *args: For the function.
         **kwargs: For the function.
 
     Raises:
-        EventError: `verification_timeout`: time or memory did not suffice; or what the function raises.
-        RuntimeError: The function raised something else; its type and text.
+        EventError: `verification_timeout`: a limit of time or memory was exceeded; or raised by the function.
+        RuntimeError: The function raised another exception; contains its type and text.
     """
     if size <= INLINE_BYTES:
         return function(*args, **kwargs)
@@ -65,10 +65,10 @@ _kept_loaded: list[Callable[[], object]] = []
 
 
 def keep_loaded(function: Callable[[], object]) -> None:
-    """Have the child call a function when it starts; the memory that this takes stays and is not counted.
+    """Make new children call a function when they start; its memory does not count against the limit.
 
     Args:
-        function: Such as loads a language model; fit to be pickled. For children that start after this.
+        function: Loads a language model, for instance; must be picklable.
     """
     _kept_loaded[:] = [function]
 
@@ -89,7 +89,7 @@ class Aside:
         self._spare = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aside-unpickled")
 
     async def call(self, seconds: float, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-        """Call a function in the child; see `read`."""
+        """Call a function in the child (see `read`)."""
         try:
             value: T = await self._child.call(seconds, function, *args, **kwargs)
         except UnknownCallError:
@@ -100,7 +100,7 @@ class Aside:
             held = MAX_MEMORY_BYTES // (1024 * 1024)
             raise EventError(
                 "verification_timeout",
-                f"its texts need more than the {held} MiB in which they may be read; shorten them or lower "
+                f"its texts need more than {held} MiB of memory; shorten them or lower "
                 "judge.max_context_chars",
             ) from None
         return value
@@ -113,7 +113,7 @@ class Aside:
     async def _beside(
         self, seconds: float, function: Callable[..., T], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> T:
-        """Call a function that cannot be sent to the child in a thread of this process."""
+        """Call a function that cannot be pickled in a thread of this process."""
         running = asyncio.get_running_loop().run_in_executor(self._spare, lambda: function(*args, **kwargs))
         try:
             return await asyncio.wait_for(asyncio.shield(running), seconds)
@@ -125,6 +125,6 @@ class Aside:
 def _too_long(seconds: float) -> EventError:
     return EventError(
         "verification_timeout",
-        f"reading its texts took longer than {seconds:g} s (judge.verification_seconds); shorten them or "
-        "raise the bound",
+        f"processing its texts took longer than {seconds:g} s (judge.verification_seconds); shorten them or "
+        "raise the limit",
     )

@@ -1,7 +1,7 @@
-"""Verdicts that were given before: the same evaluator on the same texts need not be asked again.
+"""Cache of verdicts by evaluator and texts.
 
-Kept are `Scored` and `Unscored` results of a call, never a `Failed` one: what went wrong once may go right
-the next time. A hit says so on the result (`judge.cached`), costs nothing and took no tokens.
+It holds `Scored` and `Unscored` results, never `Failed` ones, which a retry may resolve. A hit is marked on
+the result (`judge.cached`), costs nothing and uses no tokens.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class VerdictCache(Protocol):
     """
 
     def get(self, key: str) -> bytes | None:
-        """Give an entry, or None."""
+        """Return an entry, or None."""
 
     def put(self, key: str, entry: bytes) -> None:
-        """Keep an entry; the one that was not used for longest may go for it."""
+        """Store an entry; may evict the least recently used one."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""
 
 
 class MemoryCache:
-    """Entries in memory, the least recently used going first.
+    """Cache in memory; evicts the least recently used entry.
 
     Args:
         max_entries: At least 1.
@@ -60,32 +60,32 @@ class MemoryCache:
         self._entries: OrderedDict[str, bytes] = OrderedDict()
 
     def get(self, key: str) -> bytes | None:
-        """Give an entry, or None."""
+        """Return an entry, or None."""
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
         return entry
 
     def put(self, key: str, entry: bytes) -> None:
-        """Keep an entry; the one that was not used for longest goes for it."""
+        """Store an entry; evicts the least recently used one if full."""
         self._entries[key] = entry
         self._entries.move_to_end(key)
         if len(self._entries) > self._max_entries:
             self._entries.popitem(last=False)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
 
 def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) -> str:
-    """Name a verdict by what it follows from: 64 hexadecimal digits.
+    """Return the cache key of a verdict: 64 hexadecimal digits.
 
     Args:
-        task: Its texts count, and nothing else of it.
-        fingerprint: The evaluator's.
-        context_tokens: The context window, by which texts may have been cut.
+        task: Only its texts are part of the key.
+        fingerprint: The evaluator's fingerprint.
+        context_tokens: The context window, to which texts may have been cut.
     """
-    # Pages in their order: it is that of the prompt.
+    # The order of pages counts, because it is the prompt's.
     pages = None if task.context is None else list(task.context.items())
     parts: list[Any] = [fingerprint, context_tokens, task.question, task.answer, task.reference, pages]
     if any(further_texts(task)):
@@ -93,25 +93,25 @@ def cache_key(task: JudgeTask, *, fingerprint: str, context_tokens: int | None) 
         parts += [task.other_answer, sorted((task.fields or {}).items())]
     try:
         written = orjson.dumps(parts)
-    except TypeError:  # lone surrogates, which orjson does not write
+    except TypeError:  # lone surrogates, which orjson rejects
         written = repr(parts).encode("ascii", "backslashreplace")
     return hashlib.sha256(written).hexdigest()
 
 
 def cache_entry(result: Scored | Unscored) -> bytes:
-    """Write what a later result of the same texts shares with this one."""
+    """Serialise the fields that a later result for the same texts shares."""
     return orjson.dumps(result.model_dump(mode="json", by_alias=True, include=_KEPT))
 
 
 def from_entry(entry: bytes, common: dict[str, Any]) -> Scored | Unscored | None:
-    """Make a result from an entry.
+    """Build a result from an entry.
 
     Args:
-        entry: As `cache_entry` wrote it.
-        common: What belongs to the task at hand: ids, labels, times.
+        entry: Written by `cache_entry`.
+        common: Fields of the current task: ids, labels, times.
 
     Returns:
-        The result, marked as cached; None where the entry cannot be read (it came from a file).
+        The result, marked as cached; None if the entry is invalid.
     """
     try:
         fields = orjson.loads(entry)

@@ -1,10 +1,9 @@
-"""Verdicts kept in a file, so that a worker that restarts still has them.
+"""Cache of verdicts in a file, which survives restarts.
 
-The file is an SQLite database, by the standard library: the well-known `diskcache` has had no release since
-2023 and unpickles what it finds (CVE-2025-69872, unmended), and nothing else does more for this than SQLite
-itself does. Entries are JSON, never code. Several workers on one machine may share a file. A file that cannot
-be read is put aside and a new one is made, and a write that fails is left out: a cache may forget, but must
-not stand in the way. Each failure is counted; the log has the first of those that follow one another.
+The file is an SQLite database of the standard library; `diskcache` has had no release since 2023 and
+unpickles its entries (CVE-2025-69872, unfixed). Entries are JSON. Workers on one machine may share a file. An
+unreadable file is renamed and replaced by a new one, and failed writes are skipped, so cache failures never
+block judging. Every failure is counted; only the first of consecutive ones is logged.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from judge.errors import JudgeConfigurationError
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID: Final = 0x6A73_7663
-"""Marks the file as this cache's ("jsvc"), so that no other program's database is mistaken for it."""
+"""Identifies the file as this cache ("jsvc"), to reject other programs' databases."""
 _VERSION: Final = 1
 _OPEN_SECONDS: Final = 5.0
 _BUSY_MILLISECONDS: Final = 50
-"""So long a verdict waits for another worker's write at most."""
+"""Longest wait for another worker's write."""
 _TRIM_EVERY: Final = 64
 _PRIMARY_CODE: Final = 0xFF
-"""SQLite's extended error codes have the primary one in their lowest byte."""
+"""Mask of the primary code in SQLite's extended error codes."""
 _SCHEMA: Final = f"""
     CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, entry BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS verdicts_by_use ON verdicts (used);
@@ -38,19 +37,19 @@ _SCHEMA: Final = f"""
 
 
 def _no_one() -> None:
-    """Nobody counts."""
+    """Do nothing."""
 
 
 class FileCache:
-    """Entries in a file, the least recently used going first.
+    """Cache in a file; evicts the least recently used entries.
 
     Args:
-        path: The file; made where it does not exist, in a folder that does.
-        max_entries: At least 1; passed for a moment by a few.
-        on_failure: Called each time that it cannot be read or written; not while another worker writes.
+        path: The file; created if missing, in an existing folder.
+        max_entries: At least 1; may be exceeded briefly.
+        on_failure: Called on each failed read or write, except while another worker writes.
 
     Raises:
-        JudgeConfigurationError: The file is another program's database, or cannot be opened or made.
+        JudgeConfigurationError: The file belongs to another program, or cannot be opened or created.
     """
 
     def __init__(self, path: Path, max_entries: int, on_failure: Callable[[], None] = _no_one) -> None:
@@ -71,7 +70,7 @@ class FileCache:
             self._start_anew(error)
 
     def get(self, key: str) -> bytes | None:
-        """Give an entry, or None."""
+        """Return an entry, or None."""
         if self._database is None:
             self._on_failure()
             return None
@@ -89,7 +88,7 @@ class FileCache:
         return bytes(row[0]) if isinstance(row[0], bytes) else None
 
     def put(self, key: str, entry: bytes) -> None:
-        """Keep an entry; the ones that were not used for longest go."""
+        """Store an entry; evicts the least recently used ones."""
         if self._database is None:
             self._on_failure()
             return
@@ -99,7 +98,7 @@ class FileCache:
                 (key, entry),
             )
             self._puts += 1
-            # Counting reads the whole index; a small cache is trimmed at once, a large one occasionally.
+            # Counting reads the whole index, so a large cache is trimmed only every `_TRIM_EVERY` writes.
             if self._puts % min(_TRIM_EVERY, self._max_entries) == 0:
                 self._trim()
         except sqlite3.OperationalError as error:
@@ -119,7 +118,7 @@ class FileCache:
 
     def _trim(self, database: sqlite3.Connection | None = None) -> None:
         database = database or self._database
-        assert database is not None  # noqa: S101 - callers have looked
+        assert database is not None  # noqa: S101 - callers have checked
         database.execute(
             (
                 "DELETE FROM verdicts WHERE key IN (SELECT key FROM verdicts ORDER BY used DESC LIMIT "
@@ -129,19 +128,22 @@ class FileCache:
         )
 
     def _failed(self, error: sqlite3.OperationalError) -> None:
-        """Go on without; while another worker writes, an entry is as good as not there."""
+        """Count and log a failure; a lock held by another worker is none."""
         if error.sqlite_errorcode & _PRIMARY_CODE in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
             return
         self._on_failure()
         if not self._fails:
             self._fails = True
-            _log.warning("verdict cache %s fails, verdicts are paid for again: %s", self._path, error)
+            _log.warning("verdict cache %s fails, repeated verdicts are billed again: %s", self._path, error)
 
     def _start_anew(self, error: sqlite3.DatabaseError) -> None:
         self._on_failure()
         aside = self._path.with_name(f"{self._path.name}.unreadable")
         _log.warning(
-            "verdict cache %s cannot be read (%s): put aside as %s, restarted", self._path, error, aside
+            "verdict cache %s cannot be read (%s): renamed to %s, starting with an empty one",
+            self._path,
+            error,
+            aside,
         )
         if self._database is not None:
             with suppress(sqlite3.Error):
@@ -153,7 +155,7 @@ class FileCache:
                 self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
             self._database = _open(self._path)
         except (OSError, sqlite3.Error) as second:
-            _log.warning("verdict cache %s stays off: %s", self._path, second)
+            _log.warning("verdict cache %s is disabled: %s", self._path, second)
 
 
 _NEXT_USE: Final = "(SELECT coalesce(max(used), 0) + 1 FROM verdicts)"
@@ -164,7 +166,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         if _is_new(database, path):
             database.executescript(_SCHEMA)
-        # What a power failure takes was only a copy.
+        # Entries lost in a power failure can be computed again.
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = OFF")
         database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
@@ -176,7 +178,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _is_new(database: sqlite3.Connection, path: Path) -> bool:
-    """Whether there is nothing in it yet; an error where there is something else in it."""
+    """Return whether the database is empty; raise if it is not this cache's."""
     tables, version, application = (
         database.execute(question).fetchone()[0]
         for question in ("SELECT count(*) FROM sqlite_master", "PRAGMA user_version", "PRAGMA application_id")

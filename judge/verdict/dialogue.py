@@ -1,4 +1,4 @@
-"""Asking a judge until its reply holds: repair turns, and parts of what is too long for one reply."""
+"""Ask a judge until its reply is valid: repair turns, and parts of tasks too long for one reply."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ Ask: TypeAlias = Callable[[ChatRequest], Awaitable[ChatReply]]
 """Makes one call; raises what `judge.chat.ChatClient.complete` does."""
 
 MAX_REPLY_CHARS = 1_000_000
-"""A longer reply is not read; the longest that is asked for has less."""
+"""Longer replies are rejected; no requested reply is as long."""
 
 MAX_HALVINGS = 2
-"""How often a part is halved whose reply is cut: a judge that never comes to an end is not paid for every
-sentence."""
+"""How often a part with a truncated reply is halved; bounds the cost of a judge that never stops."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How the calls for one verdict are made.
+    """Functions that make the calls for one verdict.
 
     Args:
         ask: Makes a call.
-        apart: Gives how the calls for one part of a task are made, whose parts are asked about at the same
-            time; None: as the others.
+        apart: Opens the function for the calls of one part, if parts are judged concurrently; None: use
+            `ask`.
     """
 
     ask: Ask
@@ -46,7 +45,7 @@ class Asking:
 
     @contextmanager
     def beside(self) -> Iterator[Ask]:
-        """For as long as one part is asked about."""
+        """Yield the function for the calls of one part."""
         if self.apart is None:
             yield self.ask
             return
@@ -55,13 +54,13 @@ class Asking:
 
 
 class Dialogue:
-    """Asks about a task, and interprets what comes back.
+    """Asks about a task and interprets the replies.
 
     Args:
-        metric: How to judge.
-        preparation: Makes requests.
-        repair_attempts: How often the judge may repair a reply that does not hold; 0 or more.
-        verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
+        metric: The metric.
+        preparation: Builds requests.
+        repair_attempts: How often the judge may repair an invalid reply; 0 or more.
+        verification_seconds: Time limit for processing an event's texts or a reply; above 0.
     """
 
     def __init__(
@@ -75,18 +74,18 @@ class Dialogue:
     async def outcome(
         self, task: JudgeTask, prepared: Sequence[Fitted], asking: Asking, replies: list[ChatReply]
     ) -> Outcome:
-        """Ask about all parts of a task, and interpret their replies as one.
+        """Ask about all parts of a task, and interpret their merged replies.
 
-        Where the reply to a part is cut, its halves are asked about in its place.
+        If the reply to a part is truncated, its halves are asked about instead.
 
         Args:
             task: The task.
             prepared: Its parts with their requests; usually one.
-            asking: How calls are made.
-            replies: Every reply that came is added.
+            asking: Makes the calls.
+            replies: Receives every reply.
 
         Raises:
-            EventError: A part cannot be judged; InvalidVerdictError: its reply does not hold.
+            EventError: A part cannot be judged; `InvalidVerdictError`: its reply is invalid.
         """
         if len(prepared) == 1:
             (whole,) = prepared
@@ -106,7 +105,7 @@ class Dialogue:
     async def _part(
         self, part: Fitted, asking: Asking, replies: list[ChatReply], halvings: int = MAX_HALVINGS
     ) -> list[str]:
-        """The replies to a part: one, or those to its halves."""
+        """Return the replies to a part: one, or those to its halves."""
         try:
             with asking.beside() as ask:
                 _, said = await self._ask(ask, part, replies)
@@ -119,10 +118,10 @@ class Dialogue:
         return [text for half in halves for text in await self._part(half, asking, replies, halvings - 1)]
 
     async def _halves(self, part: Fitted, error: EventError) -> tuple[Fitted, ...]:
-        """The halves of a part whose reply was cut.
+        """Return the halves of a part whose reply was truncated.
 
         Raises:
-            EventError: The error itself, where it is another or there are none.
+            EventError: `error` itself, if it is another one or the part cannot be halved.
         """
         if error.error_type != "reply_cut" or part.cuts:
             raise error
@@ -133,15 +132,15 @@ class Dialogue:
         return halves
 
     async def _ask(self, ask: Ask, part: Fitted, replies: list[ChatReply]) -> tuple[Outcome, str]:
-        """Ask until the reply holds, or the judge has had its chances to repair it.
+        """Ask until the reply is valid or the repair attempts are used up.
 
-        An outcome with an objection is sent back once and stands where the next reply is no better.
+        An outcome with an objection is sent back once; it is used if the next reply is invalid.
 
         Returns:
-            The outcome, and the reply that it was read from.
+            The outcome and its reply.
 
         Raises:
-            InvalidVerdictError: No reply holds; the detail has the last one, cut to a bound.
+            InvalidVerdictError: No reply is valid; the detail contains the last one, truncated.
         """
         asking = part.request
         problem: InvalidVerdictError | None = None
@@ -158,7 +157,7 @@ class Dialogue:
                     return standing
                 if problem is None or error.error_type != "context_too_long":
                     raise
-                # The event did fit; only the repair turn is too much for this judge.
+                # Only the repair turn exceeds the context window.
                 raise not_mended(problem, last, attempts=repairs - 1) from error
             replies.append(reply)
             last = reply.text
@@ -188,7 +187,7 @@ class Dialogue:
 
 
 async def _all(parts: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All concurrently; where one fails the others end."""
+    """Run all concurrently; the first failure cancels the others."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         return await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""One task in, one result out: asks the judge, has the metric check the reply, adds evaluator and cost."""
+"""Turn one task into one result: ask the judge, check the reply, add evaluator and cost."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ _READY: Final = ChatRequest(
 )
 
 MAX_DETAIL_CHARS = 2000
-"""Of what went wrong, this much is kept."""
+"""Limit of a failure's detail."""
 
 
 class Judge:
-    """One metric at one endpoint.
+    """Judges one metric at one endpoint.
 
     Args:
-        metric: How to judge.
-        chat: Whom to ask. Stays the caller's to close.
-        prices: What tokens cost there.
-        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they go before the metric's
+        metric: The metric.
+        chat: The endpoint; the caller closes it.
+        prices: Prices of tokens.
+        parameters: Sampling parameters of the endpoint (temperature, seed, ...); they override the metric's
             own.
-        max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
-        context_tokens: The model's context window, input and reply together; longer texts are cut by the
-            rules of `judge.verdict.fitting`. None: the endpoint finds out what is too long.
+        max_output_tokens: Limit of a reply; None: the metric's own.
+        context_tokens: The model's context window, input and reply together; `judge.verdict.fitting` cuts
+            longer texts. None: unknown, nothing is cut.
         repair_attempts: How often the judge may repair an invalid reply; 0 or more.
-        cache: Verdicts given before, which need no call. Stays the caller's to close.
-        verification_seconds: Bound on the time that reading an event's texts or a reply may take; above 0.
-        process: Where alone the metric may decide, for its code is not ours; None: here. Stays the caller's
-            to close.
-        clock: Tells the time, with its offset from UTC.
+        cache: Cache of verdicts; the caller closes it.
+        verification_seconds: Time limit for processing an event's texts or a reply; above 0.
+        process: Child process for a code metric's own code; None: run it in this process. The caller closes
+            it.
+        clock: Returns the current time, with its UTC offset.
     """
 
     def __init__(
@@ -86,27 +86,27 @@ class Judge:
 
     @property
     def metric(self) -> Metric:
-        """How it judges."""
+        """The metric."""
         return self._metric
 
     @property
     def evaluator(self) -> Evaluator:
-        """What all its results say produced them."""
+        """The evaluator of all its results."""
         return self._evaluator
 
     async def judge(self, task: JudgeTask, asking: Asking | None = None) -> Scored | Unscored | Failed:
         """Judge one answer.
 
-        Whatever is wrong with this event alone is a result. Cancellation passes through.
+        A failure that concerns only this event is a result.
 
         Args:
             task: A task of this judge's metric.
-            asking: How calls to the endpoint are made; None: as they come.
+            asking: Makes the calls to the endpoint; None: directly.
 
         Raises:
-            JudgeUnavailableError: The endpoint cannot answer now; nothing was decided, try again later.
-            JudgeConfigurationError: No event can be judged as things are configured.
-            ValueError: The task is another metric's.
+            JudgeUnavailableError: The endpoint cannot answer now; try again later.
+            JudgeConfigurationError: No event can be judged with this configuration.
+            ValueError: The task belongs to another metric.
         """
         if task.metric != self._metric.name:
             raise ValueError(
@@ -141,45 +141,44 @@ class Judge:
         return await aside.read(reading_size(task), self._verification_seconds, self._preparation, task)
 
     async def try_neutral(self, ask: Ask) -> None:
-        """Have the neutral event judged with one call, to find out whether this metric can be judged at all.
+        """Judge the neutral event with one call, to test whether this metric can be judged.
 
         Args:
-            ask: How the call is made.
+            ask: Makes the call.
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now.
-            JudgeConfigurationError: The endpoint refuses the call for a reason that lies in the
-                configuration.
-            EventError: It refuses the neutral event, or its reply is not a verdict.
+            JudgeConfigurationError: The endpoint refuses the call because of the configuration.
+            EventError: It refuses the neutral event, or its reply is invalid.
         """
         task = neutral_task(self._metric, now=self._clock())
         prepared = self._preparation(task)
         if isinstance(prepared, tuple):
-            whole = prepared[0]  # it is too short for parts
+            whole = prepared[0]  # too short for parts
             reply = await ask(whole.request)
             self._metric.interpret(whole.task, reply.text)
         else:
-            await ask(_READY)  # nothing in the event is the metric's business
+            await ask(_READY)  # the metric needs no call for this event
 
     def failed(self, task: JudgeTask, error_type: FailedType, detail: str, *, tries: int) -> Failed:
-        """Give a task up, for a reason that lies outside a single call.
+        """Return the failure of a task that is abandoned for a reason beyond a single call.
 
         Args:
             task: The task.
-            error_type: Why.
-            detail: What happened; cut to its bound.
-            tries: Calls made for it.
+            error_type: The type of failure.
+            detail: What happened; truncated.
+            tries: Number of calls made.
         """
         common = self._common(task, [], asked=True)
         common["judge"] = self._call([]).model_copy(update={"tries": max(1, tries)})
         return Failed(error_type=error_type, detail=_cut(detail), **common)
 
     def cost_usd(self, usage: Usage) -> float | None:
-        """What one call to its endpoint cost, in USD; None where the price is not known."""
+        """Return the cost of one call to its endpoint, in USD; None if the price is unknown."""
         return self._prices.cost_usd(self._chat.model, usage, endpoint=self._chat.endpoint)
 
     def _known(self, task: JudgeTask) -> Scored | Unscored | None:
-        """The verdict that was given on the same texts before."""
+        """Return the cached verdict on the same texts."""
         entry = None if self._cache is None else self._cache.get(self._key(task))
         return None if entry is None else from_entry(entry, self._common(task, [], asked=False))
 
@@ -202,7 +201,7 @@ class Judge:
             "evaluator": self._evaluator,
             "judge": self._call(replies) if asked else None,
             "usage": usage,
-            # A call that ended in an error may have been paid for, and nobody says how much.
+            # A failed call may have been billed; its cost is unknown.
             "cost_usd": self._cost_usd(replies) if replies else None if asked else 0.0,
             "sampling": task.sampling,
             "times": Times(
@@ -214,7 +213,7 @@ class Judge:
         }
 
     def _cost_usd(self, replies: list[ChatReply]) -> float | None:
-        """What all calls cost together; each by itself, for some prices go by the size of a call."""
+        """Return the total cost; calls are priced singly, because price tiers depend on a call's size."""
         costs = [self.cost_usd(reply.usage) for reply in replies]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
@@ -254,10 +253,10 @@ class Judge:
 
 
 def failure_of(error: Exception) -> tuple[FailedType, str]:
-    """Say in a result's terms what an exception means for one event.
+    """Map an exception to the failure of one event.
 
     Returns:
-        The `error_type`, and the detail cut to its bound.
+        The `error_type`, and the truncated detail.
     """
     if isinstance(error, EventError):
         return error.error_type, _cut(error.detail)
@@ -265,11 +264,11 @@ def failure_of(error: Exception) -> tuple[FailedType, str]:
 
 
 def evaluator_of(metric: Metric, *, model: str, parameters: Mapping[str, Any]) -> Evaluator:
-    """Describe what will produce a metric's numbers, with a fingerprint that changes when any of it does.
+    """Return the evaluator of a metric, with a fingerprint over all its fields.
 
     Args:
-        metric: The metric, with its prompts, its schema and its rules.
-        model: The model that is asked.
+        metric: The metric.
+        model: The model.
         parameters: Sampling parameters of the call.
     """
     fields: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Whether a pack's own worked examples come out as the pack says."""
+"""Check a prompt pack's examples against its scoring rules."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _NEVER: Final = datetime.fromtimestamp(0, UTC)
 
 
 def example_warnings(metric: Metric, pack: PromptPack) -> Iterator[str]:
-    """Judge each example of a pack as if the judge gave the reply that the pack says.
+    """Score the reply of each example of a pack, and warn if the published score would differ.
 
     Args:
         metric: The metric that uses the pack.
         pack: The pack.
 
     Yields:
-        For each example whose published score would be another: which one, both scores, and why. A judge
-        that follows such an example is corrected, or asked to repair its reply, time and again.
+        A warning for each such example: its number, both scores and the reason. A judge that follows the
+        example would be corrected, or asked for a repair, every time.
     """
     for number, example in enumerate(pack.examples, 1):
         trouble = _trouble(metric, example)
@@ -65,7 +65,7 @@ def _trouble(metric: Metric, example: Example) -> str | None:
 
 
 def _is(said: Any, published: float | str) -> bool:
-    """Whether a score as the reply spells it (5.0, "5") is the published one."""
+    """Return whether a score as written in the reply (5.0, "5") equals the published one."""
     if said == published:
         return True
     try:

@@ -1,22 +1,20 @@
-"""Fitting a task's long texts into a judge's context window, by rule and never silently. Pure.
+"""Fit a task's long texts into a judge's context window by fixed rules, and report every cut. Pure.
 
-Only the reference and the pages are cut, and only at the ends of whole sentences; question and answer are
-what is judged and go whole or not at all. Where all together is too long, each text may have the same share
-of what is left, and what a short one does not need goes to the longer ones.
+Only the reference and the pages are cut, at sentence ends; question and answer are sent whole or not at all.
+If all texts together are too long, each gets an equal share of the room, and the unused share of short texts
+goes to longer ones.
 
-- Of the **reference** the beginning is kept, as many sentences as fit. Which facts count must not depend on
-  the answer: to keep the sentences nearest to it would flatter it. What was cut is no part of the verdict:
-  the judge could not see it, so that the rule which adds what a judge left out holds for the kept part alone.
-  A beginning keeps all offsets.
-- Of a **page** those sentences are kept that share most words with the claims that cite it, the earlier of
-  equals first, in their own order and with `[…]` at the gaps. What supports a claim, and what contradicts it,
-  shares its words; the beginning of a page need not. What the judge quotes is verified against the whole
-  page.
+- Of the **reference**, the first sentences that fit are kept. The choice must not depend on the answer,
+  because keeping the sentences nearest to it would raise its score. The cut part does not count in the
+  verdict: the rule that adds what a judge left out applies only to the kept part. Offsets do not change.
+- Of a **page**, the sentences that share most words with the claims that cite it are kept (on a tie the
+  earlier one), in page order and with `[…]` at the gaps. Sentences that support or contradict a claim share
+  its words. The judge's quotations are verified against the whole page.
 
-Token counts are estimated from characters, without a tokenizer, since every model has its own: an ASCII
-letter counts 0.3, a space nothing, a digit, a sign or a line end 1, a character beyond ASCII 1, 2 or 3 by its
-two, three or four bytes in UTF-8. That is about a third too much for English prose. Random letters take more
-than that; where the estimate was too low after all, the endpoint refuses the event itself.
+Token counts are estimated from characters, because tokenizers differ between models: an ASCII letter counts
+0.3, a space 0, a digit, sign or line end 1, a character beyond ASCII 1, 2 or 3 for its two, three or four
+bytes in UTF-8. For English prose the estimate is about a third too high. Random letters take more tokens than
+estimated; if the request is then too long, the endpoint refuses it.
 """
 
 from __future__ import annotations
@@ -41,15 +39,15 @@ from schemas import Correction, CorrectionKind, JudgeTask
 
 CUT_KIND: Final[CorrectionKind] = "input_cut"
 MESSAGE_TOKENS: Final = 8
-"""What a turn costs beside its text: role and separators."""
+"""Tokens of a turn besides its text: role and separators."""
 MAX_RANGES: Final = 20
-"""Of the ranges that were left out, this many are named."""
+"""Limit of listed ranges."""
 _GAP = "[…]"
 _ROUNDS = 4
 _LETTERS = string.ascii_letters.encode()
 _SPACES = b" \t"
 _ASCII_OTHERS = bytes(byte for byte in range(0x80) if byte not in _LETTERS + _SPACES)
-# Lead bytes of UTF-8 by the length of what they begin; the bytes that continue a character count nothing.
+# Lead bytes of UTF-8 by the length of the character; continuation bytes count nothing.
 _LEADS = (bytes(range(0xC0, 0xE0)), bytes(range(0xE0, 0xF0)), bytes(range(0xF0, 0xF8)))
 _TENTHS: Final = ((_LETTERS, 3), (_ASCII_OTHERS, 10), *zip(_LEADS, (10, 20, 30), strict=True))
 
@@ -58,18 +56,18 @@ Prepare = Callable[[JudgeTask], ChatRequest | Outcome]
 
 
 def estimated_tokens(text: str) -> int:
-    """How many tokens a text takes at most, by the rule of this module."""
+    """Return the estimated tokens of a text."""
     return -(-_tenths(text) // 10)
 
 
 def _tenths(text: str) -> int:
-    """Tenths of tokens: those of a whole are exactly those of its parts."""
+    """Return the estimate in tenths of tokens, which add up exactly over parts of a text."""
     data = text.encode("utf-8", "surrogatepass")
     return sum((len(data) - len(data.translate(None, kind))) * weight for kind, weight in _TENTHS)
 
 
 def request_tokens(request: ChatRequest) -> int:
-    """How many input tokens a request takes at most, its schema included."""
+    """Return the estimated input tokens of a request, including its schema."""
     tokens = sum(estimated_tokens(message.content) + MESSAGE_TOKENS for message in request.messages)
     if request.response_schema is not None:
         tokens += (
@@ -84,8 +82,8 @@ class Fitted:
 
     Args:
         request: What to ask.
-        task: What to interpret the reply against: pages whole, the reference as far as it was sent.
-        cuts: What was cut, and how much.
+        task: The task for interpreting the reply: whole pages, and the reference as sent.
+        cuts: The cuts.
     """
 
     request: ChatRequest
@@ -94,17 +92,17 @@ class Fitted:
 
 
 def fit(task: JudgeTask, request: ChatRequest, prepare: Prepare, *, limit_tokens: int) -> Fitted:
-    """Make a task's request fit.
+    """Return a request for a task that fits the context window.
 
     Args:
         task: The task.
-        request: Its request with all texts whole.
+        request: Its request with all texts uncut.
         prepare: Builds the request of a task with shorter texts.
-        limit_tokens: What the input may take: the context window without what is kept for the reply.
+        limit_tokens: Limit of the input: the context window minus the reserve for the reply.
 
     Raises:
-        EventError: `context_too_long`: question, answer and instructions leave no room, or of a text not one
-            whole sentence fits.
+        EventError: `context_too_long`: question, answer and instructions leave no room, or not one whole
+            sentence of a text fits.
     """
     needed = request_tokens(request)
     if needed <= limit_tokens:
@@ -118,7 +116,7 @@ def fit(task: JudgeTask, request: ChatRequest, prepare: Prepare, *, limit_tokens
         prepared = prepare(cut)
         if not isinstance(prepared, ChatRequest):
             break
-        # What the texts take within the prompt may differ a little from what they take alone.
+        # Within the prompt, texts may take slightly more tokens than alone.
         over = request_tokens(prepared) - limit_tokens
         if over <= 0:
             return Fitted(prepared, task.model_copy(update={"reference": cut.reference}), cuts)
@@ -133,21 +131,21 @@ def fit(task: JudgeTask, request: ChatRequest, prepare: Prepare, *, limit_tokens
 
 
 def _texts(task: JudgeTask) -> dict[str | None, str]:
-    """What may be cut, by the page's name; None stands for the reference."""
+    """Return the texts that may be cut, by page name; the key None is the reference."""
     texts: dict[str | None, str] = {} if task.reference is None else {None: task.reference}
     texts.update(task.context or {})
     return texts
 
 
 def shares(sizes: Mapping[NameT, int], room: int) -> dict[NameT, int]:
-    """Share room fairly: all get the same at most, and what one does not need goes to the others.
+    """Divide room equally (max-min fairness): the unused share of small texts goes to the others.
 
     Args:
-        sizes: What each would take whole.
-        room: What all may take together; 0 or more.
+        sizes: Size of each text.
+        room: Total room; 0 or more.
 
     Returns:
-        What each may take, its size at most; together no more than the room.
+        The room of each, at most its size; the sum is at most `room`.
     """
     given: dict[NameT, int] = {}
     left = room
@@ -207,7 +205,7 @@ def _beginning(text: str, places: Sequence[Place], room: int) -> list[Place]:
 
 
 def _nearest(text: str, places: Sequence[Place], room: int, wanted: frozenset[str]) -> list[Place]:
-    """The sentences that share most of the wanted words, as many as fit, in their order."""
+    """Return the sentences that share most of the wanted words, as many as fit, in text order."""
     found: list[set[str]] = [set() for _ in places]
     if wanted:
         at = 0
@@ -217,7 +215,7 @@ def _nearest(text: str, places: Sequence[Place], room: int, wanted: frozenset[st
             if at < len(places) and word.text in wanted:
                 found[at].add(word.text)
     ranked = sorted(range(len(places)), key=lambda one: (-len(found[one]), one))
-    # There can be a gap after each, and one before the first.
+    # Each sentence may be followed by a gap, and the first preceded by one.
     gap = _tenths(f"\n{_GAP}\n")
     left = 10 * room - gap
     kept: list[int] = []
@@ -237,7 +235,7 @@ def _claim_words(answer: str, name: str, citing: Citing) -> frozenset[str]:
 
 
 def _joined(text: str, places: Sequence[Place], kept: Sequence[Place]) -> str:
-    """The kept sentences, with what stood between neighbours and a mark where something is left out."""
+    """Join the kept sentences; neighbours keep the text between them, gaps are marked."""
     following = dict(pairwise(places))
     parts = [] if kept[0] == places[0] else [f"{_GAP}\n"]
     for one, other in zip(kept, (*kept[1:], None), strict=True):
@@ -246,7 +244,7 @@ def _joined(text: str, places: Sequence[Place], kept: Sequence[Place]) -> str:
             parts.append("" if one == places[-1] else f"\n{_GAP}")
         elif following.get(one) == other:
             between = text[one[1] : other[0]]
-            # Rows of signs between two sentences may be long, and were not counted.
+            # Text between sentences was not counted and may be long.
             parts.append(between if len(between) <= len(_GAP) else "\n")
         else:
             parts.append(f"\n{_GAP}\n")
@@ -268,7 +266,7 @@ def _told(name: str | None, text: str, places: Sequence[Place], kept: Sequence[P
 
 
 def _left_out(places: Sequence[Place], kept: Sequence[Place]) -> list[Place]:
-    """Runs of sentences that were not kept."""
+    """Return the ranges of consecutive sentences that were not kept."""
     sent = set(kept)
     runs: list[Place] = []
     open_run = False

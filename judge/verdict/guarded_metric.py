@@ -1,4 +1,4 @@
-"""A metric whose texts are bounded and redacted before anything else is done with them."""
+"""Limits and redaction of a metric's texts, before any other processing."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from schemas import JudgeTask, QAEvent
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """How long texts may be, in characters; a longer one is not judged.
+    """Limits of texts, in characters; longer ones are not judged.
 
-    Below `context`, references and pages are fitted to the model's window. Counted are the characters as they
-    are compared (NFKD), for one character may stand for eighteen.
+    Up to `context`, references and pages are fitted to the model's window. Characters are counted after NFKD
+    normalisation, which can turn one character into eighteen.
     """
 
     question: int = 50_000
     answer: int = 200_000
     context: int = 1_000_000
-    """Of everything else together: the reference, the cited pages, conversation, calls of tools, other texts.
+    """Total of the reference, cited pages, conversation, tool calls and other texts.
     """
 
 
 class GuardedMetric:
-    """Passes a metric on with texts that are fit to leave the process.
+    """Wraps a metric and passes it bounded, redacted texts.
 
-    Redaction takes place when the task is made, so that the task topic has redacted texts, and again when it
-    is judged, for tasks may be older than the setting. Spans are verified against the redacted texts, and a
-    result quotes nothing else.
+    Texts are redacted when the task is created, so the task topic holds redacted texts, and again when it is
+    judged, because a task may be older than the setting. Spans are verified against the redacted texts, and
+    results quote only these.
 
     Args:
         metric: The metric.
-        redactor: What is replaced.
-        limits: How long texts may be.
+        redactor: Replaces personal data.
+        limits: Limits of texts.
     """
 
     def __init__(self, metric: Metric, *, redactor: Redactor, limits: TextLimits) -> None:
@@ -58,12 +58,12 @@ class GuardedMetric:
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
         return self._metric.labels
 
     @property
     def mode(self) -> Mode:
-        """How the judge is asked."""
+        """How the metric is judged."""
         return self._metric.mode
 
     @property
@@ -78,7 +78,7 @@ class GuardedMetric:
 
     @property
     def scoring_version(self) -> str:
-        """Version of the rules, with what is redacted: other texts give other scores."""
+        """Version of the rules, including the redacted kinds, because redaction changes scores."""
         kinds = self._redactor.kinds
         return (
             f"{self._metric.scoring_version}, redacted: {' '.join(kinds)}"
@@ -88,14 +88,14 @@ class GuardedMetric:
 
     @property
     def process(self) -> OwnProcess | None:
-        """Where alone `prepare` of a code metric may be called; None: anywhere."""
+        """The child process for `prepare` of a code metric; None: any process."""
         found: OwnProcess | None = getattr(self._metric, "process", None)
         return found
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take from an event what the metric needs, redacted.
+        """Return the redacted texts that the metric needs from an event.
 
-        A question or answer that is too long is cut to what shows that it is, before anything reads it.
+        A question or answer that is too long is first truncated to one character more than the limit.
         """
         limits = self._limits
         cut = {
@@ -113,18 +113,18 @@ class GuardedMetric:
         return inputs.changed(self._redactor.redact)
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
-        """Parts with redacted texts, for a split could part what is to be redacted."""
+        """Return the parts of the redacted task; splitting first could divide data to be redacted."""
         return self._metric.parts(self._fit_to_leave(task), halve=halve)
 
     def merged(self, replies: Sequence[str]) -> str:
-        """Put the replies to the parts together."""
+        """Merge the replies to the parts."""
         return self._metric.merged(replies)
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
         """Build the request from bounded, redacted texts.
 
         Raises:
-            EventError: A text is longer than its bound.
+            EventError: A text is longer than its limit.
         """
         limits = self._limits
         _check("question", [task.question], limits.question)
@@ -136,10 +136,10 @@ class GuardedMetric:
         return self._metric.prepare(self._fit_to_leave(task))
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the reply into a verdict on the redacted texts.
+        """Interpret the reply against the redacted texts.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one.
+            InvalidVerdictError: The reply contains no valid verdict.
         """
         return self._metric.interpret(self._fit_to_leave(task), reply)
 
@@ -156,10 +156,10 @@ class GuardedMetric:
 
 
 def _check(name: str, texts: Sequence[str], limit: int) -> None:
-    """See to it that texts keep within a limit together.
+    """Check the total length of texts.
 
     Raises:
-        EventError: They do not.
+        EventError: They are longer than the limit.
     """
     chars = sum(map(len, texts))
     if chars <= limit:

@@ -1,7 +1,7 @@
-"""Names of people, by the optional engine: the extra `presidio`, with a language model of spaCy's beside it.
+"""Names of people, found by the optional Presidio engine (extra `presidio`) with a spaCy model.
 
-It understands language where the other kinds know forms, and costs accordingly: half a gigabyte of memory and
-tens of milliseconds a page. So it is off unless `names` is asked for.
+The model takes half a gigabyte of memory and tens of milliseconds per page, so it is loaded only if `names`
+is set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from judge.verdict import aside
 
 MODEL: Final = "en_core_web_lg"
 MAX_CHARS: Final = 10_000
-"""A longer text is read in parts, for the model needs a hundred megabytes for each so many characters."""
+"""Longer texts are processed in parts of this size; the model needs about 100 MB for each."""
 _INSTALL: Final = (
     f'install it with pip install "judgestream[presidio]" and python -m spacy download {MODEL}, '
     "or remove names"
@@ -26,10 +26,10 @@ _INSTALL: Final = (
 
 
 def redactor(kinds: Iterable[Kind]) -> Redactor:
-    """Build what replaces data of some kinds; the engine for names is loaded here and in the reading child.
+    """Return a redactor; for `names` the engine is loaded here and in the child process.
 
     Raises:
-        JudgeConfigurationError: Names are among them, and the engine cannot be loaded.
+        JudgeConfigurationError: `names` is among the kinds, and the engine cannot be loaded.
     """
     kinds = tuple(kinds)
     if "names" not in kinds:
@@ -40,7 +40,7 @@ def redactor(kinds: Iterable[Kind]) -> Redactor:
 
 
 def load(model: str = MODEL) -> None:
-    """Load the engine, unless it is there already. It is never downloaded by this.
+    """Load the engine once. It is never downloaded.
 
     Args:
         model: The language model: the name of an installed package, or a folder.
@@ -52,7 +52,7 @@ def load(model: str = MODEL) -> None:
 
 
 def find(text: str, *, model: str = MODEL) -> Iterator[tuple[int, int]]:
-    """Where names of people stand.
+    """Yield the spans of people's names.
 
     Args:
         text: The text.
@@ -73,7 +73,7 @@ def find(text: str, *, model: str = MODEL) -> Iterator[tuple[int, int]]:
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Parts of a bounded length, between lines or words where there are any."""
+    """Yield parts of a bounded length, split at lines, sentences or words if possible."""
     begin = 0
     while begin < len(text):
         end = begin + MAX_CHARS
@@ -90,12 +90,12 @@ def _engine(model: str) -> Any:
         raise JudgeConfigurationError(
             f"judge.redact: names needs Presidio, which is not installed; {_INSTALL}"
         )
-    # Heavy, and installed on request.
+    # Heavy optional dependencies.
     import spacy  # noqa: PLC0415
     from presidio_analyzer import AnalyzerEngine, RecognizerRegistry  # noqa: PLC0415
     from presidio_analyzer.nlp_engine import SpacyNlpEngine  # noqa: PLC0415
 
-    # Presidio would download a model that is missing, half a gigabyte, while a worker starts.
+    # Presidio would download a missing model (half a gigabyte) at worker start.
     if not (spacy.util.is_package(model) or Path(model).is_dir()):
         raise JudgeConfigurationError(
             f"judge.redact: names needs the language model {model}, which is not installed; {_INSTALL}"
@@ -103,7 +103,8 @@ def _engine(model: str) -> Any:
     try:
         engine = SpacyNlpEngine(models=[{"lang_code": "en", "model_name": model}])
         engine.load()
-        # Names alone: its expressions for accounts of many countries would be built, and warned of, as well.
+        # Only names: the default registry would also build recognizers for many countries' accounts, with
+        # warnings.
         registry = RecognizerRegistry(supported_languages=["en"])
         registry.add_nlp_recognizer(engine)
         return AnalyzerEngine(registry=registry, nlp_engine=engine)

@@ -1,4 +1,4 @@
-"""An event that any judge can judge: what happens to it tells an endpoint's trouble from an event's."""
+"""The neutral event, which any judge can judge: it tells an endpoint's failure from an event's."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NEUTRAL_EVENT: Final = QAEvent(
     tool_calls=(ToolCall(name="search", arguments='{"query": "Eiffel Tower"}', result="Paris, 1889"),),
     other_answer="The Eiffel Tower has stood in Paris since 1889.",
 )
-"""Short, harmless, and with every text that a metric may use."""
+"""Short, harmless, with every text that a metric may use."""
 
 
 def neutral_task(metric: Metric, *, now: datetime) -> JudgeTask:
-    """Make a metric's task of the neutral event; its result is published nowhere."""
+    """Build a metric's task from the neutral event; its result is not published."""
     task = unsampled_task(NEUTRAL_EVENT, metric, source=NEUTRAL_EVENT.event_id, now=now.astimezone(UTC))
     return with_named_texts(task, "The Eiffel Tower is in Paris.")

@@ -1,4 +1,4 @@
-"""From a task to a request that fits the judge; what is done with a task's texts before anybody is asked."""
+"""Turn a task into requests that fit the judge's context window."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from judge.verdict.fitting import Fitted, fit
 from schemas import JudgeTask
 
 TEMPERATURE = 0.0
-"""The same answer should get the same verdict, as far as a model can do that."""
+"""For reproducible verdicts, as far as the model allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a request is made with.
+    """Builds requests for one metric at one endpoint.
 
     Args:
-        metric: How to judge.
-        parameters: Sampling parameters of the endpoint; they go before the metric's own.
-        max_output_tokens: Bound on a reply, in tokens; None leaves it to the metric.
-        context_tokens: The model's context window, input and reply together; None: the endpoint finds out
-            what is too long.
+        metric: The metric.
+        parameters: Sampling parameters of the endpoint; they override the metric's own.
+        max_output_tokens: Limit of a reply; None: the metric's own.
+        context_tokens: The model's context window, input and reply together; None: unknown, nothing is cut.
     """
 
     metric: Metric
@@ -39,10 +38,11 @@ class Preparation:
 
         Args:
             task: The task.
-            halve: Split it in two, because its reply was cut.
+            halve: Split it in two, because its reply was truncated.
 
         Returns:
-            What to ask: of a long task in parts, unless one of these had to be cut itself.
+            The requests: one per part of a long task, unless a part would have to be cut itself; or an
+            outcome that needs no call.
 
         Raises:
             EventError: Its texts are too long.
@@ -71,7 +71,7 @@ class Preparation:
             return request
         parameters = {**request.parameters, **self.parameters}
         if request.embeds:
-            return replace(request, parameters=parameters)  # nothing is written there
+            return replace(request, parameters=parameters)  # no text is generated
         return replace(
             request,
             parameters=parameters,

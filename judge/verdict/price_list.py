@@ -1,7 +1,7 @@
-"""The published prices of hosted models, from the `genai-prices` package.
+"""Published prices of hosted models, from the `genai-prices` package.
 
-The list is the one that the installed package holds: nothing is fetched at run time. An endpoint is known by
-its address, so that a model that a person serves under a known name is not billed at another's price.
+The list is part of the installed package; nothing is fetched at run time. Providers are identified by the
+endpoint's address, so a self-hosted model with a known name does not get a provider's price.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas import Usage
 
 @dataclass(frozen=True, slots=True)
 class ListedPrice:
-    """A model's price as its provider publishes it, with its tiers and dates.
+    """A model's price as published by its provider, with tiers and dates.
 
     Args:
         model: The model, as the endpoint names it.
@@ -25,9 +25,9 @@ class ListedPrice:
     base_url: str
 
     def cost_usd(self, usage: Usage) -> float:
-        """What one call cost, in USD.
+        """Return the cost of one call, in USD.
 
-        Tiers go by the size of a call, so that calls are to be priced one by one.
+        Price tiers depend on a call's size, so price calls one by one.
         """
         return _cost_usd(
             self.model,
@@ -38,12 +38,11 @@ class ListedPrice:
         )
 
 
-# A call is priced for its metric and for its result, at once; few entries, for some prices go by the time of
-# day.
+# Each call is priced twice in quick succession (metric and result). Few entries, because some prices depend
+# on the time of day.
 @lru_cache(maxsize=64)
 def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
-    # Imported where it is first needed: the list takes 0.15 s and 30 MiB, which an unlisted endpoint does
-    # without.
+    # Imported on first use: the list takes 0.15 s and 30 MiB.
     from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - see above
     from genai_prices import calc_price  # noqa: PLC0415 - see above
 
@@ -54,14 +53,14 @@ def _cost_usd(model: str, base_url: str, input_tokens: int, cached_tokens: int, 
 
 
 def listed_price(model: str, *, base_url: str) -> ListedPrice | None:
-    """Look up a model.
+    """Return the listed price of a model.
 
     Args:
         model: As the endpoint names it.
         base_url: The endpoint's address, up to and with `/v1`.
 
     Returns:
-        Its price, or None where the address is no known provider's or the provider lists no such model.
+        Its price; None if the provider or its model is not listed.
     """
     price = ListedPrice(model, base_url)
     try:

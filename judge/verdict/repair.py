@@ -1,8 +1,7 @@
-"""Asking the judge to repair a reply that does not hold. Pure.
+"""Ask the judge to repair an invalid reply. Pure.
 
-A repair turn carries the judge's own reply and what is wrong with it after the request as it was, so that the
-constant beginning stays cacheable. Only the last reply is shown: earlier ones were no better, and the
-conversation stays bounded.
+A repair turn appends the judge's reply and its problem to the unchanged request, so that the prompt prefix
+stays cacheable. Only the last reply is included, so that the conversation stays bounded.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from judge.errors import InvalidVerdictError
 
 DEFAULT_REPAIR_ATTEMPTS: Final = 2
 MAX_SHOWN_CHARS: Final = 8000
-"""Of a reply to be repaired, this much is sent back; the middle is left out."""
+"""Limit of the reply in a repair turn; the middle is left out."""
 MAX_KEPT_CHARS: Final = 1000
-"""Of a reply that was not repaired, this much is kept on the result, from its end, where verdicts stand."""
+"""Limit of an unrepaired reply in the result; its end is kept, where verdicts are."""
 MAX_PROBLEM_CHARS: Final = 900
 
 _LEFT_OUT = "\n[... left out ...]\n"
 _NOTHING = "(an empty reply)"
 REPAIR_BEGINNING: Final = "Your reply cannot be used as it is."
-"""How a repair turn begins."""
+"""First sentence of a repair turn."""
 _ASK = (
     f"{REPAIR_BEGINNING} What is wrong with it:\n\n{{problem}}\n\n"
     "Judge the same data once more by the same instructions and give the whole reply again, with this "
@@ -36,8 +35,8 @@ def repair_request(request: ChatRequest, reply: str, error: InvalidVerdictError)
     """Build the request that asks for a repaired reply.
 
     Args:
-        request: The request as it was first made.
-        reply: The last reply to it.
+        request: The original request.
+        reply: The last reply.
         error: What is wrong with that reply.
     """
     shown = _both_ends(reply, MAX_SHOWN_CHARS)
@@ -45,7 +44,7 @@ def repair_request(request: ChatRequest, reply: str, error: InvalidVerdictError)
         request,
         messages=(
             *request.messages,
-            # Some chat templates refuse an empty turn, or two of the user's in a row.
+            # Some chat templates refuse an empty turn, or two consecutive user turns.
             ChatMessage("assistant", shown if shown.strip() else _NOTHING),
             ChatMessage("user", _ASK.format(problem=error.detail[:MAX_PROBLEM_CHARS])),
         ),
@@ -53,12 +52,12 @@ def repair_request(request: ChatRequest, reply: str, error: InvalidVerdictError)
 
 
 def not_mended(error: InvalidVerdictError, reply: str, *, attempts: int) -> InvalidVerdictError:
-    """Say that a reply did not come to hold, with its raw text cut to a bound.
+    """Return the error for a reply that stayed invalid, with its truncated text.
 
     Args:
         error: What is wrong with the last reply.
-        reply: That reply.
-        attempts: How often the judge was asked to repair it.
+        reply: The last reply.
+        attempts: Number of repair turns.
     """
     after = (
         "" if attempts == 0 else f" (after {attempts} repair {'attempt' if attempts == 1 else 'attempts'})"

@@ -58,7 +58,7 @@ class Statements:
         self._comparable = not cannot_be_compared(reference.text, answer.text, question=question)
 
     def problem(self, item: str, stated: tuple[int, int], found: tuple[int, int]) -> str | None:
-        """Say why a place in the answer does not show that the answer states an item; None where it may.
+        """Return why a place in the answer does not show that the answer states an item; None where it may.
 
         Args:
             item: The item in the judge's words.

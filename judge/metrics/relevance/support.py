@@ -49,7 +49,7 @@ class Support:
     def problem(
         self, claim: str, page: int, index: TextIndex, place: tuple[int, int], *, part_of: str = ""
     ) -> str | None:
-        """Say why a place on a page does not show that it supports a claim; None where it may.
+        """Return why a place on a page does not show that it supports a claim; None where it may.
 
         Args:
             claim: The claim as the judge quotes it from the answer.

@@ -1,1 +1,1 @@
-"""Limits of an endpoint: concurrency, requests and tokens a minute, turns."""
+"""Limits of an endpoint: concurrency, requests and tokens per minute, queue."""

@@ -1,4 +1,4 @@
-"""Who may call one endpoint now: its limits, the pauses it asked for, the queue, and what calls teach."""
+"""Admission of calls to one endpoint: limits, requested pauses, queue, learning from outcomes."""
 
 from __future__ import annotations
 
@@ -16,43 +16,39 @@ from judge.pool.limits.waiting import Marks, Slots, Turn, Waiting
 from judge.pool.observer import PoolObserver
 
 FIRST_PAUSE_SECONDS: Final = 0.5
-"""Asked too often by an endpoint that does not say for how long to stay away, it is left alone for this long;
-then twice."""
+"""First pause after a rate limit without `Retry-After`; it doubles."""
 LONGEST_PAUSE_SECONDS: Final = 900.0
-"""No endpoint is left alone for longer, whatever it asks for."""
+"""Upper limit of a requested pause."""
 MANY_REFUSALS: Final = 6
-"""This many pauses in a row without an answer are an outage."""
+"""Consecutive pauses without an answer that count as an outage."""
 ALONE_AFTER_REFUSALS: Final = 2
-"""After this many pauses in a row without an answer one call at a time finds out whether there is one."""
+"""Consecutive pauses without an answer after which only one call is in flight at a time."""
 LATE_SHARE: Final = 0.1
-"""Of the concurrent calls, tasks that timed out before get this share (at least one call) while others
-want to be judged."""
+"""Share of the concurrent calls (at least one) for tasks that timed out before, while others wait."""
 OVERLOAD_SHARE: Final = 0.2
-"""Time-outs speak of overload from this share of the calls on that ended in the same time; fewer speak of
-single events."""
+"""Share of timed-out calls above which time-outs mean overload; below it, single events cause them."""
 _CHARS_A_TOKEN: Final = 4
 _NEVER: Final = float("inf")
 
 
 class Admission:
-    """Lets calls to an endpoint go when it is their turn.
+    """Sends queued calls to an endpoint within its limits.
 
-    Tasks that timed out before go behind the others: they have few slots of their own, and more only while
-    others leave them free. So events that the endpoint never answers cannot keep it from judging the rest.
+    Tasks that timed out before queue in the late lane: it has few slots of its own, and more only while other
+    calls leave them free. So events that never get an answer cannot block the others.
 
     Args:
         endpoint: Its name.
-        slots: Bound over all endpoints.
+        slots: Slots shared by all endpoints.
         breaker: The endpoint's breaker.
-        max_in_flight: Maximum concurrent calls at this endpoint; fewer while it is overloaded. At least
-            1.
-        requests_per_minute: Its configured limit; what its headers say counts too. None: calls begin gently,
-            and refusals teach a limit.
-        tokens_per_minute: Its configured limit; what its headers say counts too. None for none.
-        longest_pause_seconds: An endpoint that asks for a longer pause is down for that time.
-        observer: Is notified of calls.
-        chance: Gives numbers from 0 to 1, evenly.
-        clock: Gives seconds and never goes back.
+        max_in_flight: Limit of concurrent calls at this endpoint, at least 1; reduced during overload.
+        requests_per_minute: Configured limit; limits in headers apply too. None: calls start slowly, and a
+            limit is learned from refusals.
+        tokens_per_minute: Configured limit; limits in headers apply too. None: no configured limit.
+        longest_pause_seconds: An endpoint that requests a longer pause counts as down for that time.
+        observer: Notified of calls.
+        chance: Returns uniform random numbers from 0 to 1.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -90,36 +86,36 @@ class Admission:
         self.trouble: str | None = None
         """Why the endpoint is down; None while it is not."""
         self.on_free: Callable[[], None] = _nothing
-        """Called when a call has ended and one of the common slots is free again."""
+        """Called when a call has ended and freed a shared slot."""
         self.waiting = Waiting(self.admit)
-        """The calls that wait for their turn."""
+        """The queued calls."""
         self._output_tokens = 0.0
 
     @property
     def pausing(self) -> bool:
-        """Whether the endpoint is left alone because it asked for a pause."""
+        """Whether a pause that the endpoint requested is running."""
         return self._clock() < self._paused_until
 
-    # Turns
+    # Queueing
 
     def estimate(self, request: ChatRequest) -> float:
-        """Say how many tokens a call will count for; 0 where the endpoint has no such limit."""
+        """Return the estimated tokens of a call; 0 if the endpoint has no token limit."""
         if not self._tokens.known:
             return 0.0
         chars = sum(len(message.content) for message in request.messages)
         return chars / _CHARS_A_TOKEN + self._output_tokens
 
     async def enter(self, tokens: float, *, late: bool = False, begun: bool = False) -> Marks:
-        """Wait for the turn of a call of this many tokens, and count it; `leave` ends it.
+        """Wait until a call may be sent, and count it. Call `leave` when it has ended.
 
         Args:
-            tokens: What it is estimated to use.
+            tokens: Its estimated tokens.
             late: Whether its task timed out before.
-            begun: Whether giving it up would waste an earlier call for the same verdict.
+            begun: Whether an earlier call of the same verdict would be wasted by cancelling.
 
         Raises:
-            EndpointDownError: The endpoint is down; nothing is sent there now.
-            DrainingError: Waiting calls were cancelled, or no verdict may start any longer.
+            EndpointDownError: The endpoint is down.
+            DrainingError: Queued calls were cancelled, or the pool is closed.
         """
         if self.waiting.closed and not begun:
             raise DrainingError("not started: the pool is closed")
@@ -128,19 +124,19 @@ class Admission:
         return self._enter_now(tokens, late=late)
 
     def enter_out_of_turn(self) -> None:
-        """Count a call that waits for no turn and takes no slot; no `leave` ends it."""
+        """Count a call that needs neither queue nor slot; do not call `leave` for it."""
         self._requests.take(self._clock(), 1)
 
     def wait_seconds(self, tokens: float, *, late: bool = False) -> float:
-        """Say how long the next call must wait; infinite until another one ends.
+        """Return how long the next call must wait; infinite if another call must end first.
 
         Raises:
-            EndpointDownError: Nothing is sent there now.
+            EndpointDownError: The endpoint is down.
         """
         if self._breaker.is_open:
             raise EndpointDownError(self.trouble or f"judge endpoint {self._endpoint} is down")
         now = self._clock()
-        # One call at a time finds out whether there is an answer at all.
+        # After repeated pauses, one call at a time.
         most = 1 if self._pauses >= ALONE_AFTER_REFUSALS else self._limit.calls
         if self._in_flight >= most or self._slots.taken >= self._slots.most:
             if self._start is not None:
@@ -156,25 +152,24 @@ class Admission:
         return waits
 
     def _leaves_room(self, most: int) -> bool:
-        """Whether one more late call leaves the others what they need."""
+        """Whether one more late call leaves enough slots for the others."""
         if self._late_in_flight < max(1, int(most * LATE_SHARE)):
             return True
         if self.waiting.fresh:
             return False
-        # While others come at all, half of the slots stay theirs.
+        # While other calls are in flight, half of the slots are reserved for them.
         return self._in_flight < most // 2 or self._in_flight == self._late_in_flight
 
     def leave(self, *, late: bool = False) -> None:
-        """A call has ended: the next of those who wait for its slot goes."""
+        """Record that a call has ended, and send the next queued one."""
         if self._start is not None:
             self._start.ended(self._clock())
         self._free_slot(late=late)
 
     def admit(self) -> None:
-        """Let those who wait go, as far as limits allow."""
+        """Send queued calls as far as the limits allow."""
         try:
-            # The few slots of late calls are theirs even while others wait, so that their tasks come to an
-            # end.
+            # Late calls first, so that their tasks end; their share of the slots is small.
             waits = min(
                 self._admit(self.waiting.late, late=True), self._admit(self.waiting.fresh, late=False)
             )
@@ -185,10 +180,7 @@ class Admission:
             self.waiting.look_again(waits)
 
     def _admit(self, queue: deque[Turn], *, late: bool) -> float:
-        """Let go those at the head of a queue.
-
-        Say how long the next one waits, infinite where only a free slot helps.
-        """
+        """Send calls from the head of a queue; return the next one's wait, infinite if it needs a slot."""
         while queue:
             turn, tokens, _ = queue[0]
             if turn.done():  # cancelled
@@ -201,10 +193,10 @@ class Admission:
             turn.set_result(self._enter_now(tokens, late=late))
         return _NEVER
 
-    # Lessons
+    # Learning from outcomes
 
     def replied(self, reply: ChatReply, marks: Marks, tokens: float, *, sent_at: float) -> None:
-        """Learn from a reply: what it says of limits, what it used, how long it took."""
+        """Update limits, tokens and call duration from a reply."""
         self._told(reply.limits, marks)
         spent = reply.usage.input_tokens + reply.usage.output_tokens
         if spent and self._tokens.known:
@@ -214,7 +206,7 @@ class Admission:
             self._start.answered(self._clock() - sent_at)
 
     def answered(self, *, sent_at: float) -> None:
-        """A call that was sent then was answered, if only by a refusal."""
+        """Record an answered call; a refusal of the request counts as an answer."""
         self._answered += 1
         self._pauses = 0
         if self._learned is not None:
@@ -222,13 +214,13 @@ class Admission:
         self._limit.answered(self._in_flight)
 
     def came_back(self) -> None:
-        """The endpoint was down and answers again."""
+        """Record that the endpoint has recovered."""
         self._limit.came_back()
         self.trouble = None
         self.admit()
 
     def ended(self) -> tuple[int, int]:
-        """Calls so far that were answered, and those that timed out at their first try."""
+        """Number of answered calls, and of first tries that timed out."""
         return self._answered, self._timed_out
 
     def failed(
@@ -241,18 +233,18 @@ class Admission:
         late: bool,
         cut_short: bool,
     ) -> float | None:
-        """Learn from a call that was not answered.
+        """Update limits and pauses from a call without an answer.
 
         Args:
             error: How it failed.
-            marks: What `enter` gave for it.
+            marks: Returned by `enter` for it.
             sent_at: When it was sent.
-            ended: What `ended` gave then.
+            ended: Returned by `ended` at that time.
             late: Whether its task timed out before.
-            cut_short: Whether it had too little time to say anything about the endpoint.
+            cut_short: Whether it had too little time to be evidence about the endpoint.
 
         Returns:
-            For how many seconds the endpoint wants to be left alone, where that is an outage; else None.
+            The requested pause in seconds if it counts as an outage, else None.
         """
         self._told(error.limits, marks)
         if cut_short:
@@ -266,10 +258,7 @@ class Admission:
         return self._pause(error.retry_after_seconds) if error.retry_after_seconds else None
 
     def _many_time_out(self, ended: tuple[int, int]) -> bool:
-        """Count a time-out.
-
-        Say whether this many calls timed out in its time that the endpoint has too much to do.
-        """
+        """Count a time-out; return whether the share of time-outs during the call means overload."""
         self._timed_out += 1
         answered, timed_out = self._answered - ended[0], self._timed_out - ended[1]
         return timed_out > OVERLOAD_SHARE * (answered + timed_out)
@@ -281,10 +270,10 @@ class Admission:
             self._tokens.report(now, marks[1], limits.tokens)
 
     def _refused(self, error: JudgeUnavailableError, sent_at: float) -> float | None:
-        """It was asked too often: everybody leaves it alone for a while."""
+        """Pause all calls after a rate limit."""
         now = self._clock()
         asked = error.retry_after_seconds or reset_seconds(error.limits)
-        if sent_at < self._paused_until:  # sent before the pause began: the same lesson
+        if sent_at < self._paused_until:  # sent before the pause: part of the same rate limit
             if self._learned is not None:
                 self._learned.refused_too()
             return self._pause(asked)
@@ -293,7 +282,7 @@ class Admission:
             if self._learned is not None:
                 self._learned.refused(now, asked)
         else:
-            # Nothing says whether it is calls a minute or concurrent calls.
+            # Unknown whether calls per minute or concurrent calls are limited.
             self._limit.overloaded(now, sent_at=sent_at)
         down = self._pause(asked or FIRST_PAUSE_SECONDS * 2 ** min(self._pauses - 1, 6))
         if self._pauses < MANY_REFUSALS:
@@ -303,7 +292,7 @@ class Admission:
         return self._paused_until - now
 
     def _pause(self, seconds: float) -> float | None:
-        """Leave it alone; give the pause where it is an outage."""
+        """Pause all calls; return the pause if it counts as an outage."""
         pause = min(seconds, LONGEST_PAUSE_SECONDS)
         pause += min(1.0, 0.1 * pause) * self._chance()
         self._paused_until = max(self._paused_until, self._clock() + pause)
@@ -312,7 +301,7 @@ class Admission:
     # Queue
 
     def _enter_now(self, tokens: float, *, late: bool) -> Marks:
-        """Count a call that goes without a wait, which `wait_seconds` allows."""
+        """Count a call that is sent now."""
         now = self._clock()
         if self._start is not None and not self._start.is_over:
             self._start.sent(now, self._limit.calls)
@@ -340,9 +329,9 @@ class Admission:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._free_slot(late=late)  # its turn had come in the same moment
+                self._free_slot(late=late)  # cancelled in the same round in which its turn came
             raise
 
 
 def _nothing() -> None:
-    """Nobody listens."""
+    """Do nothing."""

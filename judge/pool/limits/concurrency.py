@@ -1,11 +1,10 @@
-"""How many concurrent calls an endpoint gets, and how they start.
+"""Adaptive concurrency limit of an endpoint, and the slow start of its calls.
 
-The limit is halved when the endpoint is overloaded, and raised while it answers.
+The limit is halved on overload and raised while calls are answered: additive increase, multiplicative
+decrease, as in TCP (RFC 5681), with a call in place of a segment. Latency is no signal, because an endpoint
+may queue requests; time-outs are.
 
-Additive increase, multiplicative decrease, as TCP does it (RFC 5681), with a call in the place of a segment.
-Latency is no signal here: a judge that queues what it gets is in order until calls time out, and that is one.
-
-Pure: the time is an argument, in seconds on any clock that never goes back.
+Pure: the time is an argument, in seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,27 +13,27 @@ from typing import Final
 
 DECREASE: Final = 0.5
 FAST_UNTIL: Final = 0.75
-"""After a decrease the limit doubles within a round of calls up to this share of what it was, and creeps from
-there."""
+"""After a decrease the limit doubles per round of calls up to this share of its former value; beyond that it
+grows by one per round."""
 RETURN_SHARE: Final = 0.25
-"""Share of the maximum that a recovered endpoint gets at once."""
+"""Share of the maximum with which a recovered endpoint restarts."""
 FIRST_CALLS: Final = 4
-"""This many calls go before the first reply: it may tell limits that a burst would break."""
+"""Calls sent before the first reply, which may report limits that a burst would exceed."""
 FIRST_SECONDS: Final = 1.0
-"""It is waited for no longer than this."""
+"""Longest wait for the first reply."""
 SPREAD_SHARE: Final = 0.8
-"""Share of a call's duration; over less, no more calls start than may be in flight."""
+"""Share of a call's duration over which the calls up to the limit are spread."""
 GROWTH_CALLS: Final = 1.0
-"""After n calls the next one sets out no sooner than so much of a call's time, divided by n."""
+"""After n calls the next one waits for this share of a call's duration, divided by n."""
 CATCH_UP_SECONDS: Final = 0.02
-"""What a timer came too late for may set out together; far less than a call takes."""
+"""Calls delayed by a late timer within this time start together; far less than a call takes."""
 
 
 class AdaptiveLimit:
-    """Concurrent calls at one endpoint.
+    """Limit of concurrent calls at one endpoint.
 
     Args:
-        most: Never more than this; at least 1.
+        most: Upper limit; at least 1.
     """
 
     def __init__(self, most: int) -> None:
@@ -45,14 +44,14 @@ class AdaptiveLimit:
 
     @property
     def calls(self) -> int:
-        """The limit as it stands; at least 1."""
+        """The current limit; at least 1."""
         return int(self._limit)
 
     def answered(self, in_flight: int) -> None:
-        """A call was answered.
+        """Raise the limit after an answered call, if the limit was reached.
 
         Args:
-            in_flight: Calls under way then, this one included: a limit that is not reached is not raised.
+            in_flight: Calls in flight at that time, this one included.
         """
         limit = self._limit
         if limit >= self._most or in_flight < int(limit):
@@ -60,11 +59,11 @@ class AdaptiveLimit:
         self._limit = min(self._most, limit + (1.0 if limit < self._fast_until else 1.0 / limit))
 
     def overloaded(self, now: float, *, sent_at: float) -> None:
-        """A call failed as they do under too much load.
+        """Halve the limit after a failure that means overload.
 
         Args:
             now: When.
-            sent_at: When the call was sent: those sent before the last decrease say nothing new.
+            sent_at: When the call was sent: calls sent before the last decrease are ignored.
         """
         if sent_at < self._decreased_at:
             return
@@ -73,17 +72,17 @@ class AdaptiveLimit:
         self._limit = max(1.0, self._limit * DECREASE)
 
     def came_back(self) -> None:
-        """The endpoint was down and answers again: those failures say nothing about its capacity."""
+        """Raise the limit after an outage, whose failures are no evidence about capacity."""
         self._fast_until = self._most
         self._limit = max(1.0, self._limit, self._most * RETURN_SHARE)
 
 
 class GentleStart:
-    """Starts calls to an endpoint without a known limit one after the other instead of all at once.
+    """Slow start for an endpoint without a known limit.
 
-    An unknown limit shows only by a refusal, and whatever was sent before that came back is
-    refused, too. So in the time that a call takes, about twice as many set out as have before, evenly spread;
-    once this many are under way as may be, replies set the pace.
+    An unknown limit shows only in refusals, which also hit all calls sent before the first of them returns.
+    So about twice as many calls start per call duration as before, evenly spread; once the concurrency limit
+    is reached, replies set the pace.
     """
 
     __slots__ = ("_met", "_next_at", "_sent", "_shortest_seconds", "is_over")
@@ -94,21 +93,21 @@ class GentleStart:
         self._shortest_seconds: float | None = None
         self._next_at = 0.0
         self.is_over = False
-        """Whether as many were under way as may be; until none is."""
+        """Whether the concurrency limit was reached since the last time that no call was in flight."""
 
     def wait_seconds(self, now: float, in_flight: int) -> float:
-        """Say how long the next call must wait; 0 or less where it may go.
+        """Return how long the next call must wait; 0 or less if it may be sent.
 
         Args:
             now: When.
-            in_flight: Calls under way.
+            in_flight: Calls in flight.
         """
         if not self._met and in_flight < FIRST_CALLS:
             return 0.0
         return self._next_at - now
 
     def sent(self, now: float, most: int) -> None:
-        """A call goes, of the calls that may be in flight."""
+        """Record a sent call; `most` may be in flight."""
         self._sent += 1
         if not self._met and self._sent <= FIRST_CALLS:
             self._next_at = self._next_at or now + FIRST_SECONDS
@@ -118,15 +117,12 @@ class GentleStart:
         self._next_at = max(self._next_at, now - CATCH_UP_SECONDS) + gap
 
     def answered(self, seconds: float) -> None:
-        """A call was answered after so long."""
+        """Record the duration of an answered call."""
         if self._shortest_seconds is None or seconds < self._shortest_seconds:
             self._shortest_seconds = seconds
 
     def ended(self, now: float) -> None:
-        """A call has ended in whatever way.
-
-        How soon it failed says nothing about how long an answer takes.
-        """
+        """Record that a call has ended, answered or not; its duration is not used."""
         if not self._met:
             self._met = True
             self._next_at = now

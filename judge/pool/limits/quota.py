@@ -1,6 +1,6 @@
-"""An endpoint's limits per minute: as configured, as reported, or as learned from refusals.
+"""An endpoint's limits per minute: configured, reported, or learned from refusals.
 
-Pure: the time is an argument, in seconds on any clock that never goes back.
+Pure: the time is an argument, in seconds of any monotonic clock.
 """
 
 from __future__ import annotations
@@ -11,33 +11,31 @@ from typing import Final
 from judge.chat import QuotaReport, RateLimits
 
 MARGIN: Final = 0.97
-"""Share of a limit to use: calls may arrive closer together than they were sent."""
+"""Share of a limit to use, because calls may arrive closer together than they were sent."""
 BURST_SECONDS: Final = 1.0
-"""What was left unused for this long may be made up for at once."""
+"""Depth of the token bucket."""
 LONGEST_GATE_SECONDS: Final = 60.0
-"""An endpoint that says it has nothing left is asked again after so long at the latest, whatever it says."""
+"""Longest wait for an endpoint that reports a used-up quota."""
 _ROUNDING: Final = 1e-9
 WINDOW_SECONDS: Final = 60
 GROWTH: Final = 1.1
-"""A learned limit is tried this much higher after a window without a lesson, and after each further one by
-the square of that."""
+"""Factor on a learned limit after a window without a refusal; it is squared after each further one."""
 MOST_GROWTH: Final = 2.0
 RARE_SHARE: Final = 0.015
-"""Refusals of this share of a minute's calls are the price of using the limit, or chance: the learned limit
-stays."""
+"""Up to this share of refusals in a minute, the learned limit stays."""
 LEAST_LESSON_SECONDS: Final = 1.0
 """A shorter `Retry-After` limits concurrent calls, not calls a minute."""
 
 
 class Quota:
-    """Requests, or tokens, a minute at one endpoint.
+    """Quota of requests or tokens per minute at one endpoint.
 
-    Calls are spread evenly (a token bucket one second deep), which keeps to fixed windows, sliding windows
-    and token buckets alike. Beyond that, no more is sent than the endpoint said is left: what was sent after
-    the call whose reply said so is subtracted.
+    Calls are spread evenly (a token bucket one second deep), which respects fixed windows, sliding windows
+    and token buckets. In addition, no more is sent than the last reply reported as remaining, less what was
+    sent after that reply's call.
 
     Args:
-        per_minute: The configured limit; None where there is none. Above 0.
+        per_minute: The configured limit, above 0; None if there is none.
     """
 
     def __init__(self, per_minute: float | None = None) -> None:
@@ -50,18 +48,18 @@ class Quota:
 
     @property
     def per_minute(self) -> float | None:
-        """The limit in force: the lower of those known. None without one."""
+        """The effective limit: the lower of the known ones, or None."""
         if self._configured is None or self._told is None:
             return self._configured if self._told is None else self._told
         return min(self._configured, self._told)
 
     @property
     def known(self) -> bool:
-        """Whether there is a limit to keep to."""
+        """Whether a limit is known."""
         return self.per_minute is not None or self._left is not None
 
     def wait_seconds(self, now: float, cost: float) -> float:
-        """Say how long a call of this cost must wait; 0 where it may go."""
+        """Return how long a call of this cost must wait; 0 if it may be sent."""
         waits = 0.0
         if self._left is not None:
             left, sent_then, until = self._left
@@ -86,25 +84,25 @@ class Quota:
         return self._sent
 
     def settle(self, difference: float) -> None:
-        """A call has cost so much more than was taken (less, where negative)."""
+        """Correct the cost of a call by the difference between actual and estimated tokens."""
         if self._level_at is not None:
             self._level -= difference
         self._sent += difference
 
     def report(self, now: float, mark: float, report: QuotaReport) -> None:
-        """Believe what the reply to a call says.
+        """Apply the limits that a reply reports.
 
         Args:
             now: When the reply came.
-            mark: What `take` gave for the call.
-            report: What the reply says.
+            mark: Returned by `take` for the call.
+            report: The limits in the reply.
         """
         if report.limit is not None and report.limit > 0:
             self._told = report.limit
         if report.remaining is None or report.reset_seconds is None:
             return
         if self._left is not None and mark < self._left[1]:
-            return  # a later call has reported something newer
+            return  # a later call has already reported
         self._left = (report.remaining, mark, now + min(report.reset_seconds, LONGEST_GATE_SECONDS))
 
     def _refill(self, now: float) -> float | None:
@@ -121,13 +119,13 @@ class Quota:
 
 @dataclass(slots=True)
 class _Lesson:
-    """What a refusal reveals.
+    """State at a refusal.
 
     Args:
-        granted: Calls from one opening to the refusal.
-        cycle_seconds: From that opening to the next.
-        opens_at: When that is.
-        before: What was learned before; still holds where nothing was granted.
+        granted: Calls granted from the last reset to the refusal.
+        cycle_seconds: Time from that reset to the next.
+        opens_at: Time of the next reset.
+        before: Limit learned before; kept if no call was granted.
     """
 
     granted: int
@@ -137,9 +135,9 @@ class _Lesson:
 
 
 class LearnedQuota(Quota):
-    """Requests a minute at an endpoint for which no limit is configured: refusals teach one.
+    """Requests per minute at an endpoint without a configured limit, learned from refusals.
 
-    Used only where the settings name no `requests_per_minute`. What headers tell goes before what is learned.
+    Used only if `requests_per_minute` is not set. Limits in headers override learned ones.
     """
 
     def __init__(self) -> None:
@@ -158,7 +156,7 @@ class LearnedQuota(Quota):
 
     @property
     def per_minute(self) -> float | None:
-        """The limit in force. None while none is known."""
+        """The effective limit; None if unknown."""
         return self._learned if self._told is None else self._told
 
     def take(self, now: float, cost: float) -> float:
@@ -176,7 +174,7 @@ class LearnedQuota(Quota):
         return super().take(now, cost)
 
     def answered(self, now: float, *, sent_at: float) -> None:
-        """A call that was sent then was answered now."""
+        """Record an answered call."""
         if self._lesson is None or sent_at >= self._lesson.opens_at:
             self._answered = True
         if self._learned is not None and now - self._learned_at >= WINDOW_SECONDS:
@@ -185,13 +183,12 @@ class LearnedQuota(Quota):
             self._learned_at = now
 
     def refused(self, now: float, retry_after_seconds: float) -> None:
-        """A call was refused for asking too often, by an endpoint that reports no limit: learn one.
+        """Learn a limit from a rate-limited call.
 
-        What is granted from the last opening to this refusal is what the endpoint grants from one opening to
-        the next, and no less than it has granted in the last minute. Where nothing is granted, it is out of
-        order, or others have used the limit up: how much it grants shows itself later. Where few calls are
-        refused, that is the price of using the limit, or chance, and an endpoint that refuses by chance must
-        not be asked less and less.
+        Calls granted from the last reset to this refusal estimate what the endpoint grants between two
+        resets; the estimate is at least the calls granted in the last minute. If none was granted, the
+        endpoint is out of order or other clients used the limit up, and nothing is learned. A small share of
+        refusals changes nothing: an endpoint that refuses at random must not be asked less and less.
 
         Args:
             now: When.
@@ -210,7 +207,7 @@ class LearnedQuota(Quota):
         self.refused_too()
 
     def refused_too(self) -> None:
-        """Another call was refused that was sent before the endpoint asked for its pause."""
+        """Record another refused call that was sent before the pause."""
         if self._lesson is None or self._told is not None:
             return
         lesson = self._lesson
@@ -228,12 +225,12 @@ class LearnedQuota(Quota):
         self._learned_at, self._growth = lesson.opens_at, GROWTH
 
     def unlearn(self) -> None:
-        """The pauses that the endpoint asked for have not helped: no limit made it refuse."""
+        """Discard the learned limit: pauses did not help, so the refusals have another cause."""
         if not self._answered:
             self._learned, self._lesson = self._held, None
 
     def _forget(self, now: float) -> None:
-        """Drop the counts of seconds that have left the window."""
+        """Drop counts outside the window."""
         second = int(now)
         gone = min(second - self._recent_second, WINDOW_SECONDS)
         for step in range(gone):
@@ -244,10 +241,7 @@ class LearnedQuota(Quota):
 
 
 def reset_seconds(limits: RateLimits | None) -> float:
-    """Say how long until what is used up is there again, by what an endpoint tells.
-
-    0 where it tells nothing.
-    """
+    """Return the reported time until a used-up quota resets; 0 if none is reported."""
     if limits is None:
         return 0.0
     used_up = (

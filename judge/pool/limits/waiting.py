@@ -1,4 +1,4 @@
-"""What waits: calls for their turn at an endpoint, and replies to be handed on. Slots are shared by all."""
+"""Queues: calls that wait for an endpoint, replies that wait to be processed, and the shared slots."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from typing import TypeAlias
 from judge.errors import DrainingError, EndpointDownError
 
 Marks: TypeAlias = tuple[float, float]
-"""Where a call stands in the quotas of requests and of tokens."""
+"""Position of a call in the quotas of requests and of tokens."""
 Turn: TypeAlias = tuple[asyncio.Future[Marks], float, bool]
-"""A call that waits: its turn, its tokens, and whether its verdict has begun (an earlier call for it was
-answered)."""
+"""A queued call: its turn, its tokens, and whether a call of its verdict was already sent."""
 
 
 class Waiting:
-    """Calls in the order in which they came; those for tasks that timed out before have a lane of their own.
+    """Queued calls, first in, first out; tasks that timed out before have a lane of their own.
 
     Args:
-        admit: Lets those who wait go, as far as limits allow.
+        admit: Sends queued calls as far as the limits allow.
     """
 
     def __init__(self, admit: Callable[[], None]) -> None:
         self.fresh: deque[Turn] = deque()
         self.late: deque[Turn] = deque()
         self.closed = False
-        """Whether no verdict may begin any longer; those that have begun still get their turns."""
+        """Whether new verdicts are refused; those with a call already sent still get their turns."""
         self._admit = admit
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -37,17 +36,17 @@ class Waiting:
         return len(self.fresh) + len(self.late)
 
     def lane(self, *, late: bool) -> deque[Turn]:
-        """The lane of a task that timed out before, or of the others."""
+        """Return the late lane or the normal one."""
         return self.late if late else self.fresh
 
     def add(self, tokens: float, *, late: bool, begun: bool) -> asyncio.Future[Marks]:
-        """Let a call wait; its turn is the result."""
+        """Queue a call and return its turn."""
         turn: asyncio.Future[Marks] = asyncio.get_running_loop().create_future()
         self.lane(late=late).append((turn, tokens, begun))
         return turn
 
     def turn_away(self, reason: str) -> None:
-        """Send off all, for the endpoint is down."""
+        """Fail all queued calls with `EndpointDownError`."""
         for lane in (self.fresh, self.late):
             while lane:
                 turn = lane.popleft()[0]
@@ -55,10 +54,10 @@ class Waiting:
                     turn.set_exception(EndpointDownError(reason))
 
     def drain(self, *, close: bool) -> None:
-        """Give up all but those for a verdict that has begun.
+        """Cancel queued calls, except those of verdicts with a call already sent.
 
         Args:
-            close: Whether those that come later are abandoned, too.
+            close: Whether to refuse new verdicts, too.
         """
         self.closed = self.closed or close
         for lane in (self.fresh, self.late):
@@ -67,19 +66,19 @@ class Waiting:
                     turn.set_exception(DrainingError("cancelled before it was sent"))
 
     def look_again(self, seconds: float) -> None:
-        """Let those who wait go, after so long at the latest."""
+        """Call `admit` after this time at the latest."""
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:
             if self._timer_at <= at:
-                return  # it looks again then
+                return  # the running timer is earlier
             self._timer.cancel()
-        # uvloop counts whole milliseconds: it may call too early, and what it gives for less than one knows
-        # no time.
+        # uvloop rounds to milliseconds and may call early; below 1 ms its handle has no time, hence
+        # `_timer_at`.
         self._timer, self._timer_at = loop.call_at(at, self._time_is_up), at
 
     def stop(self) -> None:
-        """Admit no further calls automatically."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -89,12 +88,11 @@ class Waiting:
 
 
 class Turns:
-    """Lets coroutines through one by one, a round of the event loop each, in the order in which they came.
+    """Resumes waiting coroutines one at a time, one per round of the event loop, first in, first out.
 
-    Work that takes long, like the checking of a reply, keeps replies from being read and calls from being
-    sent. Where many replies come together, all calls after them would set out together, too, and their slots
-    be idle until all is checked: the calls march in step. With a turn before each such work, what waits for a
-    slot is sent first.
+    Checking a reply blocks the event loop. If many replies arrive together, their slots would stay idle until
+    all are checked, and the next calls would start together again. With a turn before each check, queued
+    calls are sent first.
     """
 
     __slots__ = ("_is_armed", "_waiting")
@@ -104,7 +102,7 @@ class Turns:
         self._is_armed = False
 
     async def mine(self) -> None:
-        """Wait for a turn; others come to theirs in a later round."""
+        """Wait for a turn."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
@@ -125,9 +123,9 @@ class Turns:
 
 @dataclass(slots=True)
 class Slots:
-    """Concurrent calls, over all endpoints of a pool."""
+    """Concurrent calls over all endpoints of a pool."""
 
     most: int
     taken: int = 0
     turns: Turns = field(default_factory=Turns)
-    """In which replies are handed on."""
+    """Order in which replies are processed."""

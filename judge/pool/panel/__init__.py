@@ -1,1 +1,1 @@
-"""Several verdicts on one answer, and the one to publish."""
+"""Panels: several verdicts on one answer, and the one to publish."""

@@ -21,10 +21,10 @@ class Member:
     """One vote of a panel.
 
     Args:
-        endpoint: Where it is asked.
-        model: Which model is asked.
-        evaluator: What all its results say produced them.
-        judge: Asks it.
+        endpoint: Endpoint that is asked.
+        model: Model that is asked.
+        evaluator: Evaluator of its results.
+        judge: Its judge.
     """
 
     endpoint: str
@@ -34,15 +34,14 @@ class Member:
 
 
 class PanelJudge:
-    """Asks all members concurrently and publishes what their verdicts decide (`votes.decide`).
+    """Asks all members concurrently and publishes the decision of `votes.decide`.
 
-    A member whose endpoint is down is not waited for where the others make a quorum, and else as long as it
-    takes. A member that fails on an answer has no vote on it. Without a quorum of verdicts the result is
-    `Failed("no_quorum")`.
+    Members whose endpoint is down are awaited only if the others give no quorum. A member that fails on an
+    answer has no vote on it. Without a quorum the result is `Failed("no_quorum")`.
 
     Args:
         members: In the panel's order; at least two.
-        quorum: Verdicts that are needed; from 1 to the number of members.
+        quorum: Required verdicts; from 1 to the number of members.
         score_range: Lowest and highest score of the metric.
     """
 
@@ -53,12 +52,12 @@ class PanelJudge:
         self.evaluator = panel_evaluator([one.evaluator for one in members], quorum=quorum)
 
     async def judge(self, task: JudgeTask) -> Result:
-        """Judge one answer, however long it takes. Cancellation passes through.
+        """Judge one answer, retrying transient failures without a time limit.
 
         Raises:
             JudgeConfigurationError: No endpoint can judge any event as configured.
             DrainingError: The task was cancelled before it was sent.
-            ValueError: The task is another metric's.
+            ValueError: The task belongs to another metric.
         """
         asked = range(len(self._members))
         given: dict[int, Result] = dict(
@@ -70,7 +69,7 @@ class PanelJudge:
         return self._result([(self._members[place], given[place]) for place in sorted(given)])
 
     async def _wait_for(self, down: Sequence[int], task: JudgeTask, given: dict[int, Result]) -> None:
-        """Wait for members whose endpoint is down until there is a quorum, or all of them have answered."""
+        """Wait for members whose endpoint is down, until there is a quorum or all have answered."""
         waiting = {asyncio.create_task(self._vote(place, task, patient=True)) for place in down}
         try:
             while waiting and self._verdicts(given) < self._quorum:
@@ -80,7 +79,7 @@ class PanelJudge:
             await _cancelled(waiting)
 
     async def _vote(self, place: int, task: JudgeTask, *, patient: bool) -> list[tuple[int, Result]]:
-        """One member's result; none if its endpoint is down and the caller does not wait."""
+        """Return one member's result; empty if its endpoint is down and the caller does not wait."""
         try:
             return [(place, await self._members[place].judge.judge(task, patient=patient))]
         except EndpointDownError:
@@ -120,7 +119,7 @@ class PanelJudge:
         return failed[0].model_copy(update=update)
 
     def _call(self, results: Sequence[Result]) -> JudgeCall | None:
-        """All members' calls as one; None where none was made."""
+        """Return the members' calls as one; None if there was none."""
         calls = [one.judge for one in results if one.judge is not None]
         if not calls:
             return None
@@ -134,11 +133,11 @@ class PanelJudge:
 
 
 def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
-    """Describe a panel: another member, order or quorum is another evaluator, whose numbers are its own.
+    """Return a panel's evaluator; members, their order and the quorum change its fingerprint.
 
     Args:
         members: Its members' evaluators, in the panel's order.
-        quorum: Verdicts that are needed.
+        quorum: Required verdicts.
     """
     first = members[0]
     names = [one.fingerprint for one in members]
@@ -159,7 +158,7 @@ def panel_evaluator(members: Sequence[Evaluator], *, quorum: int) -> Evaluator:
 
 
 async def _all(votes: Sequence[Coroutine[Any, Any, list[tuple[int, Result]]]]) -> list[tuple[int, Result]]:
-    """Wait for all; the first error ends the others."""
+    """Await all votes; the first error cancels the others."""
     tasks = {asyncio.create_task(one) for one in votes}
     try:
         return [vote for given in await asyncio.gather(*tasks) for vote in given]
@@ -174,7 +173,7 @@ async def _cancelled(tasks: set[asyncio.Task[list[tuple[int, Result]]]]) -> None
 
 
 def _agreement(decided: Decided) -> dict[str, Any]:
-    """How far the members agree; nothing of it where no judge had to be asked."""
+    """Return the members' agreement; None if no judge was asked."""
     asked = not isinstance(decided.result, Unscored) or decided.result.judge is not None
     return {"agreement": round(decided.agreement, 6) if asked else None}
 
@@ -188,13 +187,13 @@ def _usage(results: Sequence[Result]) -> Usage:
 
 
 def _cost_usd(results: Sequence[Result]) -> float | None:
-    """What all votes cost together; None where one's price is not known."""
+    """Return the total cost of the votes; None if a price is unknown."""
     known = [one.cost_usd for one in results if one.cost_usd is not None]
     return sum(known) if len(known) == len(results) else None
 
 
 def _times(results: Sequence[Result]) -> Any:
-    """Until the last vote; the judges were asked concurrently, so the slowest counts."""
+    """Return the times of the last vote, with the longest `judge_seconds`: judges run concurrently."""
     seconds = [one.times.judge_seconds for one in results if one.times.judge_seconds is not None]
     last = max((one.times for one in results), key=lambda one: one.judged_at)
     return last.model_copy(update={"judge_seconds": max(seconds, default=None)})

@@ -1,8 +1,8 @@
-"""What several verdicts on one answer decide. Pure.
+"""Decision of several verdicts on one answer. Pure.
 
-What is published is always a vote that was given, with its evidence: of numbers the median, with an even
-number of votes the lower of the two in the middle; of booleans and labels the most frequent, in a tie the one
-with the lowest number, more being better; in a tie of these the first in the panel's order.
+The published result is always a vote that was given, with its evidence. For numbers it is the median, of an
+even number of votes the lower middle one; for booleans and labels the most frequent one, in a tie the one
+with the lowest number; in a further tie the first in the panel's order.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ Result: TypeAlias = Scored | Unscored | Failed
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the votes decide.
+    """Decision of the votes.
 
     Args:
-        result: The vote that is published.
-        agreement: How far the votes agree with it, 0 to 1. Of booleans, labels and answers that cannot be
-            scored the share of the verdicts that are alike; of numbers 1 less their mean distance from it, as
-            a share of the scale.
+        result: The published vote.
+        agreement: Agreement of the votes with it, 0 to 1. For booleans, labels and unscored results: share of
+            equal verdicts. For numbers: 1 minus their mean distance from it, as a share of the scale.
     """
 
     result: Scored | Unscored
@@ -33,15 +32,15 @@ class Decided:
 
 
 def decide(results: Sequence[Result], *, quorum: int, score_range: tuple[float, float]) -> Decided | None:
-    """Decide by the verdicts among some results.
+    """Return the decision of the verdicts among the results.
 
     Args:
         results: In the panel's order.
-        quorum: Verdicts that are needed; a failed result is none. At least 1.
+        quorum: Required verdicts, at least 1; failed results do not count.
         score_range: Lowest and highest score of the metric.
 
     Returns:
-        What is decided; None without a quorum.
+        The decision; None without a quorum.
     """
     scored = [one for one in results if isinstance(one, Scored)]
     unscored = [one for one in results if isinstance(one, Unscored)]
@@ -64,7 +63,7 @@ def _most_frequent(scored: Sequence[Scored], verdicts: int) -> Decided:
 
 
 def _median(scored: Sequence[Scored], verdicts: int, score_range: tuple[float, float]) -> Decided:
-    # Sorting is stable, so of equal votes the first in the panel's order stands first.
+    # Sorting is stable: of equal votes, the first in the panel's order comes first.
     median = sorted(scored, key=lambda one: one.amount)[(len(scored) - 1) // 2].amount
     chosen = next(one for one in scored if one.amount == median)
     low, high = score_range
@@ -73,12 +72,12 @@ def _median(scored: Sequence[Scored], verdicts: int, score_range: tuple[float, f
 
 
 def vote_of(result: Result, *, endpoint: str, model: str) -> Vote:
-    """Give what a member said, as a result publishes it.
+    """Return a member's vote for the published result.
 
     Args:
         result: Its result.
-        endpoint: Where it was asked.
-        model: Which model was asked.
+        endpoint: Endpoint that was asked.
+        model: Model that was asked.
     """
     scored = result if isinstance(result, Scored) else None
     return Vote(

@@ -44,7 +44,7 @@ class Contradiction:
 
 
 def contradiction(stated: str, source: str) -> Contradiction | None:
-    """Say how a statement contradicts its source; None where code cannot show that it does.
+    """Return how a statement contradicts its source; None where code cannot show that it does.
 
     Args:
         stated: A sentence or a part of one.

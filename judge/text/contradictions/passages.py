@@ -42,7 +42,7 @@ class Passage:
 
 
 def contradiction_between(narrow: Passage, wide: Passage) -> Contradiction | None:
-    """Say how two passages contradict one another; None where code cannot show that they do.
+    """Return how two passages contradict one another; None where code cannot show that they do.
 
     Args:
         narrow: What must be said by the other side: an item of a reference, or a claim of an answer.

@@ -28,12 +28,12 @@ class Masker:
         self._expression = re.compile("|".join(map(re.escape, words))) if words else None
 
     def mask(self, text: str) -> str:
-        """Give the text without secrets."""
+        """Return the text without secrets."""
         return text if self._expression is None else self._expression.sub(MASK, text)
 
 
 def forms_of(secret: str) -> set[str]:
-    """Say how a secret may look in a text.
+    """Return how a secret may look in a text.
 
     Base64 depends on what stands before and after: of each of the three alignments the part that does not is
     taken.

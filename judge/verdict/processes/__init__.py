@@ -1,1 +1,1 @@
-"""Code that may not terminate, in separate processes."""
+"""Child processes for code that may not terminate."""

@@ -1,7 +1,7 @@
-"""A process of its own for code that may run forever, hold too much memory or end the process.
+"""A child process for code that may not terminate, use too much memory or crash.
 
-It takes one call at a time, starts with the first and is killed when a call's time is over. A thread waits
-for it. It has the import path of this process, and no more of the environment than an interpreter needs.
+It starts with the first call, takes one call at a time, and is killed at a call's time limit. A thread waits
+for it. It gets the import path of this process, and only the environment variables that an interpreter needs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from judge.errors import EventError, InvalidVerdictError
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 5.0
 _HEAD_BYTES: Final = 8
-# What an interpreter needs to start; the rest of the environment, secrets among it, is no business of the
-# child's.
+# Needed to start an interpreter; other variables, which may be secrets, are not passed on.
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "PYTHONHOME", "SYSTEMROOT")
 _SERVE: Final = (
     "import sys; sys.path[:] = sys.argv[3:]; "
@@ -38,32 +37,31 @@ _SERVE: Final = (
 
 
 class ChildLateError(Exception):
-    """A call took longer than its bound, and its process was killed."""
+    """A call exceeded its time limit; its process was killed."""
 
 
 class ChildFullError(Exception):
-    """A call needed more memory than its process may hold."""
+    """A call exceeded the memory limit."""
 
 
 class ChildEndedError(Exception):
-    """The process ended during a call; the text says how."""
+    """The process ended during a call; the text names the exit code or signal."""
 
 
 class UnknownCallError(Exception):
-    """What is to be called, or what it is given, can be found in this process alone."""
+    """The function or its arguments exist only in this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildLimits:
-    """Bounds of a process.
+    """Limits of a child process.
 
     Args:
-        memory_bytes: Data that it may hold.
-        kept_bytes: One that has held more ends after the call, so that what it does not give back does not
-            stay.
-        niceness: By how much its priority is below this process's, 0 to 19.
-        first: Called when the process has started, within a bound of 60 s. What it raises is for the calls
-            to find out.
+        memory_bytes: Limit of its data segment.
+        kept_bytes: A process that has used more is ended after the call, to free its memory.
+        niceness: Added to its niceness, 0 to 19.
+        first: Called when the process has started, within 60 s. Its exceptions are ignored; later calls meet
+            the cause.
     """
 
     memory_bytes: int
@@ -83,8 +81,8 @@ class Child:
     """One child process.
 
     Args:
-        limits: Its bounds.
-        name: Names the thread that waits for it.
+        limits: Its limits.
+        name: Name of the thread that waits for it.
     """
 
     def __init__(self, limits: ChildLimits, *, name: str) -> None:
@@ -95,21 +93,21 @@ class Child:
         self._closed = False
 
     async def call(self, seconds: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function in the process. What it is, is given and gives must be fit to be pickled.
+        """Call a function in the process. It, its arguments and its result must be picklable.
 
         Args:
-            seconds: Bound on the call, above 0; waiting for earlier calls does not count.
-            function: What is called.
+            seconds: Time limit of the call, above 0; waiting for earlier calls does not count.
+            function: The function.
             *args: For the function.
             **kwargs: For the function.
 
         Raises:
             ChildLateError: It took longer.
-            ChildFullError: It needed more memory than the process may hold.
+            ChildFullError: It exceeded the memory limit.
             ChildEndedError: It ended the process.
-            UnknownCallError: It cannot be sent there.
+            UnknownCallError: It cannot be pickled, or is unknown to the process.
             EventError: It raised one.
-            RuntimeError: It raised something else; its type and text.
+            RuntimeError: It raised another exception; contains its type and text.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -125,7 +123,7 @@ class Child:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _exchange(self, job: bytes, seconds: float) -> tuple[Any, ...]:
-        """Send a job and wait for its answer; a process that does not give one in time is replaced."""
+        """Send a job and wait for its answer; a process that exceeds the time limit is replaced."""
         try:
             child = self._started()
         except (OSError, EOFError, TimeoutError):
@@ -155,12 +153,12 @@ class Child:
         return child
 
     def _stop(self, *, patiently: bool = False) -> str:
-        """End the process; say how it ended where it did so by itself."""
+        """End the process; return how it ended."""
         with self._lock:
             child, self._process = self._process, None
         if child is None:
             return ""
-        if patiently:  # a closed pipe says that it is about to end
+        if patiently:  # its pipe is closed, so it is about to end
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.process.wait(_END_SECONDS)
         code = child.process.poll()
@@ -175,23 +173,23 @@ class Child:
 
 
 def _start(limits: ChildLimits) -> _Process:
-    process = subprocess.Popen(  # noqa: S603 - this interpreter, and nothing from outside
+    process = subprocess.Popen(  # noqa: S603 - only this interpreter and fixed arguments
         [sys.executable, "-c", _SERVE, str(limits.memory_bytes), str(limits.niceness), *sys.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         bufsize=0,
-        start_new_session=True,  # so that it ends with all that it has started
+        start_new_session=True,  # so that its own children can be killed with it
     )
-    if process.stdin is None or process.stdout is None:  # it has both, as asked for
+    if process.stdin is None or process.stdout is None:  # never, with PIPE
         raise EOFError
     os.set_blocking(process.stdin.fileno(), False)
     return _Process(process, process.stdin, process.stdout)
 
 
 def _ignored(function: Callable[[], object]) -> None:
-    """Call a function whose value need not be fit to be pickled."""
+    """Call a function and drop its result, which may not be picklable."""
     function()
 
 
@@ -255,11 +253,11 @@ def _wait(readable: list[IO[bytes]], writable: list[IO[bytes]], ending: float) -
 
 
 _loaded_bytes = 0
-"""What this process holds since `load_and_keep`, which no bound counts."""
+"""Memory after `load_and_keep`, excluded from the limits."""
 
 
 def load_and_keep(function: Callable[[], object]) -> None:
-    """Call a function whose memory stays, such as a language model's: the bounds are for what comes after."""
+    """Call a function, such as one that loads a model, whose memory does not count against the limits."""
     global _loaded_bytes  # noqa: PLW0603 - of this process
     before = _data_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -271,7 +269,7 @@ def load_and_keep(function: Callable[[], object]) -> None:
 
 
 def _data_bytes() -> int:
-    """What counts against the bound on data; 0 where the system does not say."""
+    """Return the size of the data segment; 0 if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     except OSError:
@@ -279,7 +277,7 @@ def _data_bytes() -> int:
 
 
 def _held_bytes() -> int:
-    """The most that this process has held. Its `ru_maxrss` begins with what the parent held."""
+    """Return the peak memory of this process; the fallback `ru_maxrss` includes the parent's."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/self/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) * 1024
@@ -287,14 +285,14 @@ def _held_bytes() -> int:
 
 
 def serve(memory_bytes: int, niceness: int) -> None:
-    """Be the child: answer calls from standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the terminal's word to the parent
+    """Run the child: answer calls from standard input until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # What a function prints must not get between the answers, nor read the requests.
+    # A function must neither print into the answers nor read the requests.
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     own = os.getpid()
-    from judge.metrics import registry  # noqa: F401, PLC0415 - imported now, so that no call pays for it
+    from judge.metrics import registry  # noqa: F401, PLC0415 - imported now, to keep it out of call times
 
     os.nice(niceness)
     with contextlib.suppress(ValueError, OSError):
@@ -304,7 +302,7 @@ def serve(memory_bytes: int, niceness: int) -> None:
     while head := requests.read(_HEAD_BYTES):
         answer = _answered(requests.read(int.from_bytes(head, "big")))
         if os.getpid() != own:
-            os._exit(0)  # a process that the function has forked: the answer is its parent's to give
+            os._exit(0)  # a fork made by the function; only its parent answers
         _send(answers, answer)
 
 
@@ -325,7 +323,7 @@ def _called(data: bytes) -> tuple[Any, ...]:
     try:
         function, args, kwargs = pickle.loads(data)  # noqa: S301 - of our own parent
     except (AttributeError, ImportError):
-        return ("unknown",)  # what only the parent's main program defines
+        return ("unknown",)  # defined only in the parent's main program
     del data
     try:
         return "value", function(*args, **kwargs)
@@ -335,7 +333,7 @@ def _called(data: bytes) -> tuple[Any, ...]:
         return "event", error.error_type, error.detail
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - the parent makes a failure of it
-        if isinstance(error.__cause__, MemoryError):  # orjson returns a value and an error: a SystemError
+    except Exception as error:  # noqa: BLE001 - reported to the parent
+        if isinstance(error.__cause__, MemoryError):  # orjson raises SystemError from it
             return ("full",)
         return "error", type(error).__name__, str(error)[:2000]

@@ -1,4 +1,4 @@
-"""Asks a code metric in a process of its own, so that its code can neither block nor end this one."""
+"""Run a code metric in a child process, so that its code can neither block nor crash this one."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from schemas import JudgeTask
 T = TypeVar("T")
 
 NICENESS: Final = 10
-"""A process that is restarted with every call takes no time from the worker."""
+"""Low priority, so that a process restarted at every call does not slow the worker."""
 _MIB: Final = 1024 * 1024
 
 
 class MetricProcess:
-    """The process of one metric, one call at a time.
+    """The child process of one metric; one call at a time.
 
     Args:
-        bounds: Of the process.
+        bounds: Limits of the process.
         name: The metric's name.
     """
 
     def __init__(self, bounds: OwnProcess, *, name: str) -> None:
         self._bounds = bounds
         memory = bounds.memory_mb * _MIB
-        # What it has loaded may fill its bound, and stays.
+        # Loaded data may fill the limit and stays.
         limits = ChildLimits(memory, 2 * memory, NICENESS, bounds.first)
         self._child = Child(limits, name=f"metric-{name}")
 
     async def call(self, function: Callable[[JudgeTask], T], task: JudgeTask) -> T:
-        """Call a function of a task in the process.
+        """Call a function with a task in the process.
 
         Raises:
-            EventError: `metric_error`: it took too long, needed too much memory or ended the process; or what
-                the function raises.
+            EventError: `metric_error`: it exceeded a limit or ended the process; or raised by the function.
         """
         seconds, memory = self._bounds.seconds, self._bounds.memory_mb
         try:

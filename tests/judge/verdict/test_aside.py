@@ -74,9 +74,9 @@ async def test_a_call_that_does_not_end_is_ended_and_the_next_one_is_answered() 
 
 async def test_a_call_that_needs_too_much_memory_fails_alone() -> None:
     """The bound is the child's: the worker does not grow, and the next text is read by a new child."""
-    with pytest.raises(EventError, match="need more than the 160 MiB"):
+    with pytest.raises(EventError, match="need more than 160 MiB"):
         await aside.read(LONG, 20, _hold, 2 * aside.MAX_MEMORY_BYTES)
-    with pytest.raises(EventError, match="need more than the 160 MiB"):
+    with pytest.raises(EventError, match="need more than 160 MiB"):
         await aside.read(LONG, 20, _full_as_orjson_says)
     assert await aside.read(LONG, 20, _hold, MIB) == MIB
 

@@ -128,7 +128,7 @@ def test_a_file_that_breaks_while_in_use_is_begun_anew(
         assert cache.get("7") is None
         cache.put("7", b"again")
         assert cache.get("7") == b"again"
-    assert "put aside" in caplog.text
+    assert "renamed to" in caplog.text
     cache.close()
 
 

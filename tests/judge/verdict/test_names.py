@@ -74,7 +74,7 @@ async def test_what_a_model_holds_is_not_counted(monkeypatch: pytest.MonkeyPatch
         first = await child.call(20, os.getpid)
         assert await child.call(20, _hold, 20 * MIB) == 20 * MIB
         assert await child.call(20, os.getpid) == first
-        with pytest.raises(Exception, match="need more than the 160 MiB"):
+        with pytest.raises(Exception, match="need more than 160 MiB"):
             await child.call(20, _hold, aside.MAX_MEMORY_BYTES)
     finally:
         child.close()
