@@ -1,4 +1,4 @@
-"""Commands that run in the test's own process set up logging as a process of theirs would: put it back."""
+"""Restores logging after each test, because a command that runs in the test's process configures it."""
 
 from __future__ import annotations
 

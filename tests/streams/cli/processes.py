@@ -1,4 +1,4 @@
-"""The command as a real process, with an environment of its own."""
+"""Runs the command as a process with a clean environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = (sys.executable, "-c", "from streams.cli.main import run; run()")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended."""
+    """Exit code and output of a process."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ class Ended:
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Give this process's environment without anything that steers judgestream."""
+    """Return the environment without the variables that judgestream reads, plus `extra`."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -41,13 +41,13 @@ _SERVER: Final = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
     ["streams.cli.main", "streams.cli.commands.judge", "streams.cli.file_run", "streams.worker.run"]
 )
-"""Processes begin as copies of one that has imported what they need: a second of work less for each."""
+"""Processes fork from a server that has imported the modules: this saves a second for each process."""
 
 
 async def judgestream(
     *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None
 ) -> Ended:
-    """Run the command to its end."""
+    """Run the command until it exits."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").write_bytes(stdin or b"")
@@ -66,7 +66,7 @@ async def judgestream(
 
 
 def _command(arguments: Sequence[str], env: Mapping[str, str], cwd: str, folder: Path) -> None:
-    """The command in its process, with an environment and standard streams of its own."""
+    """Run the command in a forked process, with its own environment and standard streams."""
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
@@ -83,30 +83,30 @@ def _command(arguments: Sequence[str], env: Mapping[str, str], cwd: str, folder:
 
 
 class Service:
-    """A command that runs until it is told to stop."""
+    """A command that runs until it receives a signal."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     async def line(self) -> str:
-        """Give the next line of its standard output."""
+        """Return the next line of standard output."""
         assert self._process.stdout is not None
         raw = await asyncio.wait_for(self._process.stdout.readline(), DEADLINE_SECONDS)
         return raw.decode().rstrip("\n")
 
     async def error_line(self) -> str:
-        """Give the next line of its standard error."""
+        """Return the next line of standard error."""
         assert self._process.stderr is not None
         raw = await asyncio.wait_for(self._process.stderr.readline(), DEADLINE_SECONDS)
         return raw.decode().rstrip("\n")
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> Ended:
-        """Send a signal and wait for the end."""
+        """Send a signal and wait until the process exits."""
         self._process.send_signal(number)
         return await self.end()
 
     async def end(self) -> Ended:
-        """Wait for the end."""
+        """Wait until the process exits."""
         out, err = await asyncio.wait_for(self._process.communicate(), DEADLINE_SECONDS)
         assert self._process.returncode is not None
         return Ended(self._process.returncode, out.decode(), err.decode())
@@ -114,7 +114,7 @@ class Service:
 
 @asynccontextmanager
 async def running(*arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Service]:
-    """Run the command beside the test; it is gone at the end."""
+    """Run the command in the background and kill it at the end of the block."""
     process = await asyncio.create_subprocess_exec(
         *COMMAND,
         *arguments,

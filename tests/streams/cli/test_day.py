@@ -1,4 +1,4 @@
-"""What `config check` says a day would cost."""
+"""The estimated cost of a day in `config check`."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ def record(**fields: object) -> RawRecord:
 
 
 def test_rates_and_conditions_count() -> None:
-    """Of four newest records for 1,000 a day two are gold (all sampled), one is other (a tenth), one none.
+    """Calls and tokens are estimated from a sample by sampling rates and conditions.
 
-    Half of the sampled go to coverage: 250 * (1 + 1 + 0.1) * 0.5 = 262.5 calls. Each has 400 tokens
-    of reply for 100 USD a million, and its input for 10.
+    Four records stand for 1,000 a day: two are gold (sampled at 1), one is other (at 0.1), one is
+    undecodable. Half of the sampled events go to coverage: 250 * (1 + 1 + 0.1) * 0.5 = 262.5 calls. A reply
+    has 400 tokens at 100 USD per million; a token of input costs 10 USD per million.
     """
     sampling = {"default_rate": 0.1, "rules": [{"name": "gold", "when": {"tier": "gold"}, "rate": 1}]}
     gold = record(labels={"tier": "gold"})
@@ -51,13 +52,14 @@ def test_rates_and_conditions_count() -> None:
     assert day.calls == pytest.approx(262.5)
     replies = round(262.5 * 400)
     assert day.usd == pytest.approx((round(day.input_tokens) * 10 + replies * 100) / 1e6)
-    assert day.input_tokens / day.calls > 500, "a prompt has its instructions"
+    assert day.input_tokens / day.calls > 500, "the estimate leaves out the prompt's instructions"
 
 
 def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
-    """Ten records, all sampled: three votes each are 30 calls, and ten for vectors.
+    """Each vote of a panel is a call; an embedding call has no output tokens.
 
-    A vote has its prompt and 400 tokens of reply; answer and reference, "a" and "r", take 9 tokens each.
+    Ten sampled records with three votes are 30 calls, and with embeddings ten. A vote has its prompt and a
+    reply of 400 tokens; the embedding of answer and reference, "a" and "r", has 9 tokens each: 10 * 18 = 180.
     """
     panel = {"coverage": {"panel": {"samples": 3}}}
     day = estimate(settings(metrics=panel), 10, [record()])
@@ -71,7 +73,7 @@ def test_every_vote_counts_and_what_gives_vectors_writes_nothing() -> None:
 
 
 def test_a_conversation_is_one_call() -> None:
-    """Of ten records a day one of five is a conversation's: two calls, and ten for the single events."""
+    """Five events of one conversation are one call: of ten records a day, 10 + 2 calls."""
     sampling = {"key": "record_key"}
     metrics = {"coverage": {}, "tone": {"unit": "conversation"}}
     talk = [record(event_id=str(number), conversation_id="c") for number in range(5)]
@@ -79,7 +81,7 @@ def test_a_conversation_is_one_call() -> None:
 
 
 def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
-    """The published one, at OpenAI's address; that of the endpoint is another model's."""
+    """A metric's own model has its published price, not the price configured for the endpoint's model."""
     judge = {
         "endpoints": [{"name": "a", "model": "m", "usd_per_million_tokens": {"input": 1e3, "output": 1e3}}],
         "budget": "none",
@@ -91,14 +93,14 @@ def test_a_model_of_a_metrics_own_has_its_own_price() -> None:
 
 
 def test_without_a_price_no_cost_is_said() -> None:
-    """Which is not the same as 0."""
+    """Without a known price the cost is unknown, not 0."""
     judge = {"endpoints": [{"name": "a", "base_url": "http://127.0.0.1:1/v1", "model": "m"}]}
     assert estimate(settings(judge=judge), 10, [record()]).usd is None
     assert str(Day(1, 1, 1, None)).endswith("1 tokens: no price is known (an estimate)")
 
 
 def test_a_day_beyond_the_budget_is_told() -> None:
-    """A day of 20 dollars and a budget of 5."""
+    """A cost of 20 USD a day over a budget of 5 USD gives a hint; a cost of 4 USD does not."""
     assert str(Day(1, 1, 1, 20.0, 5.0)).endswith(
         "judge.budget allows $5.00 a worker, lower sampling or raise it"
     )
@@ -117,7 +119,10 @@ async def _produce(servers: str, count: int) -> None:
 
 
 def test_the_topic_is_asked(tmp_path: Path) -> None:
-    """Seven records came; without records, or without a broker, it says so and is not an error."""
+    """The estimate counts the seven records of the topic.
+
+    A topic without records, or an unreachable broker, is reported and is not an error.
+    """
     file = tmp_path / "settings.yaml"
     with broker_in_thread(topics={"qa.events": 2}) as servers:
         document = {"kafka": {"bootstrap_servers": servers}, "judge": JUDGE, "metrics": {"coverage": {}}}
@@ -134,7 +139,10 @@ def test_the_topic_is_asked(tmp_path: Path) -> None:
 def test_a_broker_that_does_not_answer_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes the connection and is silent: the time is over, and no client is left open."""
+    """A broker that accepts the connection and never answers is abandoned at the timeout.
+
+    The client is closed.
+    """
     monkeypatch.setattr(asking, "ASK_SECONDS", 0.2)
     file = tmp_path / "settings.yaml"
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -142,4 +150,4 @@ def test_a_broker_that_does_not_answer_is_not_waited_for(
         document = {"kafka": {"bootstrap_servers": servers}, "judge": JUDGE, "metrics": {"coverage": {}}}
         file.write_text(json.dumps(document))
         assert ask_day(load_settings(file, {}), file) == "not known, the broker did not answer within 0.2 s"
-    gc.collect()  # an open client warns here, and a warning is an error
+    gc.collect()  # an unclosed client raises a ResourceWarning here, which is an error

@@ -1,4 +1,4 @@
-"""The frame around the commands: help, version, exit codes, errors as text."""
+"""Help, version, exit codes and error messages of the command line."""
 
 from __future__ import annotations
 
@@ -9,32 +9,14 @@ import pytest
 from streams.cli.main import run
 from tests.streams.cli.processes import judgestream
 
-COMMANDS = (
-    "demo",
-    "init",
-    "worker",
-    "health",
-    "doctor",
-    "judge",
-    "map",
-    "produce",
-    "replay",
-    "tail",
-    "show",
-    "explore",
-    "incident",
-    "review",
-    "export",
-    "broker",
-    "offline-judge",
-    "topics",
-    "labels",
-    "config",
-)
+COMMANDS = [
+    *("demo", "init", "worker", "health", "doctor", "judge", "map", "produce", "replay", "tail", "show"),
+    *("explore", "incident", "review", "export", "broker", "offline-judge", "topics", "labels", "config"),
+]
 
 
 def call(*arguments: str) -> int:
-    """Run the command in this process; give its exit code."""
+    """Run the command in this process and return its exit code."""
     with pytest.raises(SystemExit) as ended:
         run(arguments)
     assert isinstance(ended.value.code, int)
@@ -42,17 +24,15 @@ def call(*arguments: str) -> int:
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with one line of what it does."""
+    """`--help` lists each command."""
     assert call("--help") == 0
-    listed = [
-        line.split()[0] for line in capsys.readouterr().out.split("Commands:")[1].splitlines() if line.strip()
-    ]
-    assert listed == list(COMMANDS)
+    listed = capsys.readouterr().out.split("Commands:")[1].splitlines()
+    assert [line.split()[0] for line in listed if line.strip()] == COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` ends well and shows the usage."""
+    """`--help` of a command exits with code 0 and shows its usage."""
     assert call(command, "--help") == 0
     assert f"Usage: judgestream {command}" in capsys.readouterr().out
 
@@ -78,20 +58,20 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 def test_options_are_those_of_the_contract(
     command: str, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Scripts rely on these names."""
+    """The options that scripts rely on are present."""
     call(command, "--help")
     shown = capsys.readouterr().out
     assert [option for option in options if option not in shown] == []
 
 
 def test_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """Name and number."""
+    """`--version` prints name and number."""
     assert call("--version") == 0
     assert capsys.readouterr().out.startswith("judgestream 0.")
 
 
 def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing was asked for: bad usage."""
+    """A call without a command is bad usage and prints the help."""
     assert call() == 2
     assert "Usage: judgestream" in capsys.readouterr().err
 
@@ -105,6 +85,7 @@ def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture
         (("demo", "--events", "many"), "unable to parse string as an integer, got 'many'"),
         (("tail", "--status", "x"), "'--status': 'x' is not one of 'scored', 'unscored', 'failed'; see"),
         (("demo", "--events-file", "/no/such/file"), "--events-file: cannot read /no/such/file"),
+        (("demo", "--events-file", "empty.jsonl"), "holds no events"),
         (("judge", "/no/such/file", "--metric", "coverage"), "cannot read /no/such/file"),
         (("judge", "f", "--metric", "mood"), "hallucinated_citation, got 'mood'"),
         (("judge", "f", "--metric", "tone", "--prompt-pack", "/no/such/pack.md"), "/no/such/pack.md"),
@@ -117,13 +98,24 @@ def test_without_a_command_it_shows_help_and_fails(capsys: pytest.CaptureFixture
         (("broker", "--topic", "qa.events:0"), "1 to 10000 partitions"),
         (("broker", "--topic", "a b:1"), "a b"),
         (("worker", "--config", "/no/such/file"), "/no/such/file: cannot be read"),
+        (
+            ("worker", "--config", "empty.yaml", "--agents", "intake,juge"),
+            "--agents must name one or more of intake, judge, monitor",
+        ),
         (("config", "check", "/no/such/file"), "/no/such/file: cannot be read"),
     ],
 )
 def test_bad_usage_is_named_without_a_traceback(
-    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...],
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Exit code 2, one error on standard error, nothing on standard output."""
+    """Bad usage exits with code 2 and prints one error on standard error, nothing on standard output."""
+    monkeypatch.chdir(tmp_path)
+    Path("empty.jsonl").write_text("\n\n")
+    Path("empty.yaml").write_text("{}")
     assert call(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("error: ")
@@ -132,26 +124,8 @@ def test_bad_usage_is_named_without_a_traceback(
     assert captured.out == ""
 
 
-def test_an_unknown_agent_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the names there are."""
-    config = tmp_path / "settings.yaml"
-    config.write_text("{}")
-    assert call("worker", "--config", str(config), "--agents", "intake,juge") == 2
-    assert "--agents must name one or more of intake, judge, monitor" in capsys.readouterr().err
-
-
-def test_an_events_file_without_events_is_bad_usage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """There would be nothing to show."""
-    empty = tmp_path / "events.jsonl"
-    empty.write_text("\n\n")
-    assert call("demo", "--events-file", str(empty)) == 2
-    assert "holds no events" in capsys.readouterr().err
-
-
 async def test_debug_shows_the_traceback() -> None:
-    """By option and by variable; without either there is none."""
+    """--debug or JUDGESTREAM_DEBUG=1 prints the traceback of an error."""
     wrong = ("produce", "/no/such/file")
     assert "Traceback" in (await judgestream("--debug", *wrong)).err
     assert "Traceback" in (await judgestream(*wrong, env={"JUDGESTREAM_DEBUG": "1"})).err
@@ -159,7 +133,7 @@ async def test_debug_shows_the_traceback() -> None:
 
 
 async def test_help_imports_nothing_heavy() -> None:
-    """What takes long to import waits until a command needs it."""
+    """`--help` imports none of the packages that are slow to import."""
     code = (
         "import sys\n"
         "from streams.cli.main import run\n"

@@ -1,4 +1,4 @@
-"""Commands that talk to a broker, as real processes where that is what is tested."""
+"""Commands that use a broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def next_lines(service: Service, count: int) -> list[str]:
 
 
 async def test_a_broker_that_takes_what_produce_sends_and_tail_shows() -> None:
-    """Three processes: `broker` says where it is, `produce` reads standard input, `tail` shows raw JSON."""
+    """`broker` prints its address, `produce` reads standard input, and `tail --json` prints the records."""
     async with running("broker", "--port", "0", "--topic", "qa.events:2", "--json") as broker:
         said = json.loads(await broker.line())
         assert said["topics"] == {"qa.events": 2}
@@ -57,7 +57,7 @@ async def test_a_broker_that_takes_what_produce_sends_and_tail_shows() -> None:
 
 
 async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(lines: Path) -> None:
-    """The bytes on the topic are those of the file; on the terminal nothing of them acts."""
+    """`produce` sends the file's bytes unchanged, and `tail` escapes control characters."""
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
         at = ("--bootstrap-servers", broker.bootstrap_servers)
         sent = await judgestream("produce", str(lines), *at)
@@ -73,13 +73,13 @@ async def test_produce_leaves_lines_as_they_are_and_tail_shows_them_harmlessly(l
 
 @pytest.mark.slow
 async def test_tail_follows_what_comes_after_it(lines: Path) -> None:
-    """Without --from-beginning: nothing old, everything new."""
+    """Without --from-beginning `tail` prints only records that arrive after it started."""
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
         at = ("--bootstrap-servers", broker.bootstrap_servers)
         await judgestream("produce", str(lines), *at)
         async with running("tail", *at, "--topic", "qa.events") as tail:
             following = asyncio.create_task(tail.line())
-            # It cannot say when it listens, so events are sent until one arrives.
+            # `tail` does not report when it is subscribed, so events are sent until one arrives.
             for _ in range(50):
                 await judgestream("produce", "-", *at, stdin=event_line("new").encode())
                 await asyncio.wait({following}, timeout=0.2)
@@ -89,7 +89,7 @@ async def test_tail_follows_what_comes_after_it(lines: Path) -> None:
 
 
 async def test_produce_keeps_its_rate() -> None:
-    """Four records at 20 a second take at least 3/20 s: the first goes out at once."""
+    """Four records at 20 a second take at least 3/20 s, because the first is sent at once."""
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
         sent = await judgestream(
             "produce", "-", "-b", broker.bootstrap_servers, "--rate", "20", "--json", stdin=b"1\n2\n3\n4\n"
@@ -100,7 +100,7 @@ async def test_produce_keeps_its_rate() -> None:
 
 
 async def test_a_refused_record_is_named_by_its_line(tmp_path: Path) -> None:
-    """The broker's limit is 16 MiB; the other record is there."""
+    """A record above the broker's limit of 16 MiB is named by its line; the other is sent."""
     path = tmp_path / "events.jsonl"
     path.write_text(event_line("small") + "\n" + event_line("large", "x" * 17 * 1024 * 1024) + "\n")
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
@@ -110,31 +110,21 @@ async def test_a_refused_record_is_named_by_its_line(tmp_path: Path) -> None:
     assert "the broker refused 1 of the records:\n  line 2: " in ended.err
 
 
-async def test_a_topic_that_is_not_there_is_named_with_those_that_are() -> None:
-    """`tail` creates nothing."""
-    async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
-        ended = await judgestream("tail", "--bootstrap-servers", broker.bootstrap_servers)
-    assert ended.code == 1
-    assert "there is no topic 'qa.scores'" in ended.err
-    assert "it has qa.events" in ended.err
-
-
-async def test_produce_to_a_topic_that_is_not_there_ends_at_once() -> None:
-    """It waits for no topic, and creates none."""
+async def test_a_missing_topic_is_named_with_the_topics_that_exist() -> None:
+    """`produce` and `tail` create no topic and do not wait for one."""
     async with EmbeddedBroker(topics={"other": 1}) as broker:
         ended = await judgestream("produce", "-", "-b", broker.bootstrap_servers, stdin=b"{}\n")
         again = await judgestream("tail", "-b", broker.bootstrap_servers)
     assert ended.code == again.code == 1
     assert "there is no topic 'qa.events' at 127.0.0.1:" in ended.err
+    assert "there is no topic 'qa.scores'" in again.err
     assert again.err.endswith("it has other\n")
 
 
 def test_an_empty_settings_file_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would judge everything at whatever endpoint the environment names, without a bound on what that
-    costs.
-    """
+    """Empty settings do not start a worker, even if the environment names a paid endpoint."""
     monkeypatch.setenv("OPENAI_API_KEY", "made-up")
     config = tmp_path / "settings.yaml"
     config.write_text("")
@@ -153,7 +143,7 @@ def test_an_empty_settings_file_starts_nothing(
 def test_no_broker_is_one_error(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Port 1 answers nobody."""
+    """A broker that refuses the connection is one error (no process listens on port 1)."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
     assert call(*command, "--bootstrap-servers", "127.0.0.1:1") == 1
     assert capsys.readouterr().err.startswith("error: no Kafka broker answers at 127.0.0.1:1")
@@ -161,7 +151,7 @@ def test_no_broker_is_one_error(
 
 @pytest.mark.parametrize("command", ["broker", "offline-judge"])
 def test_a_port_in_use_is_one_error(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1 and what to do."""
+    """A port in use gives exit code 1 and an error that names it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert call(command, "--port", str(port)) == 1
@@ -169,7 +159,7 @@ def test_a_port_in_use_is_one_error(command: str, capsys: pytest.CaptureFixture[
 
 
 async def test_the_offline_judge_answers_like_an_openai_server() -> None:
-    """Its address serves its model's name; SIGTERM ends it well."""
+    """The printed address lists the printed model, and SIGTERM ends the server with exit code 0."""
     async with running("offline-judge", "--port", "0", "--json") as server:
         said = json.loads(await server.line())
         async with aiohttp.ClientSession() as session, session.get(f"{said['base_url']}/models") as response:
@@ -180,7 +170,7 @@ async def test_the_offline_judge_answers_like_an_openai_server() -> None:
 
 @pytest.mark.slow
 async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    """From an event on its topic to a result that `tail` shows, with processes for worker, judge and tail."""
+    """A worker judges an event, `tail` shows its result, and SIGTERM stops the worker with exit code 0."""
     config = tmp_path / "settings.yaml"
     event = {
         "event_id": "one", "question": "Where is the tower?",
@@ -209,7 +199,7 @@ async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
         at = ("--bootstrap-servers", broker.bootstrap_servers)
         assert (await judgestream("produce", "-", *at, stdin=json.dumps(event).encode())).code == 0
         async with running("worker", "--config", str(config)) as worker:
-            # The topic of the results is there once the worker has started.
+            # The worker creates the topic of results when it starts.
             for _ in range(100):
                 if "qa.scores" in (await judgestream("tail", *at, "--topic", "no-such-topic")).err:
                     break
@@ -223,7 +213,7 @@ async def test_worker_judges_until_it_is_told_to_stop(tmp_path: Path) -> None:
 def test_a_worker_without_a_judge_is_bad_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing names an endpoint: it says so and what to do, before it waits for a broker."""
+    """A worker without an endpoint is bad configuration, before it connects to a broker."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     config = tmp_path / "settings.yaml"
@@ -233,7 +223,7 @@ def test_a_worker_without_a_judge_is_bad_configuration(
 
 
 async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(tmp_path: Path) -> None:
-    """SIGTERM ends it in order, although nobody answers at the broker's address."""
+    """SIGTERM stops a worker that waits for its broker with exit code 0."""
     config = tmp_path / "settings.yaml"
     settings = {
         "kafka": {"bootstrap_servers": "127.0.0.1:1"},
@@ -251,7 +241,7 @@ async def test_a_worker_that_waits_for_its_broker_can_be_told_to_stop(tmp_path: 
 
 
 async def test_an_interrupted_produce_says_so(lines: Path) -> None:
-    """What was sent until then is confirmed and counted; the exit code is that of an interruption."""
+    """SIGINT ends `produce` with exit code 130 after it has confirmed and counted the records sent."""
     async with EmbeddedBroker(topics={"qa.events": 1}) as broker:
         at = ("-b", broker.bootstrap_servers)
         async with (

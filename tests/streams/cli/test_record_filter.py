@@ -1,4 +1,4 @@
-"""What `judgestream tail` leaves out."""
+"""The conditions of `judgestream tail`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_conditions(wanted: dict[str, Any], *, fits: bool) -> None:
     "value", [None, b"", b"\xff", b"[]", b"3", b'{"labels": 3, "score": "x"}', b"[" * 10_000]
 )
 def test_a_record_of_another_form_fits_no_condition_and_stops_nothing(value: bytes | None) -> None:
-    """Without conditions it is shown as it is."""
+    """A record of another form fails each condition, and is shown without conditions."""
     record = _Record(value)
     assert RecordFilter(labels={}).fits(record)
     assert not RecordFilter(labels={"app": "x"}).fits(record)

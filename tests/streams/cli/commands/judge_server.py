@@ -1,4 +1,4 @@
-"""A second OpenAI-compatible server: serves models by name and answers what a test tells it to."""
+"""An OpenAI-compatible server that serves named models and returns the replies that a test gives it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ EIFFEL_EVIDENCE: dict[str, Any] = {
     "terms": [_item("Eiffel Tower", "Eiffel Tower", "Eiffel Tower")],
     "organization": {"justification": "Both are one plain statement.", "similar": True},
 }
-"""What a judge finds in the worked case: 2 facts, no conclusion, 1 term, the same organization."""
+"""The evidence of the worked case: 2 facts, no conclusion, 1 term, the same organization."""
 
 
 @dataclass(slots=True)
 class JudgeServer:
-    """Records what it was asked."""
+    """The server's settings and the requests and keys that it received."""
 
     content: Callable[[dict[str, Any]], str]
     models: Sequence[str]
@@ -81,7 +81,7 @@ class JudgeServer:
 async def judge_server(
     content: Callable[[dict[str, Any]], str], *, models: Sequence[str] = ("tower-judge",), status: int = 200
 ) -> AsyncIterator[JudgeServer]:
-    """Run one on a free loopback port."""
+    """Run a server on a free loopback port."""
     server = JudgeServer(content, models, status)
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post("/v1/chat/completions", server.complete)

@@ -45,7 +45,7 @@ def bad(tmp_path: Path) -> str:
 
 
 def test_check_says_what_would_run(good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broker, topics, rates, metrics, endpoint."""
+    """`config check` prints broker, topics, rates, metrics and endpoint."""
     assert call("config", "check", good) == 0
     out = capsys.readouterr().out
     for text in (
@@ -60,7 +60,7 @@ def test_check_says_what_would_run(good: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_check_lists_every_problem(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both of them, with a suggestion for the misspelt name; exit code 2."""
+    """`config check` lists both problems, suggests the correct name for a typo and exits with code 2."""
     assert call("config", "check", bad) == 2
     err = capsys.readouterr().err
     assert "2 problems" in err
@@ -69,7 +69,7 @@ def test_check_lists_every_problem(bad: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_check_as_json(good: str, bad: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """For programs, the good case and the bad one."""
+    """`--json` prints the outcome of valid and of invalid settings."""
     assert call("config", "check", good, "--json") == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
     assert call("config", "check", bad, "--json") == 2
@@ -81,7 +81,7 @@ def test_check_as_json(good: str, bad: str, capsys: pytest.CaptureFixture[str]) 
 def test_the_environment_counts(
     good: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it would for the worker; the command line's own variable is not a setting."""
+    """Environment variables override the file, as in the worker; JUDGESTREAM_DEBUG is not a setting."""
     monkeypatch.setenv("JUDGESTREAM_KAFKA__BOOTSTRAP_SERVERS", "elsewhere:9092")
     monkeypatch.setenv("JUDGESTREAM_DEBUG", "0")
     assert call("config", "check", good) == 0
@@ -91,7 +91,7 @@ def test_the_environment_counts(
 def test_show_masks_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All settings in force, and no password in any form."""
+    """`config show` prints all settings in force, without the password, as YAML and as JSON."""
     path = tmp_path / "secure.yaml"
     path.write_text("kafka: {security: {protocol: SASL_SSL, mechanism: PLAIN, username: me}}")
     monkeypatch.setenv("JUDGESTREAM_KAFKA__SECURITY__PASSWORD", "hunter2")
@@ -105,7 +105,7 @@ def test_show_masks_secrets(
 
 
 def test_schema_is_a_json_schema_that_takes_the_example(capsys: pytest.CaptureFixture[str]) -> None:
-    """And refuses the misspelt one."""
+    """The printed JSON Schema accepts valid settings and refuses a misspelt name."""
     assert call("config", "schema") == 0
     schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -115,7 +115,7 @@ def test_schema_is_a_json_schema_that_takes_the_example(capsys: pytest.CaptureFi
 
 
 def test_check_opens_prompt_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is not there is a problem of the settings."""
+    """A missing prompt pack is a problem of the settings."""
     path = tmp_path / "packs.yaml"
     path.write_text("metrics: {tone: {prompt_pack: no-such-pack.md, score_range: [1, 5]}}")
     assert call("config", "check", str(path)) == 2
@@ -125,7 +125,7 @@ def test_check_opens_prompt_packs(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_check_names_endpoints_in_order_with_their_limits(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first is asked, else the next; limits stand beside it."""
+    """The primary endpoint is printed first, then its fallback, each with its limits."""
     file = tmp_path / "settings.yaml"
     file.write_text(
         """
@@ -144,9 +144,9 @@ judge:
 
 
 def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every turn, filled in with a sample event, with an estimate of its tokens.
+    """Each turn of a pack is printed, filled in with a sample event, with its estimated tokens.
 
-    Built-in prompts by their size alone.
+    A built-in prompt is shown by its estimated size alone.
     """
     (tmp_path / "tone.md").write_text(
         "## System\nRate {it}.\n\n## User\nA: {{ item.output_text }}\n", "utf-8"
@@ -170,7 +170,10 @@ def test_check_shows_what_a_pack_sends(tmp_path: Path, good: str, capsys: pytest
 
 
 def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    """All, one, or as JSON with schema and hash; an unknown name is a usage error."""
+    """`config prompts` prints all prompts, or one as JSON with schema and hash.
+
+    An unknown name is a usage error.
+    """
     assert call("config", "prompts") == 0
     out = capsys.readouterr().out
     shown = [line.split(",")[0] for line in out.splitlines() if line.startswith("# ")]
@@ -185,8 +188,9 @@ def test_the_built_in_prompts_are_printed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_check_fails_where_a_worker_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A variable that is not set, a paid endpoint without a budget: all in one go; `budget: none` is an
-    answer.
+    """`config check` reports an unset variable and a paid endpoint without a budget together.
+
+    `budget: none` satisfies it.
     """
     path = tmp_path / "settings.yaml"
     text = """

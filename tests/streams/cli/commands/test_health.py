@@ -1,4 +1,4 @@
-"""`judgestream health`: what a container's health check learns."""
+"""`judgestream health`: the probe of a container's health check."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ STUCK: dict[str, Any] = {"ok": False, "reasons": ["the delivery loop has not run
 
 
 class Port(ThreadingHTTPServer):
-    """Stands for the worker's port: an answer each to /healthz and /readyz, to everybody."""
+    """The worker's port: a fixed answer to /healthz and /readyz."""
 
     answers: dict[str, dict[str, Any]]
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Leave out the traceback of a client that was refused."""
+        """Leave out the traceback of a refused client."""
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -47,7 +47,7 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -83,31 +83,41 @@ def speaks_tls(own: Files, clients: Path | None = None) -> ssl.SSLContext:
     return context
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 - written down, not listened on
-def test_an_alive_worker_is_alive(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0; where it listens everywhere, it is asked on loopback."""
-    with listening(ALIVE, STUCK) as port:
-        assert call("health", "--config", settings(tmp_path, host=host, port=port)) == 0
-    assert capsys.readouterr().out == "alive\n"
+@pytest.mark.parametrize(
+    ("alive", "ready", "options", "host", "code", "printed"),
+    [
+        (ALIVE, STUCK, (), "127.0.0.1", 0, "alive"),
+        (ALIVE, STUCK, (), "0.0.0.0", 0, "alive"),  # noqa: S104 - written down, not listened on
+        (STUCK, ALIVE, ("--ready",), "127.0.0.1", 0, "ready"),
+        (STUCK, ALIVE, (), "127.0.0.1", 1, "the delivery loop has not run for 70 s; stopping"),
+        ({"ok": False}, ALIVE, (), "127.0.0.1", 1, '{"ok": false}'),
+    ],
+)
+def test_the_exit_code_is_that_of_the_probe(
+    alive: dict[str, Any],
+    ready: dict[str, Any],
+    options: tuple[str, ...],
+    host: str,
+    code: int,
+    printed: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command asks /healthz, or /readyz with --ready, on loopback, and prints the reasons of a failure.
 
-
-def test_a_stuck_worker_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, with the reasons of the answer."""
-    with listening(STUCK, ALIVE) as port:
-        assert call("health", "--config", settings(tmp_path, port=port)) == 1
-    said = capsys.readouterr().err
-    assert said == "error: /healthz answered 503: the delivery loop has not run for 70 s; stopping\n"
-
-
-def test_ready_is_another_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With --ready it is /readyz that answers."""
-    with listening(STUCK, ALIVE) as port:
-        assert call("health", "--ready", "--config", settings(tmp_path, port=port)) == 0
-    assert capsys.readouterr().out == "ready\n"
+    An answer without reasons is printed as it is.
+    """
+    with listening(alive, ready) as port:
+        assert call("health", *options, "--config", settings(tmp_path, host=host, port=port)) == code
+    shown = capsys.readouterr()
+    if code:
+        assert shown.err == f"error: /healthz answered 503: {printed}\n"
+    else:
+        assert shown.out == f"{printed}\n"
 
 
 def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, with the port that was tried."""
+    """A closed port gives exit code 1 and is named."""
     with listening(ALIVE, ALIVE) as port:
         pass
     assert call("health", "--config", settings(tmp_path, port=port)) == 1
@@ -116,16 +126,9 @@ def test_nobody_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "refused" in said
 
 
-def test_what_is_no_worker_is_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An answer without reasons is shown as it came."""
-    with listening({"ok": False}, ALIVE) as port:
-        assert call("health", "--config", settings(tmp_path, port=port)) == 1
-    assert '/healthz answered 503: {"ok": false}' in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("mutual", [False, True])
 def test_a_port_that_speaks_tls(mutual: bool, tmp_path: Path) -> None:
-    """It is asked over TLS, and shows the worker's own certificate where the port wants one."""
+    """A TLS port is probed over TLS, with the worker's own certificate if the port requires one."""
     authority = Authority(tmp_path)
     own = authority.issue("worker", "worker.example")
     tls = {"certificate_file": str(own.certificate), "key_file": str(own.key)}
@@ -136,7 +139,7 @@ def test_a_port_that_speaks_tls(mutual: bool, tmp_path: Path) -> None:
 
 
 def test_a_port_that_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Port 0 takes a free one: bad usage, with what to do."""
+    """Port 0 is bad usage, because the worker then takes any free port."""
     assert call("health", "--config", settings(tmp_path, port=0)) == 2
     assert "telemetry.port is 0" in capsys.readouterr().err
 
@@ -144,8 +147,9 @@ def test_a_port_that_nobody_knows(tmp_path: Path, capsys: pytest.CaptureFixture[
 async def test_the_port_itself_with_tls_and_a_password(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the worker serves and what the check asks fit together: by TLS, without the password, alive and
-    not ready.
+    """The probe works against the worker's own server over TLS, without the password.
+
+    The worker is alive and not ready.
     """
     own = Authority(tmp_path).issue("worker", "worker.example")
     (tmp_path / "password").write_text("hidden-from-checks")

@@ -1,4 +1,4 @@
-"""`judgestream init`: what it asks, what it writes, and that it holds."""
+"""`judgestream init`: its questions, the files that it writes, and that they are valid."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _yaml(file: Path) -> dict[str, Any]:
 def test_what_it_writes_passes_config_check(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever was answered; and the sample event has what every metric needs."""
+    """The settings pass `config check`, and the sample event has the fields of each metric."""
     for name in [name for name in os.environ if name.startswith("JUDGESTREAM_")]:
         monkeypatch.delenv(name)
     assert call("init", str(tmp_path), "--yes", *WAYS[way]) == 0
@@ -52,7 +52,10 @@ def test_what_it_writes_passes_config_check(
 
 
 def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> None:
-    """Dollars where the price is known, else calls; on a cluster of your own it begins at new events."""
+    """A paid judge gets a budget in USD if its price is known, else in calls.
+
+    On an existing cluster the worker starts at the latest offset and creates no topic.
+    """
     call("init", str(tmp_path / "own"), "--yes", *WAYS["own-cluster"])
     own = load_settings(tmp_path / "own" / "settings.yaml", {})
     assert (own.judge.budget.usd_per_day, own.sampling.default_rate) == (5, 0.05)
@@ -66,7 +69,7 @@ def test_a_paid_judge_comes_with_a_budget_and_a_small_share(tmp_path: Path) -> N
 def test_five_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each names its default; the last one is about money where the judge is paid."""
+    """`init` asks five questions with a default each; for a paid judge the last one asks for the budget."""
     monkeypatch.setattr("sys.stdin", io.StringIO("kafka:9092\nanswers\nreference\ngpt-4.1-mini\n7\n"))
     assert call("init", str(tmp_path)) == 0
     asked = capsys.readouterr().err
@@ -82,7 +85,7 @@ def test_five_questions(
 def test_a_pipe_that_ends_early_is_told_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, and nothing is written."""
+    """Standard input that ends early gives exit code 2 with a remedy, and no file is written."""
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
     assert call("init", str(tmp_path)) == 2
     assert "add --yes for defaults" in capsys.readouterr().err
@@ -91,7 +94,7 @@ def test_a_pipe_that_ends_early_is_told_what_to_do(
 
 @pytest.mark.parametrize("name", ["settings.yaml", "compose.yaml", "events.jsonl"])
 def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One file that is there already is enough; the others are not written either."""
+    """If one of the files exists, no file is written."""
     (tmp_path / name).write_text("mine")
     assert call("init", str(tmp_path), "--yes") == 2
     assert f"{tmp_path / name}: already exists, so nothing was written" in capsys.readouterr().err
@@ -110,14 +113,14 @@ def test_nothing_is_replaced(name: str, tmp_path: Path, capsys: pytest.CaptureFi
 def test_an_answer_that_does_not_hold_is_named(
     arguments: tuple[str, str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is written."""
+    """An invalid answer is named before a file is written."""
     assert call("init", str(tmp_path), "--yes", *arguments) == 2
     assert words in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> None:
-    """The same Kafka; ports on loopback alone; the worker reads the settings beside it."""
+    """The Compose file uses the repository's Kafka image and loopback ports, and mounts the settings file."""
     call("init", str(tmp_path), "--yes")
     made, full = _yaml(tmp_path / "compose.yaml")["services"], _yaml(ROOT / "compose.yaml")["services"]
     assert made["kafka"]["image"] == full["kafka"]["image"]
@@ -132,6 +135,6 @@ def test_the_compose_file_is_that_of_the_repository_in_small(tmp_path: Path) -> 
 @pytest.mark.tools
 @pytest.mark.parametrize("way", WAYS)
 def test_compose_reads_the_file(way: str, tmp_path: Path) -> None:
-    """The reference parser takes it."""
+    """The reference parser of Compose files accepts the file."""
     call("init", str(tmp_path), "--yes", *WAYS[way])
     assert "ok" in run(tool("composecheck"), tmp_path / "compose.yaml")

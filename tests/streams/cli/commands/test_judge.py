@@ -1,4 +1,4 @@
-"""`judgestream judge`: a file scored without Kafka."""
+"""`judgestream judge`: events of a file are judged without Kafka."""
 
 # ruff: noqa: ASYNC240 - files of a test are small
 
@@ -37,6 +37,10 @@ VERDICT = {
 }
 
 
+MOST_REQUESTS = 5
+"""The event's request and three for neutral events within 2.5 s, with one to spare; retries would be more."""
+
+
 def event(event_id: str = "eiffel", **fields: Any) -> str:
     return json.dumps(
         {
@@ -61,22 +65,22 @@ def events(tmp_path: Path) -> Path:
 
 
 async def test_the_worked_case_gives_exactly_the_published_verdict(events: Path) -> None:
-    """2 of 2 facts, no conclusion, 1 of 1 terms, organized alike: 5 * (0.7 + 0.21 + 0.09) = 5."""
+    """2 of 2 facts, no conclusion, 1 of 1 terms, same organization: 5 * (0.7 + 0.21 + 0.09) = 5."""
     async with judge_server(eiffel) as server:
         ended = await judgestream("judge", str(events), "--metric", "coverage", "--base-url", server.url)
     assert ended.code == 0, ended.err
     result = json.loads(ended.out)
     assert result["verdict"] == VERDICT
     assert result["score"] == 5
-    # Nobody named a model: the only one the server has is taken.
+    # Without --model, the only model of the server is used.
     assert result["judge"]["model_asked"] == "tower-judge"
     assert "tower-judge" in ended.err
 
 
 async def test_the_usual_variables_name_the_endpoint(events: Path) -> None:
-    """OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL.
+    """OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL name the endpoint.
 
-    The key goes there as a bearer token and appears nowhere.
+    The key is sent as a bearer token and printed nowhere.
     """
     async with judge_server(eiffel, models=("one", "two")) as server:
         env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-secret", "OPENAI_MODEL": "two"}
@@ -90,7 +94,7 @@ async def test_the_usual_variables_name_the_endpoint(events: Path) -> None:
 
 @pytest.mark.slow
 async def test_several_models_have_to_be_chosen_from(events: Path) -> None:
-    """Bad configuration, with the choices."""
+    """An endpoint with several models and no --model is bad configuration; the error lists the models."""
     async with judge_server(eiffel, models=("one", "two")) as server:
         ended = await judgestream("judge", str(events), "--metric", "coverage", "--base-url", server.url)
         assert server.requests == []
@@ -100,7 +104,7 @@ async def test_several_models_have_to_be_chosen_from(events: Path) -> None:
 
 @pytest.mark.slow
 async def test_without_an_endpoint_the_offline_judge_works(events: Path) -> None:
-    """And says so: nobody takes its results for a language model's."""
+    """Without an endpoint the offline judge is used, and standard error names it."""
     ended = await judgestream("judge", str(events), "--metric", "coverage")
     assert ended.code == 0, ended.err
     assert "offline rules" in ended.err
@@ -110,7 +114,7 @@ async def test_without_an_endpoint_the_offline_judge_works(events: Path) -> None
 
 
 async def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(tmp_path: Path) -> None:
-    """A bad line is named with its number and stops nothing; exit code 1 at the end."""
+    """Results are in the order of the lines; invalid lines are named by number and give exit code 1."""
     path = tmp_path / "events.jsonl"
     lines = [event(f"e{number}") for number in range(20)]
     lines[4:4] = ["{not json", json.dumps({"event_id": "x", "question": "q"}), ""]
@@ -131,7 +135,7 @@ async def test_results_come_in_the_order_of_the_lines_and_bad_lines_are_named(tm
 
 
 async def test_reads_standard_input_and_counts_no_forced_zero() -> None:
-    """A blank answer is not judged: its forced 0 is in the verdict, and in no mean."""
+    """A blank answer is unscored: its verdict holds the forced 0, and the mean excludes it."""
     lines = f"{event()}\n{event('blank', answer='  ')}\n"
     ended = await judgestream("judge", "-", "--metric", "coverage", stdin=lines.encode())
     assert ended.code == 0, ended.err
@@ -145,9 +149,9 @@ async def test_reads_standard_input_and_counts_no_forced_zero() -> None:
 
 @pytest.mark.slow
 async def test_an_outage_ends_in_an_error_after_a_while(events: Path) -> None:
-    """No verdict is made up: the endpoint is asked a few times, then it is an error.
+    """An endpoint that keeps answering 503 gives exit code 1 after a few calls, without a result.
 
-    A check each pause is among the calls.
+    The calls include those that check whether the endpoint has recovered.
     """
     async with judge_server(eiffel, status=503) as server:
         ended = await judgestream(
@@ -160,20 +164,18 @@ async def test_an_outage_ends_in_an_error_after_a_while(events: Path) -> None:
 
 
 async def test_a_refused_key_is_bad_configuration(events: Path) -> None:
-    """No use in trying again."""
+    """A refused key gives exit code 2 without retries."""
     async with judge_server(eiffel, status=401) as server:
         ended = await judgestream(
             "judge", str(events), "--metric", "coverage", "--base-url", server.url, "--model", "m"
         )
-        # The event, and three neutral ones within two seconds and a half; more than one event would be a
-        # storm.
-        assert len(server.requests) <= 5
+        assert len(server.requests) <= MOST_REQUESTS
     assert ended.code == 2
     assert ended.err.splitlines()[-1].startswith("error: ")
 
 
 async def test_a_prompt_pack_makes_a_metric_of_its_own(tmp_path: Path, events: Path) -> None:
-    """Its literal braces stay as they are, the known names are filled in."""
+    """A prompt pack fills in known names and leaves literal braces unchanged."""
     pack = tmp_path / "tone.yaml"
     pack.write_text(
         "score_range: [1, 5]\n"
@@ -201,9 +203,9 @@ def written(path: Path, settings: dict[str, Any]) -> str:
 
 @pytest.mark.slow
 async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
-    """The spare answers where the first does not; texts are redacted and bounded.
+    """The fallback endpoint answers if the first refuses; texts are redacted and limited in length.
 
-    100 tokens at 1 and 10 at 2 USD a million.
+    100 tokens at 1 USD and 10 at 2 USD per million cost 120e-6 USD.
     """
     path = tmp_path / "events.jsonl"
     answer = f"{EIFFEL_ANSWER} Write to ada@example.com."
@@ -215,18 +217,8 @@ async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
             {
                 "judge": {
                     "endpoints": [
-                        {
-                            "name": "first",
-                            "base_url": first.url,
-                            "model": "m",
-                            "usd_per_million_tokens": price,
-                        },
-                        {
-                            "name": "spare",
-                            "base_url": spare.url,
-                            "model": "m",
-                            "usd_per_million_tokens": price,
-                        },
+                        {"name": name, "base_url": url, "model": "m", "usd_per_million_tokens": price}
+                        for name, url in (("first", first.url), ("spare", spare.url))
                     ],
                     "redact": ["emails"],
                     "max_answer_chars": 150,
@@ -248,7 +240,7 @@ async def test_the_settings_of_a_worker_are_kept_to(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path) -> None:
-    """With its pack and range, under its name there; a verdict that was kept needs no second call."""
+    """--metric names a metric of the settings with its pack and range; a cached verdict needs no call."""
     (tmp_path / "tone.yaml").write_text('messages: [{role: user, content: "A: {answer}"}]')
     async with judge_server(lambda _: '{"score": 7}') as server:
         config = written(
@@ -264,9 +256,7 @@ async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path)
         ends = [
             await judgestream("judge", str(events), "--metric", "tone", "--config", config) for _ in range(2)
         ]
-        # The event, and three neutral ones within two seconds and a half; more than one event would be a
-        # storm.
-        assert len(server.requests) <= 5
+        assert len(server.requests) <= MOST_REQUESTS
     results = [RESULT.validate_json(ended.out) for ended in ends]
     assert [isinstance(result, Scored) and result.score for result in results] == [7, 7]
     assert [result.judge is not None and result.judge.cached for result in results] == [False, True]
@@ -274,7 +264,10 @@ async def test_a_metric_is_taken_from_the_settings(tmp_path: Path, events: Path)
 
 @pytest.mark.slow
 async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> None:
-    """The endpoint is that of --base-url; a model without an address, or an unknown metric, is bad usage."""
+    """--base-url overrides the settings' endpoint.
+
+    --model without --base-url, and an unknown metric, are bad usage.
+    """
     config = written(tmp_path / "settings.yaml", {"judge": {"endpoints": [{"name": "none", "model": "m"}]}})
     common = ("judge", str(events), "--config", config)
     async with judge_server(eiffel) as server:
@@ -291,7 +284,7 @@ async def test_options_go_before_the_settings(tmp_path: Path, events: Path) -> N
 
 @pytest.mark.slow
 async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path) -> None:
-    """Neither the file that is read nor results of an earlier run, by a judge that does not answer."""
+    """Neither the input file nor earlier results are overwritten, even if the run fails."""
     before = events.read_text()
     ended = await judgestream("judge", str(events), "--metric", "coverage", "-o", str(events))
     assert ended.code == 2
@@ -300,18 +293,8 @@ async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path)
     old = tmp_path / "old.jsonl"
     old.write_text("paid for")
     async with judge_server(eiffel, status=503) as server:
-        call = (
-            "judge",
-            str(events),
-            "--metric",
-            "coverage",
-            "-o",
-            str(old),
-            "--base-url",
-            server.url,
-            "--model",
-            "m",
-        )
+        files = (str(events), "-o", str(old))
+        call = ("judge", *files, "--metric", "coverage", "--base-url", server.url, "--model", "m")
         assert (await judgestream(*call)).code == 2
         assert server.requests == []
         assert (await judgestream(*call, "--overwrite")).code == 1
@@ -321,7 +304,7 @@ async def test_nothing_that_was_there_is_destroyed(tmp_path: Path, events: Path)
 
 @pytest.mark.slow
 async def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: Path) -> None:
-    """Each event is judged by each metric; a mean under the bound, or a fall, is exit code 1."""
+    """Each metric judges each event; a metric with no scored event fails --fail-under with exit code 1."""
     out = tmp_path / "now.jsonl"
     call = ("judge", str(events), "-m", "coverage", "-m", "relevance")
     ended = await judgestream(*call, "-o", str(out), "--json", "--html", str(tmp_path / "now.html"))
@@ -342,7 +325,7 @@ async def test_several_metrics_and_the_exit_code_for_ci(tmp_path: Path, events: 
 
 
 async def test_a_file_whose_every_line_failed_is_a_failure(events: Path) -> None:
-    """With the reason counted: a script must not take an empty run for a good one."""
+    """A run in which every event failed gives exit code 1 and the count by reason."""
     async with judge_server(lambda _: "I would rather not say.") as server:
         ended = await judgestream(
             "judge", str(events), "-m", "coverage", "--base-url", server.url, "--model", "m"
@@ -353,7 +336,7 @@ async def test_a_file_whose_every_line_failed_is_a_failure(events: Path) -> None
 
 @pytest.mark.slow
 async def test_a_mapping_of_the_settings_is_used(tmp_path: Path) -> None:
-    """A file in the shape of the team's own topic needs no second mapping."""
+    """The mapping of the settings applies to the file's records."""
     path = tmp_path / "own.jsonl"
     path.write_text(json.dumps({"id": 7, "q": "Where?", "a": EIFFEL_ANSWER, "gold": EIFFEL_REFERENCE}))
     mapping = {"event_id": "id", "question": "q", "answer": "a", "reference": "gold"}
@@ -380,7 +363,7 @@ async def test_a_mapping_of_the_settings_is_used(tmp_path: Path) -> None:
     ],
 )
 async def test_options_that_do_not_fit(events: Path, options: tuple[str, ...], words: str) -> None:
-    """Bad usage, before anything is asked."""
+    """Options that contradict each other are bad usage, before an endpoint is called."""
     ended = await judgestream("judge", str(events), "--metric", "coverage", *options)
     assert ended.code == 2
     assert words in ended.err
@@ -388,7 +371,7 @@ async def test_options_that_do_not_fit(events: Path, options: tuple[str, ...], w
 
 @pytest.mark.slow
 def test_a_metric_by_vectors_is_one_of_the_settings(events: Path) -> None:
-    """It has no prompt, and is no code."""
+    """A metric by embeddings is built from the settings without a prompt."""
     near = {"code": {"similarity": "embeddings"}, "model": "e"}
     settings = Settings.model_validate({"metrics": {"near": near}})
     call = FileCall(
@@ -398,23 +381,21 @@ def test_a_metric_by_vectors_is_one_of_the_settings(events: Path) -> None:
 
 
 async def test_metrics_of_code_need_no_judge(events: Path, tmp_path: Path) -> None:
-    """A check and a function of the team's, from the worker's settings: no endpoint, no key, no cost."""
+    """Code metrics of the settings need no endpoint and cost nothing."""
     function = "tests.judge.metrics.code.functions:words"
-    settings = tmp_path / "settings.yaml"
     metrics = {
         "tower": {"code": {"contains": {"texts": ["eiffel tower"]}}},
         "words": {"python": {"function": function, "seconds": 60}, "score_range": [0, 100]},
         "tone": {},
     }
-    settings.write_text(json.dumps({"metrics": metrics}))  # JSON is YAML
-    asked = ("--metric", "tower", "--metric", "words", "--config", str(settings))
-    ended = await judgestream("judge", str(events), *asked)
+    config = written(tmp_path / "settings.yaml", {"metrics": metrics})
+    ended = await judgestream("judge", str(events), "-m", "tower", "-m", "words", "--config", config)
     assert ended.code == 0, ended.err
     tower, words = (RESULT.validate_json(line) for line in ended.out.splitlines())
     assert isinstance(tower, Scored)
     assert (tower.value, tower.judge, tower.cost_usd) == (True, None, 0.0)
     assert isinstance(words, Scored), words
     assert words.value == len(EIFFEL_ANSWER.split())
-    refused = await judgestream("judge", str(events), "--metric", "tone", "--config", str(settings))
+    refused = await judgestream("judge", str(events), "--metric", "tone", "--config", config)
     assert refused.code == 2
     assert "names no endpoint" in refused.err

@@ -1,4 +1,4 @@
-"""`judgestream map`: records before and after mapping and sampling, from files."""
+"""`judgestream map`: records of a file before and after mapping and sampling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def mapped(*arguments: str | Path) -> int:
 def test_a_file_of_traces_gives_its_events_one_a_line(
     ending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In either encoding, with the format named or told by the file's first bytes."""
+    """Traces in either encoding give events, with --format or by detecting the format."""
     name = "langfuse-sdk-5.0.4-openai"
     for more in (["--format", "otlp"], []):
         assert mapped(SAMPLES / f"{name}{ending}", "--json", *more) == 0
@@ -31,7 +31,7 @@ def test_a_file_of_traces_gives_its_events_one_a_line(
 
 
 def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The Collector's file exporter writes a request a line; a trace may be in several."""
+    """A trace whose spans are in several requests, one a line, becomes one event."""
     model = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "12 hours"}
     file = tmp_path / "traces.jsonl"
     asked = {"openinference.span.kind": "CHAIN", "input.value": "How long?"}
@@ -46,7 +46,7 @@ def test_traces_that_come_line_by_line_are_joined(tmp_path: Path, capsys: pytest
 def test_traces_without_content_come_with_the_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No event, no failure; standard error counts the traces and says how to switch the capture on."""
+    """Traces without content give no event; standard error counts them and names the capture setting."""
     file = tmp_path / "traces.json"
     file.write_bytes(request(span(1, "chat", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})))
     assert mapped(file, "--json") == 0
@@ -57,10 +57,7 @@ def test_traces_without_content_come_with_the_remedy(
 
 
 def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the settings' mapping, what sampling says, and the metrics that would judge.
-
-    Ten records unless asked.
-    """
+    """--json prints record, event, sampling decision and metrics, for ten records by default."""
     config = tmp_path / "settings.yaml"
     config.write_text(
         "ingest: {mapping: {event_id: id, question: q, answer: a, reference: gold}}\nsampling: "
@@ -83,7 +80,7 @@ def test_json_is_shown_before_and_after(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And the command fails only where nothing could be read."""
+    """An unreadable record is printed with its reason; the command fails only if no record is readable."""
     file = tmp_path / "events.jsonl"
     file.write_text('{"event_id": "e"}\n{"event_id": "e", "question": "?", "answer": "!"}\n')
     assert mapped(file) == 0
@@ -94,6 +91,6 @@ def test_a_record_that_cannot_be_read_says_why(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_file_or_a_topic_but_not_both(capsys: pytest.CaptureFixture[str]) -> None:
-    """Bad usage, with an example."""
+    """Neither FILE nor --topic is bad usage."""
     assert mapped() == 2
     assert "either FILE or --topic" in capsys.readouterr().err

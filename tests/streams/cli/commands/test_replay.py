@@ -1,4 +1,4 @@
-"""`judgestream replay --dead-letters`: originals on their topics again."""
+"""`judgestream replay --dead-letters`: the original records are sent again to their topics."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def letter(number: int, **fields: Any) -> DeadLetter:
     ],
 )
 def test_which_dead_letters_are_wanted(wanted: Wanted, numbers: list[int]) -> None:
-    """By reason, topic, and when they were set aside: from then on, and before then."""
+    """Dead letters are selected by reason, topic and time; `since` is inclusive, `until` exclusive."""
     letters = [letter(0), letter(1), letter(2, reason="undecodable")]
     assert [index for index, one in enumerate(letters) if wanted.fits(one)] == numbers
 
 
 async def test_originals_are_sent_again_as_they_were() -> None:
-    """Asked first: without a terminal and --yes nothing is sent.
+    """Originals are sent only with --yes if there is no terminal, with key, value, time and headers.
 
-    What is cut, or no dead letter, is counted.
+    Truncated and unreadable dead letters are counted and not sent.
     """
     async with EmbeddedBroker(topics={"qa.events": 1, "qa.dead-letters": 2}) as broker:
         at = ("--bootstrap-servers", broker.bootstrap_servers)
@@ -109,7 +109,7 @@ async def test_originals_are_sent_again_as_they_were() -> None:
 def test_bad_usage_is_named(
     arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is read."""
+    """Bad usage is named before a topic is read."""
     with pytest.raises(SystemExit) as ended:
         run(["replay", *arguments])
     assert ended.value.code == 2
