@@ -1,4 +1,4 @@
-"""What happened to every event, from the topics alone."""
+"""The demo's balance of events, computed from its topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schemas import (
     Unscored,
     result_id,
 )
-from streams.demo.accounting import Accounts
+from streams.demo.accounting import Accounts, Balance
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -57,16 +57,9 @@ def scored(offset: int, score: int, metric: str = "relevance", probability: floa
 
 def letter(offset: int, reason: DeadLetterReason, topic: str = "qa.events") -> DeadLetter:
     return DeadLetter(
-        reason=reason,
-        detail="d",
-        topic=topic,
-        partition=0,
-        offset=offset,
-        key=None,
-        value=b"",
-        value_bytes=0,
-        failed_at=NOON,
-    )
+        reason=reason, detail="d", topic=topic, partition=0, offset=offset, key=None, value=b"",
+        value_bytes=0, failed_at=NOON,
+    )  # fmt: skip
 
 
 def whole() -> Accounts:
@@ -87,33 +80,29 @@ def whole() -> Accounts:
 
 
 def test_adds_up() -> None:
-    """6 = 1 undecodable + 1 unroutable + 1 skipped + 3 sampled.
+    """The counts add up.
 
-    5 tasks = 2 scored + 1 unscored + 1 failed + 1 aside.
+    6 = 1 undecodable + 1 unroutable + 1 skipped + 3 sampled. 5 tasks = 2 scored + 1 unscored + 1 failed + 1
+    dead letter.
     """
     balance = whole().balance(skipped=1)
-    assert (balance.read, balance.undecodable, balance.unroutable, balance.sampled) == (6, 1, 1, 3)
-    assert (balance.tasks, balance.scored, balance.unscored, balance.failed, balance.task_dead_letters) == (
-        5,
-        2,
-        1,
-        1,
-        1,
-    )
-    assert (balance.lost, balance.in_flight) == (0, 0)
+    assert balance == Balance(
+        read=6, undecodable=1, unroutable=1, skipped=1, sampled=3,
+        tasks=5, scored=2, unscored=1, failed=1, task_dead_letters=1, in_flight=0, lost=0,
+    )  # fmt: skip
     assert balance.holds
 
 
 @pytest.mark.parametrize(("skipped", "lost"), [(0, 1), (2, -1)])
 def test_an_event_without_a_trace_or_with_two_breaks_the_identity(skipped: int, lost: int) -> None:
-    """The worker's own count of skipped events must fit what the topics show."""
+    """A skipped count that differs from the topics gives a lost event and an unbalanced account."""
     balance = whole().balance(skipped=skipped)
     assert balance.lost == lost
     assert not balance.holds
 
 
 def test_a_task_without_an_end_is_in_flight() -> None:
-    """One more task and no result."""
+    """A task without a result is in flight."""
     accounts = whole()
     accounts.add_task(task(4, "coverage"))
     balance = accounts.balance(skipped=1)
@@ -122,7 +111,7 @@ def test_a_task_without_an_end_is_in_flight() -> None:
 
 
 def test_repeats_count_once() -> None:
-    """A redelivery writes the same records again."""
+    """Redelivered records count once."""
     accounts = whole()
     before = accounts.balance(skipped=1)
     accounts.add_task(task(3))
@@ -132,7 +121,7 @@ def test_repeats_count_once() -> None:
 
 
 def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() -> None:
-    """A producer that sends an event twice: both records are sampled, the results overwrite each other."""
+    """Two records with the same event id are two events read, two sampled and one result."""
     accounts = Accounts("qa.events")
     for offset in range(2):
         accounts.add_event(0, offset, offset)
@@ -146,7 +135,10 @@ def test_the_same_event_id_in_two_records_is_two_events_read_and_one_result() ->
 
 
 def test_means_are_weighted_and_split_at_half_way() -> None:
-    """Before: 5 for 1 answer and 2 for 1/0.5 = 2 answers: (5 + 2 * 2) / 3 = 3. After: 1."""
+    """Means are weighted by the inverse sampling probability and split at the half.
+
+    Before: 5 with weight 1 and 2 with weight 1/0.5 = 2: (5 + 2 * 2) / 3 = 3. After: 1.
+    """
     accounts = Accounts("qa.events")
     for offset in range(4):
         accounts.add_event(0, offset, offset)
@@ -161,7 +153,7 @@ def test_means_are_weighted_and_split_at_half_way() -> None:
 
 
 def test_only_drops_count_as_alerts() -> None:
-    """A recovery is good news, and an alert that comes twice is one."""
+    """`drops` excludes recoveries, and a repeated alert counts once."""
     accounts = Accounts("qa.events")
     estimate = Estimate(mean=4, low=3, high=5, count=10, effective_count=10)
     for alert_id, kind in (("a", "drop"), ("a", "drop"), ("b", "recovered")):

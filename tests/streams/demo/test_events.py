@@ -1,4 +1,4 @@
-"""The demo's made-up product."""
+"""The demo's events and its feed."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ def made(index: int, *, worse: bool = False) -> dict[str, Any]:
 
 
 def test_an_event_follows_from_its_number() -> None:
-    """Two runs serve the same answers."""
-    assert make_record(QUESTIONS, 5, worse=True, occurred_at=NOON) == make_record(
-        QUESTIONS, 5, worse=True, occurred_at=NOON
-    )
+    """The same number gives the same record."""
+    first, second = (make_record(QUESTIONS, 5, worse=True, occurred_at=NOON) for _ in range(2))
+    assert first == second
 
 
 def test_every_question_comes_up_once_a_lap() -> None:
-    """The first lap has no question twice, and every one but those of the undecodable records."""
+    """The first lap asks each question once, except those of the undecodable records."""
     asked = Counter(made(index)["question"] for index in range(len(QUESTIONS)) if index % 100 != 37)
     assert max(asked.values()) == 1
     assert len(asked) == len(QUESTIONS) - 1
 
 
 def test_good_answers_before_and_mostly_bad_ones_after() -> None:
-    """While the bad deployment is live about 80% of the answers are bad ones; before that none is."""
+    """No answer is bad before the bad deployment, and about 80% are bad during it."""
 
     def bad_share(*, worse: bool) -> float:
         indexes = [index for index in range(1000) if index % 100 != 37]
@@ -50,13 +49,12 @@ def test_good_answers_before_and_mostly_bad_ones_after() -> None:
         return bad / len(indexes)
 
     assert bad_share(worse=False) == 0
-    # 990 draws with chances 0.65, 0.8 and 0.95 in equal parts: mean 0.8, standard deviation of the share
-    # 0.013.
+    # 990 draws with probabilities 0.65, 0.8 and 0.95 in equal parts: mean 0.8, standard error at most 0.013.
     assert bad_share(worse=True) == pytest.approx(0.8, abs=0.05)
 
 
 def test_labels_say_what_was_deployed() -> None:
-    """App, tenant, model and prompt version are there, and the version changes with the drop."""
+    """An event is labelled with tenant, model and prompt version; the bad deployment changes the version."""
     labels = made(5)["labels"]
     assert labels["model"] in MODELS
     assert labels["tenant"] in TENANTS
@@ -66,7 +64,7 @@ def test_labels_say_what_was_deployed() -> None:
 
 @pytest.mark.parametrize("index", [37, 137, 237])
 def test_one_in_a_hundred_is_no_event(index: int) -> None:
-    """Cut off, of another shape, or no JSON: none of them reads as an event, and none has a key."""
+    """One record in a hundred is truncated, of another shape or not JSON; it has no key and is no QAEvent."""
     record = make_record(QUESTIONS, index, worse=False, occurred_at=NOON)
     assert record.key is None
     with pytest.raises(ValidationError):
@@ -74,16 +72,14 @@ def test_one_in_a_hundred_is_no_event(index: int) -> None:
 
 
 def test_one_in_a_hundred_gives_no_metric_anything_to_judge() -> None:
-    """An event with neither reference nor pages is an event all the same."""
+    """One event in a hundred has neither reference nor context."""
     event = QAEvent.model_validate(made(73))
     assert event.reference is None
     assert event.context is None
 
 
 def test_a_bounded_run_turns_worse_half_way() -> None:
-    """Of seven events the first four are good ones' (0, 1, 2 and 3: twice 3 is below 7), the rest the bad
-    deployment's.
-    """
+    """Of seven events the first four (0 to 3, as 2 * 3 < 7) are from the good deployment."""
     versions = [
         json.loads(record.value)["labels"]["prompt_version"] for record in bounded_records(QUESTIONS, 7)
     ]
@@ -95,17 +91,13 @@ def test_a_bounded_run_turns_worse_half_way() -> None:
     [(0, False), (19.9, False), (20, True), (64.9, True), (65, False), (124.9, False), (125, True)],
 )
 def test_the_endless_demo_goes_up_and_down(seconds: float, worse: bool) -> None:
-    """20 s good, 45 s worse, 60 s recovered, and again worse."""
+    """The cycle is 20 s good, then 45 s bad and 60 s good in turn."""
     assert Cycle().is_worse(seconds) is worse
 
 
 def test_lines_of_a_file_are_sent_as_they_are() -> None:
-    """The key is the event id where it can be read; the value is never touched."""
+    """The value is the unchanged line; the key is the event id if it can be read."""
     lines = [b'{"event_id": "a", "x": 1 }', b"no json", b'{"event_id": 7}', b"[1]", b'{"event_id": ""}']
-    assert [(record.key, record.value) for record in file_records(lines)] == [
-        (b"a", lines[0]),
-        (None, lines[1]),
-        (None, lines[2]),
-        (None, lines[3]),
-        (None, lines[4]),
-    ]
+    records = list(file_records(lines))
+    assert [record.key for record in records] == [b"a", None, None, None, None]
+    assert [record.value for record in records] == lines

@@ -1,4 +1,4 @@
-"""The data set of the demo is what the demo's numbers rest on, so its promises are held here."""
+"""The demo's data set has the properties that the demo's figures depend on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 Question = dict[str, Any]
 
-# Deliberately not the project's own parser: the data must be plain enough for a regex of one line.
+# Not the project's own parser: the data must be readable by a regex of one line.
 TAG = re.compile(r"\[Pages?[ -](\d+(?:(?:, |-)\d+)*)\]")
 LINE_END = re.compile(r"Evidence:(?: \[Pages?[ -][\d, -]+\])+$")
 
@@ -28,7 +28,7 @@ def _questions() -> tuple[Question, ...]:
 
 
 def _cited(line: str) -> set[int]:
-    """Page numbers that a line of an answer cites, with lists and ranges spelt out."""
+    """Return the page numbers that a line cites, with lists and ranges expanded."""
     pages: set[int] = set()
     for group in TAG.findall(line):
         for part in group.split(", "):
@@ -53,17 +53,17 @@ def _pages(question: Question) -> set[int]:
     ],
 )
 def test_cited_pages_are_read_in_every_form_that_the_data_uses(line: str, expected: set[int]) -> None:
-    """The checks below are worth as much as this reading of the tags."""
+    """`_cited` reads each form of citation in the data."""
     assert _cited(line) == expected
 
 
 def test_the_file_is_small_enough_to_ship() -> None:
-    """It travels in the wheel, so it stays under 1 MB, and large enough to look real."""
+    """The file ships in the wheel, so it has at most 1 MB; it has at least 250 kB."""
     assert 250_000 <= len(_raw()) < 1_000_000
 
 
 def test_there_are_enough_questions_with_ids_of_their_own() -> None:
-    """The replay draws from at least 72 questions, each with an id of its own that names its app."""
+    """There are at least 72 questions with unique ids that name their app."""
     questions = _questions()
     assert len(questions) >= 72
     assert len({question["id"] for question in questions}) == len(questions)
@@ -71,7 +71,7 @@ def test_there_are_enough_questions_with_ids_of_their_own() -> None:
 
 
 def test_every_app_has_a_share() -> None:
-    """Views by app need at least five apps with at least eight questions each."""
+    """There are at least five apps with at least eight questions each."""
     apps = Counter(question["app"] for question in _questions())
     assert len(apps) >= 5
     assert min(apps.values()) >= 8
@@ -79,7 +79,7 @@ def test_every_app_has_a_share() -> None:
 
 @pytest.mark.parametrize("question", _questions(), ids=lambda question: str(question["id"]))
 def test_a_question_is_complete(question: Question) -> None:
-    """Both metrics can be asked of every question: it has a reference, pages and answers of both kinds."""
+    """Each question has the input of both metrics: a reference, pages, two good and two bad answers."""
     assert set(question) == {"id", "app", "question", "reference", "context", "good", "bad"}
     assert question["question"].strip()
     assert question["reference"].strip()
@@ -93,7 +93,7 @@ def test_a_question_is_complete(question: Question) -> None:
 
 @pytest.mark.parametrize("question", _questions(), ids=lambda question: str(question["id"]))
 def test_a_good_answer_cites_pages_that_exist(question: Question) -> None:
-    """Each line of a good answer ends with a tag, and each page in it is in the context."""
+    """Each line of a good answer ends with a citation of pages that exist."""
     for answer in question["good"]:
         lines = answer.splitlines()
         assert 3 <= len(lines) <= 5
@@ -105,7 +105,7 @@ def test_a_good_answer_cites_pages_that_exist(question: Question) -> None:
 
 @pytest.mark.parametrize("question", _questions(), ids=lambda question: str(question["id"]))
 def test_numbers_of_a_good_answer_stand_on_its_pages(question: Question) -> None:
-    """Every number of a good line occurs on a page that the line cites, else the line is no good answer."""
+    """Each number in a line of a good answer occurs on a page that the line cites."""
     number = re.compile(r"\d+(?:[.,:]\d+)*")
     for answer in question["good"]:
         for line in answer.splitlines():
@@ -115,13 +115,13 @@ def test_numbers_of_a_good_answer_stand_on_its_pages(question: Question) -> None
 
 
 def test_no_page_is_used_twice() -> None:
-    """A passage that served two questions would be a template, and readers look at these."""
+    """Page texts are unique."""
     texts = [text for question in _questions() for text in question["context"].values()]
     assert len(set(texts)) == len(texts)
 
 
 def test_bad_answers_show_what_a_judge_has_to_find() -> None:
-    """At least a fifth of the lines of bad answers cite no page or one that is not there."""
+    """At least a fifth of the lines of bad answers cite no page or a missing page."""
     lines = [
         (line, _pages(question))
         for question in _questions()

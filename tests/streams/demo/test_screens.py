@@ -1,6 +1,6 @@
-"""The demo's screens as people see them, at four widths, without colour and in a pipe, beside committed ones.
+"""Snapshots of the demo's screens at four widths, without colour and in a pipe.
 
-After a wanted change: SCREENS=write python -m pytest tests/streams/demo/test_screens.py
+To update them: SCREENS=write python -m pytest tests/streams/demo/test_screens.py
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ FLOW = Flow(seconds=30, read_a_second=20, judged_a_second=18, lag=4, sampled=300
 
 
 def board() -> Board:
-    """300 answers of three models, good at first and bad from the 150th on.
-
-    The drop and four parts of it were called.
-    """
+    """Return 300 results of three models that fall from 5 to 1 at the 150th, with five alerts."""
     made = Board(Accounts("qa.events"), ("coverage", "relevance"))
     for number in range(300):
         labels = {"app": "support", "model": f"m{number % 3}"}
@@ -43,7 +40,7 @@ def board() -> Board:
 
 
 def screen(width: int, *, colours: bool = False) -> str:
-    """The live view on a terminal of a width."""
+    """Render the live view on a terminal of a width."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, height=30, force_terminal=colours, color_system="standard" if colours else None
@@ -55,32 +52,24 @@ def screen(width: int, *, colours: bool = False) -> str:
 
 
 def stopped(width: int) -> str:
-    """What is said after Ctrl-C."""
+    """Render the summary after Ctrl-C."""
     balance = Balance(
         read=300, undecodable=0, unroutable=0, skipped=0, sampled=300, scored=300, unscored=0, failed=0,
         tasks=300, task_dead_letters=0, in_flight=0, lost=0,
     )  # fmt: skip
-    incident = {
-        "incident_id": "20ec9d86ed3d",
-        "headline": "coverage and relevance fell: model=m1 is new",
-        "alerts": 5,
-    }
+    headline = "coverage and relevance fell: model=m1 is new"
+    incident = {"incident_id": "20ec9d86ed3d", "headline": headline, "alerts": 5}
     values = summary(
-        board(),
-        balance,
-        half_way=150,
-        ranges=HEADING.ranges,
-        judge=HEADING.judge,
-        seconds=30.0,
+        board(), balance, half_way=150, ranges=HEADING.ranges, judge=HEADING.judge, seconds=30.0,
         incidents=[incident],
-    )
+    )  # fmt: skip
     out = io.StringIO()
     Console(file=out, width=width, color_system=None).print(as_tables(values, complete=False))
     return out.getvalue()
 
 
 def piped() -> str:
-    """What a log gets."""
+    """Render the output to a pipe."""
     lines: list[str] = []
     display = PlainDisplay(lines.append)
     shown = Board(Accounts("qa.events"), ("coverage", "relevance"))
@@ -92,13 +81,15 @@ def piped() -> str:
 
 
 def same(name: str, text: str) -> None:
-    """Compare with what is committed; clock times are the machine's own zone."""
+    """Compare with the committed snapshot."""
     text = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
     file = FOLDER / name
     if os.environ.get("SCREENS") == "write":
         FOLDER.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8"), f"{name} is another; see the head of this module"
+    assert text == file.read_text(encoding="utf-8"), (
+        f"{name} differs from the snapshot; the module's docstring tells how to update it"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +103,7 @@ def _utc() -> Iterator[None]:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_live_view(width: int) -> None:
-    """All that matters is there at each width, and nothing is wider."""
+    """The live view equals its snapshot and fits each width."""
     text = screen(width)
     assert max(map(len, text.splitlines())) <= width
     same(f"live-{width}.txt", text)
@@ -120,12 +111,12 @@ def test_the_live_view(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_summary_after_an_interrupt(width: int) -> None:
-    """It names the means and what fell."""
+    """The summary after an interrupt equals its snapshot at each width."""
     same(f"stopped-{width}.txt", stopped(width))
 
 
 def test_no_color_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bold and dim stay, no colour is set (SGR 30-37, 40-47, 90-97)."""
+    """NO_COLOR removes colours (SGR 30-37, 40-47, 90-97) and keeps bold and dim."""
     monkeypatch.setenv("NO_COLOR", "1")
     text = screen(80, colours=True)
     assert "\x1b[" in text
@@ -136,7 +127,7 @@ def test_no_color_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_gets_plain_lines() -> None:
-    """No escape, one line an incident."""
+    """Output to a pipe has no escape sequence and one line per incident."""
     text = piped()
     assert "\x1b" not in text
     same("piped.txt", text)

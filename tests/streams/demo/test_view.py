@@ -1,4 +1,4 @@
-"""The live view: what it shows, that it fits, and that nobody's text acts on the terminal."""
+"""The live view: its content, its size, and its escaping of untrusted text."""
 
 from __future__ import annotations
 
@@ -40,12 +40,9 @@ def alert(alert_id: str, kind: str = "drop", seconds: float = 0, **fields: Any) 
 def board_with(results: int, *, label: str = "docs") -> Board:
     board = Board(Accounts("qa.events"), ("coverage", "relevance"))
     for number in range(results):
-        board.add_result(
-            scored(
-                number, 5 if number < results / 2 else 1, labels={"app": label, "model": f"m{number % 3}"}
-            ),
-            seconds=number / 10,
-        )
+        labels = {"app": label, "model": f"m{number % 3}"}
+        result = scored(number, 5 if number < results / 2 else 1, labels=labels)
+        board.add_result(result, seconds=number / 10)
     return board
 
 
@@ -62,7 +59,7 @@ def frame(board: Board, *, width: int = 80, height: int = 24) -> list[str]:
 @pytest.mark.parametrize("alerts", [0, 2, 9])
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 45)])
 def test_fits_its_terminal(results: int, alerts: int, width: int, height: int) -> None:
-    """Neither wider nor higher, however much there is to show."""
+    """The view fits width and height of the terminal, with any number of results and alerts."""
     board = board_with(results)
     for number in range(alerts):
         board.accounts.add_alert(alert(f"a{number}", labels={"app": f"app-{number}"} if number else {}))
@@ -72,7 +69,7 @@ def test_fits_its_terminal(results: int, alerts: int, width: int, height: int) -
 
 
 def test_shows_the_drop() -> None:
-    """Now 1.00, at first 5.00; the alert and the judge's name are there."""
+    """The view shows the current mean 1.00, the first mean 5.00, the alert and the judge's name."""
     board = board_with(300)
     board.accounts.add_alert(alert("a"))
     text = "\n".join(frame(board))
@@ -86,7 +83,7 @@ def test_shows_the_drop() -> None:
 
 
 def test_hostile_text_is_shown_and_does_nothing() -> None:
-    """In labels, reasons and summaries: no control character and no markup reaches the terminal."""
+    """Control characters and markup in labels, reasons and summaries are escaped."""
     board = board_with(20, label=HOSTILE)
     board.add_result(scored(100, 1, justification=HOSTILE), seconds=3)
     board.add_result(failed(101), seconds=3)
@@ -101,33 +98,28 @@ def test_hostile_text_is_shown_and_does_nothing() -> None:
 @pytest.mark.parametrize(
     ("means", "bars"),
     [
-        ((1.0, 3.0, 5.0), "▁▅█"),  # shares 0, 0.5, 1 of seven steps: 0, round(3.5) = 4, 7
+        ((1.0, 3.0, 5.0), "▁▅█"),  # fractions 0, 0.5, 1 of seven steps: 0, round(3.5) = 4, 7
         ((1.0, None, 5.0), "▁ █"),
         ((), ""),
-        ((5.0, 5.0, 5.0, 1.0, 1.0), "█▁▁"),  # three characters: the newest three
+        ((5.0, 5.0, 5.0, 1.0, 1.0), "█▁▁"),  # width 3: the newest three
     ],
 )
 def test_sparkline(means: tuple[float | None, ...], bars: str) -> None:
-    """One bar a mean, the newest at the right, a gap where nothing was judged."""
+    """Each mean is one bar, the newest at the right; a missing mean is a gap."""
     series = Series(now=WeightedSums(), baseline=None, spark=means)
     assert sparkline(series, 1, 5, 3).plain == bars
 
 
 def test_all_of_the_traffic_stands_before_its_parts() -> None:
-    """The last word on each part; the newest first among equals."""
-    standing = standing_alerts(
-        [
-            alert("part", labels={"app": "a"}, seconds=5),
-            alert("whole", seconds=1),
-            alert("whole again", seconds=2),
-            alert("other part", labels={"app": "b"}, seconds=9),
-        ]
-    )
+    """Alerts of all traffic precede those of parts; each part shows its latest alert, newest first."""
+    part = alert("part", labels={"app": "a"}, seconds=5)
+    whole, again = alert("whole", seconds=1), alert("whole again", seconds=2)
+    standing = standing_alerts([part, whole, again, alert("other part", labels={"app": "b"}, seconds=9)])
     assert [one.alert_id for one in standing] == ["whole again", "other part", "part"]
 
 
 def test_a_recovery_replaces_its_drop_and_goes_when_it_is_old() -> None:
-    """After more than 60 s only the news is left."""
+    """A recovery replaces its drop and disappears after 60 s."""
     drop, recovered = alert("drop", seconds=0), alert("up", "recovered", seconds=50)
     assert [one.alert_id for one in standing_alerts([drop, recovered])] == ["up"]
     later = alert("later", seconds=111, labels={"app": "a"})
