@@ -1,4 +1,4 @@
-"""What is said about rights, and how they are read."""
+"""The doctor's checks of permissions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ READ, WRITE = Right.READ, Right.WRITE
 
 
 def test_rights_are_bits() -> None:
-    """KIP-430: bit n stands for the operation of number n; the smallest number means that none were told."""
-    # 8 = 2^3 is Read, 16 = 2^4 Write, 256 = 2^8 Describe, 2 = 2^1 Any, which does not matter here.
+    """Bit n stands for operation n (KIP-430); the smallest integer means that none were reported."""
+    # 8 = 2^3 is Read, 16 = 2^4 Write, 256 = 2^8 Describe, 2 = 2^1 Any, which is ignored.
     assert rights_of(8 + 16 + 256 + 2) == frozenset({READ, WRITE, Right.DESCRIBE})
     assert rights_of(0) == frozenset()
     assert rights_of(-(2**31)) is None
@@ -97,14 +97,17 @@ def test_settings_that_are_kept_back() -> None:
 
 @pytest.mark.parametrize("request_", [TopicsWithRights(["t"]), GroupWithRights("g")])
 def test_old_brokers_are_asked_without_rights(request_: Any) -> None:
-    """The newest version that both sides know; below those that tell rights the library's own are used."""
+    """The newest version that both sides support is used.
+
+    Below the versions that report permissions, these are the versions of the library.
+    """
     key = request_.prepare({3: (0, 12), 15: (0, 6)}).API_KEY
     versions = {asked: request_.prepare({key: (0, asked)}).API_VERSION for asked in (1, 2, 13)}
     assert versions == {1: 1, 2: 2, 13: 8 if key == 3 else 3}
 
 
 def test_a_request_on_the_wire() -> None:
-    """Topics, then: do not create them (0), no rights of the cluster (0), rights of the topics (1)."""
+    """After the topics: no topic creation (0), no cluster permissions (0), topic permissions (1)."""
     raw = TopicsWithRights(["t"]).prepare({3: (0, 8)}).encode()
     body = BytesIO(raw)
     assert Int32.decode(body) == 1

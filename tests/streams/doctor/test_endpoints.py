@@ -1,4 +1,4 @@
-"""What is said about judges: a real server each, with one thing wrong."""
+"""The doctor's checks of judge endpoints, each against a server with one fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JUDGE, VERDICT, CLOCK = ALL[:1], ALL[1:2], ALL[2:]
 
 @dataclass
 class Server:
-    """An OpenAI-compatible server that a test bends."""
+    """An OpenAI-compatible server with configurable faults."""
 
     models: web.Response | None = None
     reply: str = '{"score": 3, "justification": "plain"}'
@@ -78,7 +78,7 @@ async def served(**bends: Any) -> AsyncIterator[Server]:
 
 @pytest.fixture
 def examiner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., EndpointExaminer]:
-    """Makes one for a judge at an address."""
+    """Return a function that makes an examiner for an endpoint."""
     pack = tmp_path / "tone.md"
     pack.write_text(PACK)
 
@@ -103,11 +103,11 @@ def outcomes(found: list[Finding]) -> dict[str, str]:
 
 
 async def test_a_judge_that_works(examiner: Callable[..., EndpointExaminer]) -> None:
-    """Listed, judged once with tokens, price and the form that was asked for, and the clock agrees."""
+    """A working judge is listed, judges once with tokens and price, and its clock agrees."""
     async with served() as server:
         one = examiner(server.url, usd_per_million_tokens={"input": 2, "output": 10})
         found = await one.examine(ALL)
-        # 1000 tokens at 2 USD and 100 at 10 USD a million: 0.002 + 0.001.
+        # 1000 tokens at 2 USD and 100 at 10 USD per million: 0.002 + 0.001.
         assert one.cost_usd == pytest.approx(0.003)
         assert (one.usage.input_tokens, one.usage.output_tokens) == (1000, 100)
         assert outcomes(found) == {"judge": "ok", "verdict": "ok", "clock": "ok"}
@@ -115,13 +115,13 @@ async def test_a_judge_that_works(examiner: Callable[..., EndpointExaminer]) -> 
         for words in ("3 of 1 to 5", "1000 tokens in, 100 out", "0.003000 USD"):
             assert words in found[1].detail
         assert found[1].subject == "main, tone"
-        # What was paid for and went well is not asked for again.
+        # A verdict that succeeded is not requested again.
         await one.examine(ALL)
         assert len(server.asked) == 1
 
 
 async def test_the_form_of_the_reply_that_was_found(examiner: Callable[..., EndpointExaminer]) -> None:
-    """Where a server refuses every way to ask for a form, that is told; the reply itself is none here."""
+    """The finding names the fallback to plain requests if the server refuses each response format."""
     async with served(refuses_schema=True) as server:
         one = examiner(server.url)
         relevance = one.settings.model_copy(update={"metrics": {"relevance": MetricSettings()}})
@@ -131,7 +131,7 @@ async def test_the_form_of_the_reply_that_was_found(examiner: Callable[..., Endp
 
 
 async def test_verdicts_can_be_left_out(examiner: Callable[..., EndpointExaminer]) -> None:
-    """Then nothing is paid for."""
+    """Without the check `verdict` no completion is requested."""
     async with served() as server:
         found = await examiner(server.url).examine(JUDGE + CLOCK)
         assert outcomes(found) == {"judge": "ok", "clock": "ok"}
@@ -140,7 +140,7 @@ async def test_verdicts_can_be_left_out(examiner: Callable[..., EndpointExaminer
 
 
 async def test_a_wrong_key(examiner: Callable[..., EndpointExaminer]) -> None:
-    """Named, never shown, and no verdict is tried."""
+    """A wrong or missing key is reported without its value, and no verdict is requested."""
     async with served() as server:
         found = await examiner(server.url, key="sk-wrong-key").examine(ALL)
         assert outcomes(found) == {"judge": "failed", "verdict": "not tried", "clock": "ok"}
@@ -163,7 +163,7 @@ async def test_a_missing_or_broken_key(examiner: Callable[..., EndpointExaminer]
 
 
 async def test_a_wrong_model(examiner: Callable[..., EndpointExaminer]) -> None:
-    """A list without it is a hint, for gateways know aliases; the verdict decides."""
+    """A model missing from the list is a warning, as gateways have aliases; a failed verdict is a failure."""
     async with served(known_models=("model-large", "model-small")) as server:
         found = await examiner(server.url, model="model-larg").examine(ALL[:2])
         assert outcomes(found) == {"judge": "warning", "verdict": "failed"}
@@ -191,7 +191,7 @@ async def test_what_a_list_of_models_may_answer(
     words: str,
     may_pass: bool,
 ) -> None:
-    """An outage may pass; an address that points elsewhere does not; a missing list says nothing."""
+    """An outage may pass and a redirect may not; a missing list is no fault."""
     async with served(models=web.Response(status=status, headers=headers, text="<html>")) as server:
         (found,) = await examiner(server.url).examine(JUDGE)
     assert (found.outcome, found.may_pass) == (outcome, may_pass)
@@ -199,7 +199,7 @@ async def test_what_a_list_of_models_may_answer(
 
 
 async def test_an_endpoint_that_is_not_there(examiner: Callable[..., EndpointExaminer]) -> None:
-    """Nobody listens: it may pass, and nothing else is tried."""
+    """A refused connection may pass, and no other check is tried."""
     async with served() as server:
         gone = server.url
     found = await examiner(gone).examine(ALL)
@@ -227,9 +227,9 @@ async def test_a_judge_that_cannot_judge(examiner: Callable[..., EndpointExamine
 async def test_the_clock(
     examiner: Callable[..., EndpointExaminer], ahead_seconds: float, outcome: str, words: str
 ) -> None:
-    """Held against what an endpoint says in its HTTP Date; 5 s are nothing."""
-    # The header tells whole seconds; half a second is added on reading, so that this clock stands at 0 by its
-    # own.
+    """The clock is compared with the endpoint's HTTP Date; a difference of up to 5 s is tolerated."""
+    # The header has whole seconds, and the examiner adds half a second to it: the clocks agree at 0 s ahead.
+
     there = 1_800_000_000
     async with served(date=formatdate(there, usegmt=True)) as server:
         one = examiner(server.url, now=lambda: there + 0.5 + ahead_seconds)
@@ -239,7 +239,7 @@ async def test_the_clock(
 
 
 async def test_both_metrics_with_the_offline_judge() -> None:
-    """The sample carries what every built-in metric needs."""
+    """The sample event has the input of each built-in metric."""
     async with OfflineJudge() as offline:
         one = {"name": "offline", "base_url": offline.base_url, "model": OFFLINE_MODEL}
         settings = Settings.model_validate({"judge": {"endpoints": [one]}})

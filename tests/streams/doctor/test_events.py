@@ -1,4 +1,4 @@
-"""What the newest records say about the settings."""
+"""The doctor's checks of the newest records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def told(ingest: dict[str, Any], *records: RawRecord, partitions: int = 4) -> li
 
 
 def test_a_topic_whose_records_become_events_is_well() -> None:
-    """Of JSON and of traces, with the number."""
+    """Readable records of JSON and of traces are counted; an empty topic is ok."""
     event = RawRecord(b'{"event_id": "e", "question": "?", "answer": "!"}')
     assert told({}, event, event) == [("ok", "2 of the 2 newest records become events", "")]
     trace = RawRecord(request(span(1, "chat", SAID)), key=TRACE.encode())
@@ -32,7 +32,7 @@ def test_a_topic_whose_records_become_events_is_well() -> None:
 
 
 def test_records_that_cannot_be_read_are_counted_with_the_first_problem() -> None:
-    """`judgestream map` shows the others."""
+    """Unreadable records are counted, with the first problem and `judgestream map` as remedy."""
     _, (outcome, detail, remedy) = told({}, RawRecord(b"{}"), RawRecord(b"x"))
     assert outcome == "warning"
     assert detail.startswith("2 of them cannot be read; the first one: event_id: must be text")
@@ -41,7 +41,7 @@ def test_records_that_cannot_be_read_are_counted_with_the_first_problem() -> Non
 
 @pytest.mark.parametrize("key", [None, b"shop"])
 def test_traces_that_are_not_keyed_by_trace_id_are_a_failure(key: bytes | None) -> None:
-    """Only where they are joined, and there are several partitions."""
+    """Traces not keyed by trace id fail, if they are joined and the topic has several partitions."""
     trace = RawRecord(request(span(1, "chat", SAID)), key=key)
     assert told(OTLP, trace)[1][0] == "failed"
     assert "partition_traces_by_id: true" in told(OTLP, trace)[1][2]
@@ -50,7 +50,7 @@ def test_traces_that_are_not_keyed_by_trace_id_are_a_failure(key: bytes | None) 
 
 
 def test_traces_without_content_name_the_switch() -> None:
-    """By family."""
+    """Traces without content give a warning with the capture setting of their instrumentation."""
     _, (outcome, detail, remedy) = told(OTLP, RawRecord(request(span(1, "chat", CALL)), key=TRACE.encode()))
     assert (outcome, detail) == (
         "warning",
@@ -60,7 +60,7 @@ def test_traces_without_content_name_the_switch() -> None:
 
 
 def test_answers_whose_citations_are_not_understood_are_told_of() -> None:
-    """With an example and the remedy; a pattern that reads them ends it."""
+    """Unrecognized citations give a warning with an example; a matching citation_pattern removes it."""
     event = {"event_id": "e", "question": "?", "answer": "It is tall {{ref 1}}.", "context": ["It is tall."]}
     record = RawRecord(json.dumps(event).encode())
     _, (outcome, detail, remedy) = told({}, record, record)

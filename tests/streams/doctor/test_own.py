@@ -1,4 +1,4 @@
-"""What is said about settings, secrets, prompt packs, budget, process and port; and the sum of it all."""
+"""The doctor's checks of settings, secrets, prompt packs, budget, process and port, and its exit code."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from streams.settings import Settings, TelemetrySettings
 from tests.streams.certificates import Authority
 
 ENDPOINT = {"name": "main", "base_url": "https://judge.example/v1", "model": "m"}
+SASL = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "u"}
 
 
 def settings(**sections: Any) -> Settings:
@@ -27,20 +28,13 @@ def by_subject(found: list[Finding]) -> dict[str, Finding]:
 
 
 def test_secrets_that_are_there(tmp_path: Path) -> None:
-    """Each place is named, no secret is."""
+    """Each secret's place is named, and no secret is printed."""
     password = tmp_path / "password"
     password.write_text("hunter2-hunter2")
     files = Authority(tmp_path).issue("server")
     found = examine_secrets(
         settings(
-            kafka={
-                "security": {
-                    "protocol": "SASL_PLAINTEXT",
-                    "mechanism": "PLAIN",
-                    "username": "u",
-                    "password_file": password,
-                }
-            },
+            kafka={"security": SASL | {"password_file": password}},
             judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
             telemetry={
                 "basic_auth": {"username": "ops", "password_env": "PAGE"},
@@ -55,17 +49,10 @@ def test_secrets_that_are_there(tmp_path: Path) -> None:
 
 
 def test_secrets_that_are_missing(tmp_path: Path) -> None:
-    """Each fails by itself, and the settings must change."""
+    """Each missing secret is a failure of its own, caused by the settings."""
     found = examine_secrets(
         settings(
-            kafka={
-                "security": {
-                    "protocol": "SASL_PLAINTEXT",
-                    "mechanism": "PLAIN",
-                    "username": "u",
-                    "password_file": tmp_path / "none",
-                }
-            },
+            kafka={"security": SASL | {"password_file": tmp_path / "none"}},
             judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]},
             telemetry={"basic_auth": {"username": "ops", "password_env": "PAGE"}},
         ),
@@ -83,7 +70,7 @@ def test_secrets_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_secrets_that_are_too_short_are_a_warning() -> None:
-    """It holds, and is told with what to do; nobody judges, and the judge's end notifies nobody."""
+    """A secret that is too short to redact gives a warning; without judges it gives none."""
     given = settings(judge={"endpoints": [{**ENDPOINT, "api_key_env": "KEY"}]})
     found = by_subject(examine_secrets(given, {"KEY": "EMPTY"}))
     assert found["judge.endpoints (main)"].outcome == "ok"
@@ -94,18 +81,15 @@ def test_secrets_that_are_too_short_are_a_warning() -> None:
 
 
 def test_packs(tmp_path: Path) -> None:
-    """Built in, loading, with a warning of its text or of a worked example, and not at all."""
+    """A pack is ok, suspicious in its text or its worked example (warning), or unreadable (failure)."""
     good, odd, bad, untrue = (tmp_path / name for name in ("good.md", "odd.md", "bad.md", "untrue.json"))
     good.write_text("## System\nScore.\n\n## User\n{{ item.input }} {{ item.output_text }}\n")
     odd.write_text(
         "## System\nScore it: donâ€™t guess.\n\n## User\n{{ item.input }} {{ item.output_text }}\n"
     )
     bad.write_text("nothing of a pack")
-    example = {
-        "answer": "Paris.",
-        "context": {"Page-1": "Paris."},
-        "reply": {"score": 5, "justification": "So."},
-    }
+    reply = {"score": 5, "justification": "So."}
+    example = {"answer": "Paris.", "context": {"Page-1": "Paris."}, "reply": reply}
     message = {"role": "user", "content": "{answer} {context}"}
     untrue.write_text(json.dumps({"messages": [message], "examples": [example]}))
     metrics = {
@@ -119,7 +103,7 @@ def test_packs(tmp_path: Path) -> None:
     found = examine_packs(settings(metrics=metrics))
     assert {one.subject: one.outcome for one in found} == {
         "coverage": "ok",
-        "relevance": "warning",  # it cites nothing, so that it is a 1
+        "relevance": "warning",  # the example's answer cites no page, so its score is 1
         "good": "ok",
         "odd": "warning",
         "bad": "failed",
@@ -137,7 +121,7 @@ def test_packs(tmp_path: Path) -> None:
     ],
 )
 def test_budget(judge: dict[str, Any], expected: dict[str, str]) -> None:
-    """An unknown price, no limit, and a limit in dollars that nobody could keep."""
+    """An unknown price and a missing limit are warnings; a limit in USD without a price is a failure."""
     found = examine_budget(settings(judge={"endpoints": [ENDPOINT], **judge}), {})
     assert {one.subject: one.outcome for one in found} == expected
 
@@ -155,7 +139,7 @@ def test_judges_that_cost_nothing_need_no_budget() -> None:
 
 
 def test_process(tmp_path: Path) -> None:
-    """64 calls, 1 more to try the endpoint, 128 to spare: 193 descriptors."""
+    """64 calls + 1 health check + 128 spare = 193 descriptors; the cache folder must be writable."""
     found = by_subject(examine_process(settings(), descriptors=192))
     assert found["faust"].outcome == "ok"
     assert found["file descriptors"].outcome == "warning"
@@ -167,7 +151,7 @@ def test_process(tmp_path: Path) -> None:
 
 
 async def test_port() -> None:
-    """Free, taken (which may pass), nobody's address."""
+    """A port is free, in use (which may pass), or at an address of another machine."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -182,7 +166,7 @@ async def test_port() -> None:
 
 
 async def test_who_gets_at_the_port() -> None:
-    """Everybody, or not even the probes: both are worth a word."""
+    """A port open to all addresses without a password, or closed to the probes, gives a warning."""
     everywhere = "0.0.0.0"  # noqa: S104 - what is told of
     _, found = await examine_port(TelemetrySettings(host=everywhere, port=0), {})
     assert (found.outcome, found.remedy.partition(",")[0]) == ("warning", "set telemetry.basic_auth")
@@ -195,9 +179,9 @@ async def test_who_gets_at_the_port() -> None:
 
 
 def test_the_sum() -> None:
-    """Warnings do not count; what the settings cause goes before what else failed.
+    """The exit code ignores warnings and prefers failures caused by the settings.
 
-    Waiting helps where it helps with all.
+    `may_pass` holds if each failure may pass.
     """
     fine = (ok("port", "", "x"), warning("port", "", "x", "y"), not_tried("port", "", "z"))
     lasting, passing = failed("port", "", "x", "y"), failed("port", "", "x", "y", may_pass=True)

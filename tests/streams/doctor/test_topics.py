@@ -1,4 +1,4 @@
-"""What is said about topics."""
+"""The doctor's checks of topics."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_sound_topic_is_one_line() -> None:
             False,
         )
     ]
-    # What the broker does not show is neither reported nor counted as a problem.
+    # Settings that the broker does not show are neither reported nor a problem.
     assert check_topic(topic(), None, TASKS, Expected(Settings(), 1))[0].detail == "4 partitions, 3 replicas"
     assert "kept forever" in judged(topic(), retention_ms="-1")[0][1]
 
@@ -82,22 +82,22 @@ def test_a_sound_topic_is_one_line() -> None:
 def test_each_fault_is_named(
     view: TopicView, need: TopicUse, more: dict[str, Any], outcome: str, words: str, may_pass: bool
 ) -> None:
-    """One finding each, with a remedy; what may pass by waiting is told from what does not."""
+    """Each fault is one finding with a remedy; `may_pass` tells whether waiting may solve it."""
     ((found, detail, passes),) = judged(view, need, **more)
     assert (found, passes) == (outcome, may_pass)
     assert words in detail
 
 
 def test_what_does_not_matter_for_a_topic_is_not_held_against_it() -> None:
-    """Nothing waits on a topic that is only written; nothing is refused on one that is only read."""
+    """Consumption is not checked on a topic only written, nor write durability on a topic only read."""
     assert judged(topic(partitions=1), WRITTEN, retention_ms="1000", workers=9)[0][0] == "ok"
     assert judged(topic(in_sync=1), READ)[0][0] == "ok"
-    # No event is larger than its own topic takes, so tasks need no more.
+    # Tasks need no larger records than the topic of events accepts.
     assert judged(topic(), TASKS, max_message_bytes="1048588", events_bytes=1_048_588)[0][0] == "ok"
 
 
 def test_topics_that_cannot_be_used() -> None:
-    """Missing, hidden, in trouble."""
+    """A topic may be missing, hidden or without a leader."""
     missing = TopicView("qa.events", 3)
     (found,) = check_topic(missing, None, READ, Expected(Settings(), 1))
     assert (found.outcome, found.detail, found.may_pass) == ("failed", "does not exist", True)
@@ -113,16 +113,8 @@ def test_topics_that_cannot_be_used() -> None:
 
 
 def test_commands_that_grant() -> None:
-    kafka = KafkaSettings.model_validate(
-        {
-            "security": {
-                "protocol": "SASL_PLAINTEXT",
-                "mechanism": "PLAIN",
-                "username": "judge",
-                "password_env": "P",
-            }
-        }
-    )
+    sasl = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "username": "judge", "password_env": "P"}
+    kafka = KafkaSettings.model_validate({"security": sasl})
     assert acl_command(kafka, "Read", "Write", topic="t").endswith(
         "--allow-principal User:judge --operation Read --operation Write --topic t"
     )
