@@ -1,4 +1,4 @@
-"""Record batches for tests, made by a client library rather than by the code under test."""
+"""Record batches built by aiokafka, independent of the code under test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record_batch(
     sequence: int = -1,
     is_transactional: bool = False,
 ) -> bytes:
-    """A batch with one record a value; without timestamps all are of 1000 ms."""
+    """Return a batch with one record per value; the default timestamp is 1000 ms."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=compression,

@@ -18,26 +18,26 @@ from tests.threaded_broker import ThreadedBroker, broker_in_thread
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org", ""])  # noqa: S104 - must be refused
 def test_a_host_on_the_network_is_refused(host: str) -> None:
-    """The message says why, and what to use instead."""
+    """A host other than loopback is refused with a remedy."""
     with pytest.raises(ValueError, match=r"loopback address such as 127\.0\.0\.1.*use Apache Kafka"):
         EmbeddedBroker(host=host)
 
 
 @pytest.mark.parametrize("name", ["default_partitions", "max_message_bytes", "max_bytes_per_partition"])
 def test_numbers_out_of_range_are_refused(name: str) -> None:
-    """Field, limit and value are named."""
+    """An option out of range is named with its limit and value."""
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         ThreadedBroker(**{name: 0})
 
 
 def test_topics_are_checked_when_they_are_given() -> None:
-    """Not first when a client asks for them."""
+    """An invalid topic name is refused by the constructor."""
     with pytest.raises(RefusedError, match="no spaces"):
         EmbeddedBroker(topics={"no spaces": 1})
 
 
 async def test_the_address_is_known_once_it_is_started() -> None:
-    """Before, the port is not chosen yet; `localhost` means one address."""
+    """`bootstrap_servers` is available after the start; `localhost` means 127.0.0.1."""
     broker = EmbeddedBroker(host="localhost")
     with pytest.raises(EmbeddedBrokerError, match="start"):
         _ = broker.bootstrap_servers
@@ -51,7 +51,7 @@ async def test_the_address_is_known_once_it_is_started() -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error() -> None:
-    """And the broker can be retried."""
+    """A port in use raises OSError, and the broker can be started again."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -63,7 +63,7 @@ async def test_a_port_that_is_taken_is_an_error() -> None:
 
 
 def test_it_needs_the_standard_library_alone() -> None:
-    """A demo starts it before anything heavy is imported."""
+    """The broker imports none of the heavy packages."""
     program = (
         "import sys, streams.embedded.broker; "
         "print(sorted(sys.modules.keys() & {'faust', 'aiokafka', 'openai', 'pydantic', 'prometheus_client'}))"
@@ -73,7 +73,7 @@ def test_it_needs_the_standard_library_alone() -> None:
 
 
 def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
-    """Even if the client would like it created."""
+    """With auto_create_topics=False a client cannot create a topic by asking for it."""
     with broker_in_thread(auto_create_topics=False) as servers, WireClient(servers) as client:
         for _ in range(2):
             assert partition_leaders(client, "new", may_create=True) == (
@@ -83,14 +83,14 @@ def test_an_unknown_topic_stays_unknown_where_none_are_created() -> None:
 
 
 def test_transactions_are_refused() -> None:
-    """With the error that clients treat as final, instead of waiting forever."""
+    """Transactions are refused with an error that clients treat as final."""
     with broker_in_thread() as servers, WireClient(servers) as client:
         error, _ = init_producer_id(client, "my-transactions")
         assert error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def test_an_outage_loses_nothing() -> None:
-    """Stopped and started again, the broker has its address, its records, and its clients back."""
+    """After a restart the broker has the same address and records, and its clients reconnect."""
     broker = EmbeddedBroker(topics={"t": 1})
     await broker.start()
     servers = broker.bootstrap_servers
@@ -113,7 +113,7 @@ async def test_an_outage_loses_nothing() -> None:
 
 
 async def test_a_client_that_does_not_read_cannot_hold_up_the_end() -> None:
-    """It asks for 8 MB, more than the sockets buffer, and reads none of it."""
+    """A client that requests 8 MB and does not read them does not delay the stop."""
     broker = EmbeddedBroker(topics={"t": 1})
     await broker.start()
     async with AIOKafkaProducer(
@@ -138,7 +138,7 @@ async def test_a_client_that_does_not_read_cannot_hold_up_the_end() -> None:
 
 
 async def test_a_long_run_stays_bounded() -> None:
-    """With a bound a partition, old records go, and a reader from the start begins with what is left."""
+    """With max_bytes_per_partition old records are deleted, and a reader starts at the oldest record."""
     partition = TopicPartition("t", 0)
     async with EmbeddedBroker(topics={"t": 1}, max_bytes_per_partition=20_000) as broker:
         async with AIOKafkaProducer(
@@ -148,12 +148,12 @@ async def test_a_long_run_stays_bounded() -> None:
                 await producer.send("t", b"x" * 1000)
         async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
             start = (await consumer.beginning_offsets([partition]))[partition]
-            # 20,000 bytes hold at most 19 records of 1,000 bytes and their framing.
+            # 20,000 bytes hold at most 19 records of 1,000 bytes plus their framing.
             assert 81 <= start <= 99
 
 
 def test_two_brokers_know_nothing_of_each_other() -> None:
-    """No state is shared in the process."""
+    """Two brokers in a process share no state."""
     with broker_in_thread(topics={"only-here": 2}) as one, broker_in_thread() as other:
         with WireClient(one) as client:
             assert partition_leaders(client, "only-here") == (ErrorCode.NONE, [0, 0])
@@ -162,7 +162,7 @@ def test_two_brokers_know_nothing_of_each_other() -> None:
 
 
 def test_a_threaded_broker_can_be_stopped_and_started() -> None:
-    """An outage for synchronous tests; closing twice is harmless."""
+    """A ThreadedBroker can be stopped and started again; a second close has no effect."""
     broker = ThreadedBroker(topics={"t": 3})
     with broker:
         servers = broker.bootstrap_servers

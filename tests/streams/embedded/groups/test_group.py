@@ -43,7 +43,7 @@ def _who(reply: JoinReply) -> Identity:
 
 
 async def _two_members(group: Group) -> tuple[JoinReply, JoinReply]:
-    """A group of two, waiting for the leader's assignment; the leader comes first."""
+    """Return the join replies of two members, the leader's first; both wait for the assignment."""
     alone = await group.join(_REQUEST)
     second = asyncio.create_task(group.join(_REQUEST))
     await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def _two_members(group: Group) -> tuple[JoinReply, JoinReply]:
 
 
 async def test_one_member_leads_itself(group: Group) -> None:
-    """It is given the list of members, that is itself, and what it assigns to itself."""
+    """A single member is the leader, gets the list of members and its own assignment."""
     joined = await group.join(_REQUEST)
     assert (joined.error, joined.generation, joined.leader_id) == (ErrorCode.NONE, 1, joined.member_id)
     assert joined.members == ((joined.member_id, None, b"range"),)
@@ -62,7 +62,7 @@ async def test_one_member_leads_itself(group: Group) -> None:
 
 
 async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
-    """The first is notified of it with its heartbeat; the next generation begins when both have joined."""
+    """A heartbeat reports the rebalance; the next generation starts when both members have joined."""
     alone = await group.join(_REQUEST)
     await group.sync(_who(alone), {})
     second = asyncio.create_task(group.join(_REQUEST))
@@ -83,7 +83,7 @@ async def test_a_second_member_makes_the_first_join_again(group: Group) -> None:
 
 
 async def test_an_id_is_given_first_where_the_client_knows_how(group: Group) -> None:
-    """The join with the promised id is the one that counts; the id works once."""
+    """A client that supports it gets a member id first, and joins with it in a second request."""
     request = replace(_REQUEST, two_steps=True)
     promised = await group.join(request)
     assert promised.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -106,20 +106,16 @@ async def test_an_id_is_given_first_where_the_client_knows_how(group: Group) -> 
     ],
 )
 async def test_joins_that_are_refused(group: Group, request_: JoinRequest, error: ErrorCode) -> None:
-    """A refused member disturbs nobody: the group stays stable."""
+    """A refused join leaves the group stable; a group without a name refuses each join."""
     joined = await group.join(_REQUEST)
     await group.sync(_who(joined), {})
     assert (await group.join(request_)).error is error
     assert group.state is GroupState.STABLE
-
-
-async def test_a_group_without_a_name_is_refused() -> None:
-    """The empty name means no group."""
     assert (await Group("").join(_REQUEST)).error is ErrorCode.INVALID_GROUP_ID
 
 
 async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
-    """Of those that all know: one votes range, two vote sticky."""
+    """The most preferred protocol that all members support is chosen: one votes range, two sticky."""
     first = await group.join(replace(_REQUEST, protocols={"mine": b"", "range": b"", "sticky": b""}))
     likes_sticky = replace(_REQUEST, protocols={"sticky": b"", "range": b""})
     others = [asyncio.create_task(group.join(likes_sticky)) for _ in range(2)]
@@ -130,7 +126,7 @@ async def test_the_strategy_most_members_prefer_is_chosen(group: Group) -> None:
 
 
 async def test_requests_out_of_step(group: Group) -> None:
-    """A wrong generation and an unknown member are distinguished, for heartbeats, commits and syncs."""
+    """Heartbeats, commits and syncs tell a wrong generation from an unknown member."""
     joined = await group.join(_REQUEST)
     await group.sync(_who(joined), {})
     stale = Identity(joined.member_id, joined.generation - 1)
@@ -142,7 +138,7 @@ async def test_requests_out_of_step(group: Group) -> None:
 
 
 async def test_commits_while_the_group_changes(group: Group) -> None:
-    """Members may commit until the next generation begins, not between its begin and its assignment."""
+    """Members cannot commit between the start of a generation and its assignment."""
     anybody = Identity("", -1)
     assert group.check_commit(anybody) is ErrorCode.NONE
     first, _ = await _two_members(group)
@@ -153,7 +149,7 @@ async def test_commits_while_the_group_changes(group: Group) -> None:
 
 
 async def test_a_lost_reply_is_given_again(group: Group) -> None:
-    """A member that joins again unchanged gets the same generation, and nobody is disturbed."""
+    """A member that joins again unchanged gets the same reply, without a rebalance."""
     first, second = await _two_members(group)
     assert await group.join(replace(_REQUEST, member_id=first.member_id)) == first
     await group.sync(_who(first), {})
@@ -162,7 +158,7 @@ async def test_a_lost_reply_is_given_again(group: Group) -> None:
 
 
 async def test_the_silent_are_taken_out_and_the_waiting_are_not(group: Group) -> None:
-    """Who waits for an answer cannot send heartbeats; who could and did not is gone."""
+    """A member without heartbeats expires, unless it waits for a reply."""
     first, second = await _two_members(group)
     waiting = asyncio.create_task(group.sync(_who(second), {}))
     await asyncio.sleep(0)
@@ -173,7 +169,7 @@ async def test_the_silent_are_taken_out_and_the_waiting_are_not(group: Group) ->
 
 
 async def test_who_does_not_join_in_time_is_left_out(group: Group) -> None:
-    """The rebalance timeout ends the wait for a member that is alive but does not come back."""
+    """A live member that does not rejoin within the rebalance timeout is removed."""
     slow = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
     await group.sync(_who(slow), {})
     quick = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
@@ -182,9 +178,9 @@ async def test_who_does_not_join_in_time_is_left_out(group: Group) -> None:
 
 
 async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
-    """The members that wait for its assignment are told to join again."""
-    alone = await group.join(replace(_REQUEST, rebalance_timeout_seconds=0.05))
+    """A leader that sends no assignment is removed, and its followers must rejoin."""
     short = replace(_REQUEST, rebalance_timeout_seconds=0.05)
+    alone = await group.join(short)
     other = asyncio.create_task(group.join(short))
     await asyncio.sleep(0)
     await group.join(replace(short, member_id=alone.member_id))
@@ -195,7 +191,7 @@ async def test_a_leader_that_assigns_nothing_is_left_out(group: Group) -> None:
 
 
 async def test_leaving(group: Group) -> None:
-    """The others share again; the last one leaves an empty group behind."""
+    """A leave triggers a rebalance; the last leave makes the group empty."""
     first, second = await _two_members(group)
     await group.sync(_who(first), {})
     assert group.leave(second.member_id) is ErrorCode.NONE
@@ -207,7 +203,7 @@ async def test_leaving(group: Group) -> None:
 
 
 async def test_a_promise_that_is_not_taken_up_holds_nobody_up(group: Group) -> None:
-    """A client that got an id and never came back delays the others until its session would have ended."""
+    """A member id that is never used delays the rebalance by one session timeout at most."""
     await group.join(replace(_REQUEST, two_steps=True, session_timeout_seconds=1))
     waiting = asyncio.create_task(group.join(_REQUEST))
     await asyncio.sleep(0)
@@ -217,7 +213,7 @@ async def test_a_promise_that_is_not_taken_up_holds_nobody_up(group: Group) -> N
 
 
 async def test_a_static_member_can_be_sent_away_by_name(group: Group) -> None:
-    """An administrator knows the instance id, not the member id."""
+    """A static member can be removed by its instance id alone."""
     joined = await group.join(replace(_REQUEST, instance_id="one"))
     assert group.leave("wrong", "one") is ErrorCode.FENCED_INSTANCE_ID
     assert group.leave("", "one") is ErrorCode.NONE
@@ -225,7 +221,7 @@ async def test_a_static_member_can_be_sent_away_by_name(group: Group) -> None:
 
 
 async def test_silence_while_the_loop_stood_still_is_nobodys_fault() -> None:
-    """A program that blocks the event loop for longer than a session keeps its members."""
+    """Members do not expire because the event loop was blocked for longer than a session."""
     coordinator = GroupCoordinator()
     group = coordinator.find_or_create("g")
     joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.3))
@@ -233,7 +229,7 @@ async def test_silence_while_the_loop_stood_still_is_nobodys_fault() -> None:
     watching = asyncio.create_task(coordinator.watch_sessions())
     await asyncio.sleep(0)
     time.sleep(0.5)  # noqa: ASYNC251 - blocking the loop is the point
-    for _ in range(10):  # the watcher runs before the heartbeat that was waiting in a socket
+    for _ in range(10):  # the watcher runs before a heartbeat that waits in a socket
         await asyncio.sleep(0)
     assert group.heartbeat(_who(joined)) is ErrorCode.NONE
     watching.cancel()
@@ -243,7 +239,7 @@ async def test_silence_while_the_loop_stood_still_is_nobodys_fault() -> None:
 
 
 async def test_sessions_end_by_themselves() -> None:
-    """The watcher takes silent members out."""
+    """The watcher removes a member without heartbeats."""
     coordinator = GroupCoordinator()
     group = coordinator.find_or_create("g")
     joined = await group.join(replace(_REQUEST, session_timeout_seconds=0.05))
@@ -256,7 +252,7 @@ async def test_sessions_end_by_themselves() -> None:
 
 
 def test_offsets_are_kept_by_group_topic_and_partition() -> None:
-    """A deleted topic takes its offsets along; a deleted group all of them."""
+    """Deleting a topic deletes its offsets; deleting a group deletes all of its offsets."""
     coordinator = GroupCoordinator()
     coordinator.find_or_create("g")
     coordinator.commit("g", "kept", 0, CommittedOffset(5, "note"))
@@ -270,7 +266,7 @@ def test_offsets_are_kept_by_group_topic_and_partition() -> None:
 
 
 async def test_a_group_with_members_cannot_be_deleted() -> None:
-    """It would take the ground from under them."""
+    """A group with members cannot be deleted."""
     coordinator = GroupCoordinator()
     await coordinator.find_or_create("g").join(_REQUEST)
     assert coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP

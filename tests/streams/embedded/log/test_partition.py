@@ -19,7 +19,7 @@ def _append(partition: Partition, data: bytes, retention_bytes: int | None = Non
 
 
 def _offsets(batches: list[bytearray]) -> list[int]:
-    """All offsets in the batches, as a client counts them."""
+    """Return the offsets of all records in the batches."""
     return [
         int.from_bytes(data[:8], "big") + index
         for data in batches
@@ -29,7 +29,7 @@ def _offsets(batches: list[bytearray]) -> list[int]:
 
 @given(counts=st.lists(st.integers(1, 5), max_size=12), data=st.data())
 def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st.DataObject) -> None:
-    """Batches follow each other without a gap, and the first holds the offset asked for."""
+    """A read returns contiguous batches to the end; the first one contains the requested offset."""
     partition = Partition()
     for count in counts:
         _append(partition, record_batch(*[b"x"] * count))
@@ -44,7 +44,7 @@ def test_a_reader_gets_everything_from_its_offset_on(counts: list[int], data: st
 
 @pytest.mark.parametrize("offset", [-1, 2])
 def test_an_offset_outside_is_refused(offset: int) -> None:
-    """One record: offsets 0 and 1 (the end) can be read, no others."""
+    """A log of one record can be read at offsets 0 and 1 (its end) only."""
     partition = Partition()
     _append(partition, _ONE)
     with pytest.raises(RefusedError) as refused:
@@ -53,7 +53,7 @@ def test_an_offset_outside_is_refused(offset: int) -> None:
 
 
 def test_a_read_stops_before_too_many_bytes() -> None:
-    """As many whole batches as fit; one in any case where the reader must get past it."""
+    """A read returns the whole batches that fit, or one larger batch with at_least_one."""
     partition = Partition()
     for _ in range(5):
         _append(partition, _ONE)
@@ -65,7 +65,7 @@ def test_a_read_stops_before_too_many_bytes() -> None:
 
 
 def test_reading_gives_the_stored_batches_themselves() -> None:
-    """Two readers get the same objects: nothing is copied for either."""
+    """Two reads return the same object, without a copy."""
     partition = Partition()
     _append(partition, _ONE)
     (first,) = partition.read(0, _NO_LIMIT, at_least_one=True)
@@ -74,25 +74,23 @@ def test_reading_gives_the_stored_batches_themselves() -> None:
 
 
 def test_the_oldest_batches_go_when_there_are_too_many_bytes() -> None:
-    """Room for three batches of one record: of ten, offsets 7, 8 and 9 stay."""
+    """Retention deletes the oldest batches and always keeps the newest.
+
+    Three batches of one record fit: of ten, offsets 7, 8 and 9 remain. With a limit below one batch, only the
+    newest remains: the eleventh, at offset 10.
+    """
     partition = Partition()
     for _ in range(10):
         _append(partition, _ONE, retention_bytes=3 * len(_ONE))
     assert (partition.start_offset, partition.end_offset) == (7, 10)
     assert partition.size_bytes == 3 * len(_ONE)
     assert _offsets(partition.read(7, _NO_LIMIT, at_least_one=True)) == [7, 8, 9]
-
-
-def test_the_newest_batch_stays_whatever_its_size() -> None:
-    """A bound smaller than a batch keeps one batch."""
-    partition = Partition()
-    for _ in range(3):
-        _append(partition, _ONE, retention_bytes=1)
-    assert (partition.start_offset, partition.end_offset) == (2, 3)
+    _append(partition, _ONE, retention_bytes=1)
+    assert (partition.start_offset, partition.end_offset) == (10, 11)
 
 
 def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
-    """The limit is the size of the whole batch, inclusive."""
+    """A batch above max.message.bytes (inclusive) is refused and not stored."""
     partition = Partition()
     with pytest.raises(RefusedError, match=r"max\.message\.bytes") as refused:
         partition.append(_ONE, max_batch_bytes=len(_ONE) - 1)
@@ -102,7 +100,10 @@ def test_a_batch_over_the_limit_is_refused_and_leaves_no_trace() -> None:
 
 
 def test_deleting_before_an_offset_inside_a_batch() -> None:
-    """The batch stays, but the log begins at the offset: two batches of three, from 4 on."""
+    """Deleting before an offset inside a batch keeps the batch and moves the start of the log.
+
+    The log has two batches of three; offset 4 is inside the second.
+    """
     partition = Partition()
     for _ in range(2):
         _append(partition, record_batch(b"a", b"b", b"c"))
@@ -117,7 +118,7 @@ def test_deleting_before_an_offset_inside_a_batch() -> None:
 
 
 def test_watchers_are_woken_by_an_append() -> None:
-    """A watcher is notified of each append until it stops watching."""
+    """A watcher is called after each append until it is removed."""
     partition = Partition()
     calls: list[int] = []
 
@@ -134,7 +135,7 @@ def test_watchers_are_woken_by_an_append() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=60))
 def test_however_batches_are_repeated_each_is_stored_once(order: list[int]) -> None:
-    """A producer's batches in any order with any repetition: the log holds a prefix of them, in order."""
+    """Repeated and reordered batches of a producer are stored once, in order."""
     partition = Partition()
     batches = [record_batch(b"%d" % number, producer_id=3, epoch=0, sequence=number) for number in range(10)]
     _append(partition, batches[0])

@@ -14,7 +14,7 @@ def topics() -> Topics:
 
 @pytest.mark.parametrize("name", ["qa.events", "a", "A_b-c.9", "x" * 249])
 def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
-    """They can be created once, and the second time they exist."""
+    """A valid name can be created once."""
     assert len(topics.create(name).partitions) == 4
     assert name in topics
     with pytest.raises(RefusedError) as refused:
@@ -24,7 +24,7 @@ def test_names_that_kafka_allows(topics: Topics, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250, "new\nline", "end\n"])
 def test_names_that_kafka_does_not_allow(topics: Topics, name: str) -> None:
-    """They are refused with what would be allowed."""
+    """An invalid name is refused with the allowed characters."""
     with pytest.raises(RefusedError, match="1-249 of the characters") as refused:
         topics.create(name)
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -32,7 +32,7 @@ def test_names_that_kafka_does_not_allow(topics: Topics, name: str) -> None:
 
 @pytest.mark.parametrize("count", [0, -2, 10_001])
 def test_partition_counts_out_of_range(topics: Topics, count: int) -> None:
-    """1 to 10,000 partitions."""
+    """A topic has 1 to 10,000 partitions."""
     with pytest.raises(RefusedError) as refused:
         topics.create("t", count)
     assert refused.value.code is ErrorCode.INVALID_PARTITIONS
@@ -40,7 +40,7 @@ def test_partition_counts_out_of_range(topics: Topics, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 10_001])
 def test_a_topic_only_grows(topics: Topics, count: int) -> None:
-    """A topic of two partitions cannot be given one, the same, or too many."""
+    """A topic of two partitions cannot get fewer, the same number, or more than 10,000."""
     topics.create("t", 2)
     with pytest.raises(RefusedError) as refused:
         topics.extend("t", count)
@@ -49,7 +49,7 @@ def test_a_topic_only_grows(topics: Topics, count: int) -> None:
 
 
 def test_only_looking_changes_nothing(topics: Topics) -> None:
-    """`validate_only` checks and leaves everything as it was."""
+    """`validate_only` changes no state."""
     topics.create("new", validate_only=True)
     assert "new" not in topics
     topics.create("t", 2)
@@ -63,7 +63,7 @@ def test_only_looking_changes_nothing(topics: Topics) -> None:
     ("name", "value"), [("max.message.bytes", "-1"), ("max.message.bytes", "much"), ("retention.bytes", "-2")]
 )
 def test_settings_out_of_range(topics: Topics, name: str, value: str) -> None:
-    """The two settings that are acted upon are checked; the topic is not created."""
+    """An invalid value of a supported setting is refused, and the topic is not created."""
     with pytest.raises(RefusedError, match=name) as refused:
         topics.create("t", 1, {name: value})
     assert refused.value.code is ErrorCode.INVALID_CONFIG
@@ -71,7 +71,7 @@ def test_settings_out_of_range(topics: Topics, name: str, value: str) -> None:
 
 
 def test_settings_are_shown_with_their_source(topics: Topics) -> None:
-    """Own values and defaults are distinguished; unknown ones are kept."""
+    """Settings tell own values from defaults; unknown settings are kept."""
     settings = topics.create("t", 1, {"retention.ms": "7", "retention.bytes": "50"}).settings()
     assert settings == {
         "max.message.bytes": ("1000", True),
@@ -82,7 +82,7 @@ def test_settings_are_shown_with_their_source(topics: Topics) -> None:
 
 @pytest.mark.parametrize(("name", "index"), [("t", 2), ("t", -1), ("unknown", 0)])
 def test_partitions_that_are_not_there(topics: Topics, name: str, index: int) -> None:
-    """A wrong topic and a wrong partition are the same error in the protocol."""
+    """An unknown topic and an unknown partition give the same error."""
     topics.create("t", 2)
     assert not topics.has(name, index)
     with pytest.raises(RefusedError) as refused:

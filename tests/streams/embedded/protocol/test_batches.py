@@ -17,7 +17,7 @@ def _stored(data: bytes, base_offset: int = 0) -> StoredBatch:
 
 
 def test_a_header_is_read() -> None:
-    """The numbers that a client library wrote are found where the format puts them."""
+    """The header of a batch built by aiokafka is parsed."""
     data = record_batch(
         b"a", b"b", b"c", timestamps_ms=[5, 9, 7], producer_id=11, epoch=2, sequence=40, compression=GZIP
     )
@@ -29,7 +29,7 @@ def test_a_header_is_read() -> None:
 
 
 def test_sequences_wrap() -> None:
-    """After 2**31 - 1 comes 0, also inside a batch."""
+    """The sequence after 2**31 - 1 is 0, also inside a batch."""
     assert next_sequence(2**31 - 1) == 0
     header = parse_header(record_batch(b"a", b"b", producer_id=1, epoch=0, sequence=2**31 - 1))
     assert header.last_sequence == 0
@@ -44,41 +44,26 @@ def _with(data: bytes, position: int, form: str, value: int) -> bytes:
 _GOOD = record_batch(b"a", b"b")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        _GOOD[:60],
-        _GOOD[:-1],
-        _GOOD + b"\x00",
-        _GOOD + _GOOD,
-        _with(_GOOD, 16, ">b", 1),
-        _with(_GOOD, 57, ">i", 0),
-        _with(_GOOD, 57, ">i", 3),
-        _with(_GOOD, 23, ">i", -1),
-        _with(_GOOD, 21, ">h", 0x20),
-        record_batch(b"a", is_transactional=True, producer_id=1, epoch=0, sequence=0),
-        record_batch(b"a", producer_id=5, epoch=-1, sequence=0),
-        record_batch(b"a", producer_id=5, epoch=0, sequence=-1),
-    ],
-    ids=[
-        "empty",
-        "cut in the header",
-        "cut in the records",
-        "more bytes",
-        "two batches",
-        "format 1",
-        "no records",
-        "too many records",
-        "negative last offset",
-        "control",
-        "transactional",
-        "no epoch",
-        "no sequence",
-    ],
-)
+_BAD = {
+    "empty": b"",
+    "cut in the header": _GOOD[:60],
+    "cut in the records": _GOOD[:-1],
+    "more bytes": _GOOD + b"\x00",
+    "two batches": _GOOD + _GOOD,
+    "format 1": _with(_GOOD, 16, ">b", 1),
+    "no records": _with(_GOOD, 57, ">i", 0),
+    "too many records": _with(_GOOD, 57, ">i", 3),
+    "negative last offset": _with(_GOOD, 23, ">i", -1),
+    "control": _with(_GOOD, 21, ">h", 0x20),
+    "transactional": record_batch(b"a", is_transactional=True, producer_id=1, epoch=0, sequence=0),
+    "no epoch": record_batch(b"a", producer_id=5, epoch=-1, sequence=0),
+    "no sequence": record_batch(b"a", producer_id=5, epoch=0, sequence=-1),
+}
+
+
+@pytest.mark.parametrize("data", _BAD.values(), ids=_BAD)
 def test_what_is_no_batch_of_a_client_is_refused(data: bytes) -> None:
-    """One whole batch of format 2, with records, outside of transactions; all else is an INVALID_RECORD."""
+    """All data except one whole, non-transactional batch of format 2 with records is an INVALID_RECORD."""
     with pytest.raises(RefusedError) as refused:
         parse_header(data)
     assert refused.value.code is ErrorCode.INVALID_RECORD
@@ -86,13 +71,13 @@ def test_what_is_no_batch_of_a_client_is_refused(data: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
-    """Random bytes are never a batch, and never an accident."""
+    """Random bytes raise only a RefusedError."""
     with pytest.raises(RefusedError):
         parse_header(data)
 
 
 def test_storing_changes_only_offset_and_epoch() -> None:
-    """All that the checksum covers (from byte 21 on) stays as the producer wrote it."""
+    """Storing keeps all bytes that the checksum covers (from byte 21 on)."""
     batch = _stored(_GOOD, base_offset=77)
     assert struct.unpack_from(">qii", batch.data) == (77, len(_GOOD) - 12, 0)
     assert bytes(batch.data[16:]) == _GOOD[16:]
@@ -105,7 +90,7 @@ def test_storing_changes_only_offset_and_epoch() -> None:
     compression=st.sampled_from([0, GZIP]),
 )
 def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: int, compression: int) -> None:
-    """The first record whose time is not before the one asked for, in any order of times."""
+    """`find_time` returns the first record at or after the time, in any order of timestamps."""
     values = [b"some text that compresses, some text that compresses"] * len(times)
     batch = _stored(record_batch(*values, timestamps_ms=times, compression=compression), base_offset=50)
     expected = next(((time, 50 + index) for index, time in enumerate(times) if time >= asked), None)
@@ -115,7 +100,7 @@ def test_a_time_is_found_as_by_looking_at_each_record(times: list[int], asked: i
 @pytest.mark.parametrize("compression", [0, GZIP])
 @given(noise=st.binary(min_size=1, max_size=60))
 def test_nonsense_inside_a_batch_hurts_nobody(compression: int, noise: bytes) -> None:
-    """Where the records cannot be read, the answer is an offset of the batch, or none."""
+    """If the records are unreadable, `find_time` returns an offset of the batch or None."""
     good = record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=compression)
     data = good[:61] + (noise * 300)[: len(good) - 61]
     found = find_time(_stored(data, base_offset=5), 15)
@@ -123,7 +108,7 @@ def test_nonsense_inside_a_batch_hurts_nobody(compression: int, noise: bytes) ->
 
 
 def test_an_unreadable_compression_is_found_by_batch() -> None:
-    """The standard library has no lz4: the batch's first offset is the answer."""
+    """For a compression outside the standard library, `find_time` returns the batch's first offset."""
     batch = _stored(
         record_batch(b"a" * 100, b"b" * 100, timestamps_ms=[10, 20], compression=LZ4), base_offset=5
     )

@@ -47,7 +47,7 @@ def _read(reader: Reader, kind: str) -> Any:
 
 @given(st.lists(_VALUES))
 def test_what_is_written_is_read(values: list[tuple[str, Any]]) -> None:
-    """Every sequence of values comes back, and the size is that of the bytes."""
+    """Each sequence of values is read back unchanged, and `size` is the number of bytes."""
     writer = Writer()
     for kind, value in values:
         _write(writer, kind, value)
@@ -61,7 +61,7 @@ def test_what_is_written_is_read(values: list[tuple[str, Any]]) -> None:
 
 @given(st.binary(max_size=40), st.lists(st.sampled_from([*_READS, "array", "buffers"]), max_size=8))
 def test_garbage_is_refused_and_nothing_else(data: bytes, kinds: list[str]) -> None:
-    """Whatever the bytes are, reading gives values or a MalformedRequestError."""
+    """Reading any bytes gives values or a MalformedRequestError."""
     reader = Reader(data)
     try:
         for kind in kinds:
@@ -71,9 +71,7 @@ def test_garbage_is_refused_and_nothing_else(data: bytes, kinds: list[str]) -> N
 
 
 def test_null_reads_as_nothing() -> None:
-    """Null strings, byte strings and arrays are distinguished from empty ones only where that is asked
-    for.
-    """
+    """Only the nullable readers tell null from empty; a null string is refused elsewhere."""
     assert Reader(b"\xff\xff").nullable_string() is None
     assert Reader(b"\xff\xff\xff\xff").nullable_array(Reader(b"").int8) is None
     assert Reader(b"\xff\xff\xff\xff").array(Reader(b"").int8) == []
@@ -83,14 +81,14 @@ def test_null_reads_as_nothing() -> None:
 
 
 def test_a_count_beyond_the_request_is_refused_before_memory_is_taken() -> None:
-    """An array that announces 2**31 - 1 items in a request of 5 bytes is refused."""
+    """An array of 2**31 - 1 items in a request of 5 bytes is refused."""
     reader = Reader(b"\x7f\xff\xff\xff\x00")
     with pytest.raises(MalformedRequestError, match="2147483647 items"):
         reader.array(reader.int8)
 
 
 def test_large_buffers_are_not_copied() -> None:
-    """A stored batch goes out as the object it is."""
+    """A stored batch is written without a copy."""
     batch = bytearray(b"batch")
     writer = Writer()
     writer.int32(1)
@@ -99,6 +97,6 @@ def test_large_buffers_are_not_copied() -> None:
 
 
 def test_a_string_longer_than_its_length_field_can_say() -> None:
-    """It is an error, not a wrong length."""
+    """A string longer than its length field can hold raises ValueError."""
     with pytest.raises(ValueError, match="32768"):
         Writer().string("x" * 32768)
