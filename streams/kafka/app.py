@@ -1,4 +1,4 @@
-"""The Faust application, set up so that nothing is lost."""
+"""Build the Faust application with at-least-once settings."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ from streams.kafka.transport.consumer_thread import THREAD_END_SECONDS
 from streams.settings import KafkaSettings
 
 MAX_POLL_INTERVAL_SECONDS: Final = 30 * 24 * 3600.0
-"""Longer than any outage of a judge that a person leaves alone: a worker that waits stays in its group."""
+"""Longer than any expected judge outage, so that a waiting worker stays in its group."""
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
-"""Largest record the producer hands on; the broker's own limit is the one that counts."""
+"""Largest record that the producer sends; the broker's limit is lower."""
 STREAM_BUFFER_RECORDS: Final = 1_000_000
-"""Never reached: the transport's room per topic is far smaller, and a full buffer would block the delivery.
-"""
+"""Never reached: the transport bounds records per topic far lower. A full buffer would block delivery."""
 REQUEST_TIMEOUT_MARGIN_SECONDS: Final = 10.0
 LINGER_SECONDS: Final = 0.01
-"""How long a record may wait for others to share a request with."""
+"""How long a record may wait to share a request with others."""
 
 
 class RawSchema(faust.Schema):
-    """Keys and values as the bytes that they are, without the search for a codec at every record."""
+    """Passes keys and values on as bytes, without a codec lookup per record."""
 
     def compile(self, app: Any, **_: Any) -> Callable[..., Awaitable[Any]]:
-        """Build the function that makes an event of a message."""
+        """Return the function that builds an event from a message."""
         create_event = app.create_event
 
         async def decode(message: Any, *, propagate: bool = False) -> Any:  # noqa: ARG001 - nothing here can fail
@@ -46,7 +45,7 @@ class RawSchema(faust.Schema):
 
 
 class QuietMonitor(faust.Monitor):
-    """Faust's own statistics, disabled: they are unused and cost time at every record."""
+    """Disables Faust's statistics, which are unused and cost time per record."""
 
     on_message_in = faust.Sensor.on_message_in
     on_message_out = faust.Sensor.on_message_out
@@ -57,29 +56,26 @@ class QuietMonitor(faust.Monitor):
 
 
 class NoTables(TableManager):
-    """There are no tables, so there is no second to be spent on waiting for them to register."""
+    """Skips Faust's wait of one second for tables; there are none."""
 
     async def on_start(self) -> None:
-        """Go on at once."""
+        """Start without waiting."""
         await self._update_channels()
         await self.recovery.start()
 
 
 class App(faust.App):
-    """A Faust application that leaves no directory behind."""
+    """A Faust application that creates no directory."""
 
     admission: Admission
-    """Whether the broker accepts connections."""
+    """Tracks whether the broker accepts connections."""
     _giving_up: asyncio.Future[None] | None = None
 
     def _create_directories(self) -> None:
-        """Do nothing: there are no tables, so there is nothing to keep in files."""
+        """Do nothing: there are no tables to store."""
 
     async def crash(self, reason: BaseException) -> None:
-        """Stop everything.
-
-        The reason is reported once: with a stack trace if it is unexpected, else by who runs this.
-        """
+        """Stop everything. An unexpected reason is logged with its stack trace; the caller reports others."""
         if self._crashed.is_set():
             return
         foreseen = (StreamsError, JudgeError, *DENIED)
@@ -87,18 +83,17 @@ class App(faust.App):
             self.log.error("the broker refuses access: %r", reason)
         elif not isinstance(reason, foreseen):
             self.log.error("Crashed: %r", reason, exc_info=reason)
-        # The parts are left alone, so that they can still be stopped in order; Faust would have each of them
-        # crash, with a stack trace of its own.
+        # Do not crash the services, so that they stop in order; Faust would crash each, with a stack trace.
         self.crash_reason = reason
         self._crashed.set()
 
     def _crash(self, reason: BaseException) -> None:
-        """Keep the first reason: what fails while everything stops follows from it."""
+        """Keep the first reason; later failures follow from it."""
         if not self._crashed.is_set():
             super()._crash(reason)
 
     async def stop(self) -> None:
-        """Stop, and wait for the consumer's thread: after a crash it ends later, when its loop is closed."""
+        """Stop, and join the consumer's thread: after a crash it ends only when its loop is closed."""
         await super().stop()
         consumer = self._consumer
         thread = None if consumer is None else consumer._thread._thread  # noqa: SLF001 - there is no public access to it
@@ -106,7 +101,7 @@ class App(faust.App):
             await asyncio.to_thread(thread.join, THREAD_END_SECONDS)
 
     def give_up(self, error: Exception) -> None:
-        """Crash for a reason found elsewhere. Called from any thread, and more than once."""
+        """Crash for an error found elsewhere. May be called from any thread and more than once."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._give_up, error)
 
@@ -116,16 +111,16 @@ class App(faust.App):
 
 
 def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
-    """Build the application; several may live in one process, one after the other or at once.
+    """Build the application. A process may build several, also at the same time.
 
     Args:
-        kafka: Where the broker is, and the worker's place in its group.
+        kafka: Connection and consumer group settings.
         group_id: The consumer group.
-        plan: What the transport shall do.
+        plan: The transport's settings.
 
     Raises:
-        UnsupportedFaustError: Faust runs without its compiled parts.
-        SettingsError: A secret or certificate is not where the settings say.
+        UnsupportedFaustError: Faust lacks its compiled modules.
+        SettingsError: A secret or certificate is missing.
     """
     if faust.streams._CStreamIterator is None:  # noqa: SLF001 - the only way to know
         raise UnsupportedFaustError(
@@ -147,11 +142,10 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
         broker_heartbeat_interval=kafka.heartbeat_interval_seconds,
         broker_max_poll_interval=MAX_POLL_INTERVAL_SECONDS,
         broker_rebalance_timeout=kafka.rebalance_timeout_seconds,
-        # A join waits for the slowest member, so the answer to it may take the whole rebalance.
+        # A join waits for the slowest member, so its response may take the whole rebalance timeout.
         broker_request_timeout=max(session, kafka.rebalance_timeout_seconds) + REQUEST_TIMEOUT_MARGIN_SECONDS,
         broker_session_timeout=session,
-        # Where an offset is out of range, `transport.ranges` decides; where a new group begins,
-        # `transport.starts`.
+        # `transport.ranges` handles offsets out of range, `transport.starts` groups without offsets.
         consumer_auto_offset_reset="none",
         consumer_group_instance_id=kafka.group_instance_id,
         consumer_metadata_max_age_ms=round(kafka.metadata_age_seconds * 1000),
@@ -183,13 +177,13 @@ def build_app(kafka: KafkaSettings, *, group_id: str, plan: Plan) -> App:
 
 
 def add_agent(app: App, topic: str, name: str, run: Callable[[Any], Awaitable[None]]) -> None:
-    """Have `run` read a topic.
+    """Run an agent on a topic.
 
     Args:
         app: The application.
         topic: The topic's name; it must exist.
-        name: The agent's name, distinct.
-        run: Gets the stream and reads it forever, acknowledging records itself.
+        name: The agent's name; must be unique.
+        run: Reads the stream forever and acknowledges records itself.
     """
     schema = RawSchema(key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     channel = app.topic(topic, schema=schema, internal=False)

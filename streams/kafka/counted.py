@@ -1,4 +1,4 @@
-"""Which results were counted already, so that a redelivery counts nothing twice."""
+"""Remember counted results, so that a redelivered result is not counted twice."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from streams.telemetry.instruments import Metrics
 _log = structlog.stdlib.get_logger(__name__)
 
 REMEMBERED: Final = 50_000
-"""Ids in each of two generations: between this many and twice as many of the latest results are known, in at
-most 10 MB."""
+"""Ids per generation, of two: the latest 50,000 to 100,000 results are remembered, in at most 10 MB."""
 
 LEARN_SECONDS: Final = 15.0
-"""Results are not counted for this long while those of another worker are looked up; then they are, some
-perhaps twice."""
+"""Timeout of the lookup of another worker's results, during which results wait to be counted."""
 MOST_WAITING: Final = 20_000
-"""Results that wait to be counted meanwhile; more are counted at once."""
+"""Results that wait during a lookup; further ones are counted at once."""
 
 Place = tuple[int, int]
 """Partition and offset on the scores topic."""
@@ -32,7 +30,7 @@ class CountedResults:
     """The latest result ids, in bounded memory.
 
     Args:
-        remembered: Ids that are known at least; at least 1.
+        remembered: Minimum number of ids remembered; at least 1.
     """
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
@@ -41,7 +39,7 @@ class CountedResults:
         self._old: set[int] = set()
 
     def add(self, result_id: str) -> bool:
-        """Note a result; False where it was noted before."""
+        """Remember a result; return False if it was remembered before."""
         short = hash(result_id)
         if short in self._young or short in self._old:
             return False
@@ -52,10 +50,10 @@ class CountedResults:
 
 
 class OnceCounter:
-    """Counts each result once, from any writer before.
+    """Counts each result once, across workers.
 
     Args:
-        metrics: Where results are counted.
+        metrics: Counts results.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -65,11 +63,11 @@ class OnceCounter:
         self._waiting: list[tuple[Scored | Unscored | Failed, Place | None]] = []
 
     def observe(self, result: Scored | Unscored | Failed, place: Place | None) -> None:
-        """Count a result that was written; later, while it is looked up what others have written.
+        """Count a written result; during a lookup, count it when the lookup ends.
 
         Args:
             result: The result.
-            place: Where it lies, to distinguish it from another worker's.
+            place: Its position, to tell it from another worker's results.
         """
         if self._learning and len(self._waiting) < MOST_WAITING:
             self._waiting.append((result, place))
@@ -83,10 +81,10 @@ class OnceCounter:
             self._metrics.count_repeated(result.metric)
 
     async def learn(self, read: Callable[[], Awaitable[Iterable[tuple[Place, str]]]]) -> None:
-        """Look up what any worker has written before.
+        """Read which results were written before.
 
         Args:
-            read: Gives places and ids of the latest results.
+            read: Returns positions and ids of the latest results.
         """
         self._learning += 1
         try:

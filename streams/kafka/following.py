@@ -1,4 +1,4 @@
-"""Reads topics without a consumer group, from positions kept by the reader, to their end and on."""
+"""Read topics without a consumer group, from positions that the reader stores, and continue at their end."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from streams.settings import KafkaSettings
 _log = structlog.stdlib.get_logger(__name__)
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and a partition."""
 
 MAX_RECORDS: Final = 8_000
-"""Written in one transaction: the more there are, the fewer pages of an index are written twice."""
+"""Records written in one transaction; larger transactions write fewer index pages twice."""
 FETCH_BYTES: Final = 8 * 1024 * 1024
 POLL_MILLISECONDS: Final = 500
 GATHER_SECONDS: Final = 0.1
 PARTITIONS_SECONDS: Final = 30.0
-"""How often partitions that were added are looked for."""
+"""Interval between lookups of added partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one poll brought.
+    """The result of one poll.
 
     Attributes:
-        records: In the order of each partition.
-        positions: By partition, the offset that comes next; also of partitions whose oldest records are gone.
-        behind: Records that are there and were not read yet.
+        records: Records, in order per partition.
+        positions: The next offset of each partition that returned records.
+        behind: Records on the broker that are not yet read.
     """
 
     records: Sequence[Any]
@@ -45,16 +45,16 @@ class Read:
 
 
 class Following:
-    """All partitions of some topics, from given positions on.
+    """Reads all partitions of some topics, from given positions.
 
     Args:
-        kafka: Where the broker is.
-        topics: What to read; one that is not there is left out until it is.
-        positions: Offsets to begin with; a partition that is not named, or whose offset is gone, from its
-            oldest record.
+        kafka: Connection settings.
+        topics: Topics to read; a missing topic is ignored until it exists.
+        positions: Start offsets; a partition without one, or whose offset is deleted, starts at its oldest
+            record.
 
     Raises:
-        SettingsError: A secret or certificate is not where the settings say.
+        SettingsError: A secret or certificate is missing.
     """
 
     def __init__(self, kafka: KafkaSettings, topics: Collection[str], positions: Mapping[Place, int]) -> None:
@@ -86,10 +86,10 @@ class Following:
         await stop_consumer(self._consumer)
 
     async def reads(self) -> AsyncIterator[Read]:
-        """Read forever; what was yielded has been read, whatever becomes of it.
+        """Yield polls forever; a yielded poll is not repeated.
 
         Raises:
-            KafkaError: The broker refuses.
+            KafkaError: The broker returns an error.
         """
         loop = asyncio.get_running_loop()
         looked = -PARTITIONS_SECONDS
@@ -110,12 +110,12 @@ class Following:
             self._positions |= positions
             yield Read(records, positions, self._behind())
             if len(records) < MAX_RECORDS // 2:
-                # What trickles in is taken a few times a second, not record by record.
+                # Poll a slow topic a few times a second, not once per record.
                 await asyncio.sleep(GATHER_SECONDS)
 
     async def _assign(self) -> None:
-        """Take every partition there is, each from where it was read to."""
-        cluster = await self._consumer._client.fetch_all_metadata()  # noqa: SLF001 - the consumer knows assigned ones alone
+        """Assign every partition, each from its next offset."""
+        cluster = await self._consumer._client.fetch_all_metadata()  # noqa: SLF001 - the consumer lists only assigned topics
         partitions = {
             TopicPartition(topic, number)
             for topic in self._topics

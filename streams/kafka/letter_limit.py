@@ -1,4 +1,4 @@
-"""How much may be set aside before a person should look: `dead_letters.limit`."""
+"""Limit the share of records that become dead letters: `dead_letters.limit`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streams.settings import DeadLetterLimitSettings
 
 @dataclass(slots=True)
 class _Tally:
-    """The outcome of a topic's latest records: True for a dead letter."""
+    """Outcomes of a topic's latest records: True for a dead letter."""
 
     latest: deque[bool]
     consecutive: int = 0
@@ -26,10 +26,10 @@ class _Tally:
 
 
 class DeadLetterLimit:
-    """Stops a worker that would set everything aside: a setting or a producer is wrong, not the records.
+    """Stop a worker that would turn every record into a dead letter: a setting or a producer is wrong then.
 
     Args:
-        limit: What is allowed; None for any number.
+        limit: The limit; None for no limit.
     """
 
     def __init__(self, limit: DeadLetterLimitSettings | None) -> None:
@@ -38,15 +38,15 @@ class DeadLetterLimit:
         self._tallies: defaultdict[str, _Tally] = defaultdict(lambda: _Tally(deque(maxlen=records)))
 
     def finished(self, topic: str) -> None:
-        """A record of a topic ended well."""
+        """Count a record that did not become a dead letter."""
         if self._limit is not None:
             self._tallies[topic].add(aside=False)
 
     def set_aside(self, topic: str) -> None:
-        """A record of a topic is about to be set aside.
+        """Count a record that is about to become a dead letter.
 
         Raises:
-            DeadLetterLimitError: That would be one too many.
+            DeadLetterLimitError: The record exceeds the limit.
         """
         limit = self._limit
         if limit is None:

@@ -1,4 +1,4 @@
-"""Dead letters: a record that stands aside, in as large a form as the topic takes. Pure."""
+"""Build dead letters in forms of decreasing size. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any, Final, Protocol
 from schemas import DeadLetter, DeadLetterReason, Header
 
 WHOLE_BYTES: Final = 4 * 1024 * 1024
-"""Records up to this size are tried whole. A letter takes several times as much memory while it is written.
-"""
+"""Larger records are truncated: a letter takes several times its size in memory while it is encoded."""
 CUT_VALUE_BYTES: Final = 256 * 1024
-"""What is kept of a value when the whole does not fit."""
+"""Bytes kept of a value that is truncated."""
 KEPT_KEY_BYTES: Final = 1024
 MAX_DETAIL_CHARS: Final = 2_000
 SMALLEST_DETAIL_CHARS: Final = 120
 
 
 class Incoming(Protocol):
-    """A record as it was read."""
+    """A record as read."""
 
     topic: str
     partition: int
@@ -34,15 +33,15 @@ class Incoming(Protocol):
 def letter_forms(
     record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None, failed_at: datetime
 ) -> Iterator[DeadLetter]:
-    """Give the dead letter of a record in ever smaller forms.
+    """Yield the dead letter of a record in ever smaller forms.
 
-    The last has position, reason, event id and hash alone.
+    The smallest has only position, reason, event id and hash.
 
     Args:
         record: The record.
-        reason: Why it stands aside.
-        detail: The same for a person.
-        event_id: Where it could be read.
+        reason: Why it cannot be processed.
+        detail: The error message.
+        event_id: The event id, if it could be read.
         failed_at: Now.
     """
     key, value = record.key, record.value or b""
@@ -79,7 +78,7 @@ def letter_forms(
 
 
 def moment(timestamp: float | None) -> datetime | None:
-    """Read a record's timestamp; None where it has none that is one (-1, or a year that no calendar has)."""
+    """Convert a record's timestamp; None if it is negative or outside the calendar's range."""
     if timestamp is None or timestamp < 0:
         return None
     try:
@@ -89,5 +88,5 @@ def moment(timestamp: float | None) -> datetime | None:
 
 
 def _text(text: str) -> str:
-    """Text that can be written as UTF-8."""
+    """Replace characters that UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()

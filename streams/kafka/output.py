@@ -1,4 +1,4 @@
-"""Writes records and returns when the broker has confirmed them."""
+"""Write records and wait until the broker confirms them."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _log = structlog.stdlib.get_logger(__name__)
 
 FIRST_WAIT_SECONDS: Final = 0.2
 LONGEST_WAIT_SECONDS: Final = 15.0
-_TASK: Final = TypeAdapter(JudgeTask)  # writes bytes, where the model itself has text to be encoded once more
+_TASK: Final = TypeAdapter(JudgeTask)  # dumps bytes; the model's own method dumps text, to be encoded again
 TELL_AGAIN_SECONDS: Final = 60.0
-"""So long a dead letter that fits in no form waits before it is retried."""
+"""Pause before the retry of a dead letter that is too large in every form."""
 
 Headers = Sequence[tuple[str, bytes]]
 
 
 class Sender(Protocol):
-    """What sends: Faust's producer, or a fake."""
+    """Sends records: Faust's producer, or a fake."""
 
     async def send(
         self,
@@ -54,35 +54,35 @@ class Sender(Protocol):
         timestamp: float | None,
         headers: Any,
     ) -> Awaitable[Any]:
-        """Hand a record to the producer; what is returned ends when the broker has confirmed it."""
+        """Send a record; the returned awaitable completes when the broker confirms it."""
 
 
 class Problem(Protocol):
-    """Why records cannot be read, as `streams.kafka.transport.unreadable.Unreadable` says it."""
+    """Why records cannot be read: the fields of `streams.kafka.transport.unreadable.Unreadable`."""
 
     @property
     def reason(self) -> DecodeReason:
-        """The dead letter's."""
+        """The reason of the dead letter."""
 
     @property
     def detail(self) -> str:
-        """For a person."""
+        """The message."""
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes, as fetched."""
 
     @property
     def sha256(self) -> str:
-        """Of these bytes."""
+        """SHA-256 of these bytes."""
 
     @property
     def records(self) -> int:
-        """How many records."""
+        """Number of records."""
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What Kafka said: Faust wraps what is found out before a record leaves."""
+    """Return the Kafka error: Faust wraps errors that occur before a record is sent."""
     return error.__cause__ if isinstance(error, ProducerSendError) and error.__cause__ is not None else error
 
 
@@ -94,12 +94,12 @@ def _may_pass(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WriteTrouble:
-    """A topic that cannot be written to at present.
+    """A topic to which writes fail at present.
 
     Args:
         topic: Its name.
-        since: When that began, on the monotonic clock.
-        error: What was said last.
+        since: Time of the first failure, on the monotonic clock.
+        error: The latest error.
     """
 
     topic: str
@@ -108,13 +108,13 @@ class WriteTrouble:
 
 
 class Output:
-    """The worker's way out. A write that fails is retried, with growing pauses, for as long as it takes.
+    """Writes the worker's records. A failed write is retried with growing pauses until it succeeds.
 
     Args:
-        sender: What sends.
-        metrics: Counts what was written.
+        sender: Returns the producer.
+        metrics: Counts written records.
         topics: Names of the topics.
-        policy: What happens to dead letters that fit in no form, and how many there may be.
+        policy: The limit on dead letters, and the action if every form of one is too large.
     """
 
     def __init__(
@@ -131,24 +131,24 @@ class Output:
         self._policy = DeadLetterSettings() if policy is None else policy
         self._limit = DeadLetterLimit(self._policy.limit)
         self.counter = OnceCounter(metrics)
-        """Counts what is published."""
+        """Counts published results."""
         self._failing: dict[str, WriteTrouble] = {}
 
     @property
     def trouble(self) -> WriteTrouble | None:
-        """The write failure that has lasted longest; None where all is well."""
+        """The write failure that has lasted longest; None if all writes succeed."""
         return min(self._failing.values(), key=lambda trouble: trouble.since, default=None)
 
     async def write(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> Any:
-        """Write one record and wait until the broker has confirmed it.
+        """Write one record and wait until the broker confirms it.
 
         Returns:
-            What the sender says of it: partition and offset; None where it says nothing.
+            Partition and offset; None if the sender returns neither.
 
         Raises:
-            TooLargeError: It is too large for the topic or the producer.
+            TooLargeError: The record is too large for the topic or the producer.
         """
         try:
             try:
@@ -171,7 +171,7 @@ class Output:
         return await (await self._sender().send(topic, key, value, None, None, list(headers)))
 
     async def _send_again(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> Any:
-        """Go on until it works; the first try is made without all this, which costs more than the try."""
+        """Retry until the write succeeds; the first try avoids tenacity, which costs more than a try."""
         waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=LONGEST_WAIT_SECONDS)
         retrying = AsyncRetrying(
             wait=waits, retry=retry_if_exception(_may_pass), sleep=asyncio.sleep, reraise=True
@@ -184,7 +184,7 @@ class Output:
                 except (KafkaError, ProducerSendError) as error:
                     self._note_failure(topic, error)
                     raise
-        return None  # not reached: it goes on until it works, or raises
+        return None  # not reached: the loop returns or raises
 
     def _note_failure(self, topic: str, error: Exception) -> None:
         known = self._failing.get(topic)
@@ -193,10 +193,10 @@ class Output:
             _log.error("writing fails; retrying until it works", topic=topic, error=repr(error))
 
     async def task(self, task: JudgeTask) -> None:
-        """Hand an event to its metric.
+        """Publish the task of a metric for an event.
 
         Raises:
-            TooLargeError: It is too large for the task topic.
+            TooLargeError: The task is too large for the task topic.
         """
         await self.write(
             self._topics.task_topic(task.metric),
@@ -207,10 +207,10 @@ class Output:
         self._limit.finished(task.source.topic)
 
     async def result(self, result: Scored | Unscored | Failed) -> None:
-        """Publish a result: one that is too large without evidence, then without all optional fields.
+        """Publish a result; if it is too large, without evidence, then without all optional fields.
 
         Raises:
-            TooLargeError: Not even what remains fits.
+            TooLargeError: Every form is too large.
         """
         key, headers = result.event_id.encode(), result_headers(result)
         problem: TooLargeError | None = None
@@ -235,7 +235,7 @@ class Output:
         )
 
     async def observation(self, result: Scored | Unscored | Failed) -> None:
-        """Hand a result to the monitor of its metric, without what only readers of results need."""
+        """Publish a result, reduced by `bare`, for the monitor of its metric."""
         await self.write(
             self._topics.observations,
             key=result.metric.encode(),
@@ -243,27 +243,27 @@ class Output:
         )
 
     async def monitor_state(self, key: bytes, value: bytes | None) -> None:
-        """Keep a record of the monitor's state; None removes it.
+        """Write a record of the monitor's state; None deletes it.
 
         Raises:
-            TooLargeError: It is too large for the topic.
+            TooLargeError: The record is too large for the topic.
         """
         await self.write(self._topics.monitor_state, key=key, value=value)
 
     def passed(self, topic: str) -> None:
-        """Note that a record was read and needs no output: for the limit of dead letters it is a good one."""
+        """Count a record without output as processed, for the limit on dead letters."""
         self._limit.finished(topic)
 
     async def dead_letter(
         self, record: Incoming, reason: DeadLetterReason, detail: str, *, event_id: str | None = None
     ) -> None:
-        """Set a record aside, in the largest form that the topic takes.
+        """Write a record as a dead letter, in the largest form that the topic accepts.
 
-        If it takes none, the record is skipped, counted and logged, if the settings say so; else it waits
-        here, and the records behind it are done but not committed.
+        If every form is too large, `dead_letters.when_refused` decides: the record is skipped, counted and
+        logged, or the write is retried and no later offset of the partition is committed.
 
         Raises:
-            DeadLetterLimitError: Too much is set aside; this record was not.
+            DeadLetterLimitError: The record exceeds the limit; no dead letter was written.
         """
         self._limit.set_aside(record.topic)
         forms = partial(letter_forms, record, reason, detail, event_id=event_id, failed_at=datetime.now(UTC))
@@ -287,7 +287,7 @@ class Output:
         self._metrics.count_dead_letter(reason)
 
     async def _written(self, forms: Iterable[DeadLetter], key: bytes | None) -> bool:
-        """Write the first form that fits; False where none does."""
+        """Write the first form that fits; return False if none does."""
         kept_key = None if key is not None and len(key) > KEPT_KEY_BYTES else key
         for letter in forms:
             try:
@@ -300,7 +300,7 @@ class Output:
         return False
 
     async def unreadable(self, record: Incoming, problem: Problem) -> None:
-        """Set aside what stands in the place of records that cannot be read."""
+        """Write a dead letter for records that cannot be read."""
         detail = f"{problem.detail} ({problem.size} bytes, SHA-256 {problem.sha256})"
         _log.warning(
             "records cannot be read",
@@ -314,13 +314,13 @@ class Output:
 
 
 def result_headers(result: Scored | Unscored | Failed) -> list[tuple[str, bytes]]:
-    """Give the headers of a result's record; that of a replay alone carries `replay_id`."""
+    """Return the headers of a result's record; `replay_id` only for results of a replay."""
     names = ("result_id", "metric", "status", *(() if result.replay_id is None else ("replay_id",)))
     return [(name, getattr(result, name).encode()) for name in names]
 
 
 def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscored | Failed]:
-    """Give a result in ever smaller forms: whole, without evidence (marked), without all optional fields."""
+    """Yield a result in ever smaller forms: whole, without evidence (marked), without optional fields."""
     yield result
     yield shrink(result)
     if isinstance(result, Failed):
@@ -331,7 +331,7 @@ def result_forms(result: Scored | Unscored | Failed) -> Iterator[Scored | Unscor
 
 
 def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
-    """Take from a result what can be missed: evidence, and the details of corrections and suspicions."""
+    """Return a result without evidence, with corrections and suspicions cut short."""
     if isinstance(result, Failed):
         return result.model_copy(update={"detail": result.detail[:MAX_DETAIL_CHARS]})
     corrections = tuple(
@@ -343,7 +343,7 @@ def shrink(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
 
 
 def bare(result: Scored | Unscored | Failed) -> Scored | Unscored | Failed:
-    """Take from a result what says nothing about quality over time."""
+    """Return a result without the fields that the monitor does not use."""
     if isinstance(result, Failed):
         return result.model_copy(update={"detail": ""})
     return result.model_copy(update={"evidence": None, "corrections": (), "suspicions": ()})

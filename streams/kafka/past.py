@@ -1,4 +1,4 @@
-"""Reads a partition before a worker's first offset: once, without a consumer group."""
+"""Read the records before a worker's first offset, without a consumer group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE: Final = 2
 
 
 async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:
-    """Give a topic's partitions; none where there is no such topic, which is not made by asking.
+    """Return a topic's partitions; empty if it does not exist. Does not create the topic.
 
     Args:
         consumer: A started consumer without a group; it is assigned to the topic.
@@ -28,7 +28,7 @@ async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:
     """
     if topic not in await consumer.topics():
         return []
-    consumer.assign([TopicPartition(topic, 0)])  # which has the client learn of the others
+    consumer.assign([TopicPartition(topic, 0)])  # makes the client fetch the topic's metadata
     async with asyncio.timeout(METADATA_SECONDS):
         while (found := consumer.partitions_for_topic(topic)) is None:  # noqa: ASYNC110 - the client has no event for it
             await asyncio.sleep(METADATA_STEP_SECONDS)
@@ -36,13 +36,13 @@ async def partitions_of(consumer: Any, topic: str) -> list[TopicPartition]:
 
 
 async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> list[Any]:
-    """Give the newest records of a topic, over all its partitions, the oldest first.
+    """Return the newest records of a topic over all its partitions, oldest first.
 
     Args:
         consumer: A started consumer without a group; it is assigned to the topic.
-        topic: The topic; none come where there is no such topic.
-        number: This many at most.
-        seconds: How long they are waited for.
+        topic: The topic; no records if it does not exist.
+        number: The most records to return.
+        seconds: The timeout.
     """
     partitions = await partitions_of(consumer, topic)
     if not partitions:
@@ -62,10 +62,10 @@ async def newest(consumer: Any, topic: str, number: int, *, seconds: float) -> l
 
 
 class TopicPast:
-    """Reads back.
+    """Reads earlier records of a topic.
 
     Args:
-        kafka: How to reach the broker.
+        kafka: Connection settings.
     """
 
     def __init__(self, kafka: KafkaSettings) -> None:
@@ -73,7 +73,7 @@ class TopicPast:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def partitions(self, topic: str) -> int:
-        """Count a topic's partitions."""
+        """Return the number of a topic's partitions."""
         consumer = self._consumer()
         await consumer.start()
         try:
@@ -82,13 +82,13 @@ class TopicPast:
             await stop_consumer(consumer)
 
     async def read(self, topic: str, partition: int, *, since: float, before: int) -> AsyncIterator[Any]:
-        """Give the records of a partition from a moment on, up to an offset.
+        """Yield the records of a partition from a time up to an offset.
 
         Args:
             topic: The topic.
             partition: The partition.
             since: Seconds since the epoch, by the records' timestamps.
-            before: The offset of the first record that is not wanted.
+            before: The end offset (exclusive).
         """
         place = TopicPartition(topic, partition)
         async with self._places:

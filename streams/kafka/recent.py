@@ -1,4 +1,4 @@
-"""The latest results on the scores topic: what a worker that takes partitions over must not count again."""
+"""Read the latest results on the scores topic, so that a worker does not count them again."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from streams.kafka.counted import OnceCounter, Place
 from streams.settings import KafkaSettings, TopicSettings
 
 MOST_RESULTS: Final = 20_000
-"""Looked at in one go, shared out among the partitions."""
+"""Results read per lookup, divided among the partitions."""
 LEAST_RESULTS: Final = 200
-"""Of each partition."""
+"""Results read per partition, at least."""
 RESULT_ID: Final = "result_id"
-"""The header of a result that names it."""
+"""The header with a result's id."""
 _POLL_MILLISECONDS: Final = 500
 
 
 class RecentResults:
-    """Looks up, at every assignment of task partitions, which results of their events were written already.
+    """At every assignment of task partitions, read which results of their events were already written.
 
-    The worker that had them before may have written results whose tasks it had not committed; they come
-    again.
+    The previous worker may have written results without committing their tasks, which are redelivered.
 
     Args:
-        kafka: Where the broker is.
+        kafka: Connection settings.
         topics: Names of topics.
-        counter: Is notified of them.
+        counter: Receives the ids.
     """
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, counter: OnceCounter) -> None:
@@ -42,21 +41,19 @@ class RecentResults:
         self._learning: asyncio.Task[None] | None = None
 
     def on_assigned(self, committed: Collection[Any]) -> None:
-        """Begin to look at the results of what was assigned.
-
-        Of what nothing is committed nothing was done before.
+        """Start to read the results of assigned partitions.
 
         Args:
-            committed: Topics and partitions with a committed offset.
+            committed: Topics and partitions with a committed offset; the others have no earlier results.
         """
         prefix = self._topics.tasks_prefix
         tasks = {(topic, number) for topic, number in committed if topic.startswith(prefix)}
-        self._break_off()  # what the assignment before had is not ours any more
+        self._break_off()  # the read for the previous assignment
         if tasks:
             self._learning = asyncio.create_task(self._counter.learn(partial(self._read, tasks)))
 
     async def close(self) -> None:
-        """Break off what is under way, and wait until its consumer is closed."""
+        """Cancel the read and wait until its consumer is closed."""
         self._break_off()
         if self._learning is not None:
             await asyncio.gather(self._learning, return_exceptions=True)
@@ -98,7 +95,7 @@ class RecentResults:
     async def _places(
         self, consumer: AIOKafkaConsumer, tasks: Collection[tuple[str, int]]
     ) -> list[TopicPartition]:
-        """Results and tasks of an event share a key: with as many partitions they lie on the same ones."""
+        """Return the score partitions: those of the tasks if both topics have the same number, else all."""
         scores = self._topics.scores
         client: Any = consumer._client  # noqa: SLF001 - nothing public asks for the partitions of a topic that is not read
         cluster = await client.fetch_all_metadata()

@@ -1,4 +1,4 @@
-"""Sends the originals of dead letters again, to the topics that they came from."""
+"""Resend the original records of dead letters to their source topics."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from schemas import DeadLetter
 from streams.kafka.past import partitions_of
 
 SENT_AGAIN: Final = "judgestream-sent-again"
-"""Header of a record that was sent again, with the position of its dead letter."""
+"""Header of a resent record: the position of its dead letter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which dead letters.
+    """Select dead letters.
 
     Args:
-        reasons: Their reasons; empty for all.
-        topics: The originals' topics; empty for all.
-        since: Set aside from then on.
-        until: Set aside before then.
+        reasons: Reasons to select; empty for all.
+        topics: Source topics to select; empty for all.
+        since: Earliest failure time.
+        until: Latest failure time (exclusive).
     """
 
     reasons: Collection[str] = ()
@@ -36,7 +36,7 @@ class Wanted:
     until: datetime | None = None
 
     def fits(self, letter: DeadLetter) -> bool:
-        """Whether a dead letter is one of them."""
+        """Return whether a dead letter is selected."""
         return (
             (not self.reasons or letter.reason in self.reasons)
             and (not self.topics or letter.topic in self.topics)
@@ -47,12 +47,12 @@ class Wanted:
 
 @dataclass(slots=True)
 class Found:
-    """What there is to send.
+    """Counts of selected dead letters.
 
     Args:
         by_topic: Originals that can be sent, by topic and reason.
-        cut: Originals that the dead letter does not hold whole.
-        unreadable: Records that are no dead letters.
+        cut: Originals that were truncated in their dead letter.
+        unreadable: Records that are not dead letters.
     """
 
     by_topic: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -61,15 +61,12 @@ class Found:
 
     @property
     def count(self) -> int:
-        """Originals that can be sent."""
+        """Number of originals that can be sent."""
         return self.by_topic.total()
 
 
 async def ends_of(consumer: Any, topic: str) -> dict[Any, int]:
-    """Give the partitions of a topic and where they end now, so that what is set aside meanwhile is not read.
-
-    Empty for none.
-    """
+    """Return the current end offset of each partition of a topic; empty if the topic does not exist."""
     partitions = await partitions_of(consumer, topic)
     return dict(await consumer.end_offsets(partitions)) if partitions else {}
 
@@ -77,13 +74,13 @@ async def ends_of(consumer: Any, topic: str) -> dict[Any, int]:
 async def letters(
     consumer: Any, ends: dict[Any, int], wanted: Wanted, found: Found
 ) -> AsyncIterator[tuple[str, DeadLetter]]:
-    """Give the dead letters that are wanted and whole, each with its position; count them and the others.
+    """Yield each selected, untruncated dead letter with its position, and count all.
 
     Args:
         consumer: A started consumer without a group.
-        ends: The partitions, and how far they are read.
-        wanted: Which.
-        found: The unit to count.
+        ends: The end offset (exclusive) of each partition.
+        wanted: The selection.
+        found: The counts to update.
     """
     partitions = list(ends)
     consumer.assign(partitions)
@@ -125,16 +122,16 @@ async def send_again(
     rate: float | None,
     stop: asyncio.Event,
 ) -> tuple[int, list[str]]:
-    """Send originals, each confirmed by the broker: key, value and headers as they were.
+    """Send originals with their key, value and headers, and wait until the broker confirms each.
 
     Args:
         producer: A started producer.
         originals: Dead letters with their positions.
-        rate: Records a second; None for as fast as it goes.
+        rate: Records per second; None for no limit.
         stop: Set it to end early.
 
     Returns:
-        How many were sent, and what the broker said of those that it refused.
+        The number of records sent, and the error of each rejected record.
     """
     sent = 0
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Reads a stretch of a topic to its end, without a consumer group: no offsets move."""
+"""Read an offset range of a topic without a consumer group, so no offsets are committed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from streams.settings import KafkaSettings
 FETCH_BYTES: Final = 8 * 1024 * 1024
 _WAIT_MS: Final = 1_000
 _SILENT_WAITS: Final = 60
-"""Looks without a record after which the broker is taken not to give any: a minute."""
+"""Consecutive empty polls until the read fails: one minute."""
 
 
 Stretch: TypeAlias = Mapping[int, tuple[int, int]]
-"""Partitions with the first offset of each and the one to end before."""
+"""The first offset and the end offset (exclusive) of each partition."""
 
 
 @dataclass(slots=True)
 class PastRecord:
-    """A record that was read again.
+    """A record read from an offset range.
 
     Attributes:
         topic: Its topic.
         partition: Its partition.
         offset: Its offset.
-        timestamp: Seconds since the epoch; None where it has none.
+        timestamp: Seconds since the epoch; None if the record has none.
         key: Its key.
         value: Its value; None for a tombstone.
         headers: Its headers.
@@ -50,12 +50,10 @@ class PastRecord:
 
 
 class StretchReader:
-    """Reads the records that are in topics now.
-
-    Each reading opens a connection of its own; used at starts, not all the time.
+    """Read the records that topics hold now. Each read opens its own connection, so use it rarely.
 
     Args:
-        kafka: Where the broker is.
+        kafka: Connection settings.
         env: Environment variables; those of the process by default.
     """
 
@@ -64,18 +62,18 @@ class StretchReader:
         self._env = env
 
     async def between(self, topic: str, since: datetime | None, until: datetime | None) -> Stretch:
-        """Find the records of a time, by their timestamps.
+        """Return the offset range of a time range, by record timestamps.
 
         Args:
             topic: The topic.
-            since: Each partition begins with its first record of then or later; None for its beginning.
-            until: And ends before its first record of then or later; None for its end as it is now.
+            since: Start at the first record of this time or later; None for the oldest record.
+            until: End before the first record of this time or later; None for the current end.
 
         Returns:
-            Where they lie; partitions without any are left out.
+            The range of each partition that has records in it.
 
         Raises:
-            KafkaError: The broker does not report.
+            KafkaError: The broker returns an error.
         """
         async with self._consumer(topic) as (consumer, tps):
             if not tps:
@@ -90,17 +88,17 @@ class StretchReader:
     async def read(
         self, topic: str, *, partition: int | None = None, start: int = 0, end: int | None = None
     ) -> AsyncIterator[PastRecord]:
-        """Read the records of a topic that are there now, each partition in order.
+        """Yield the records that a topic holds now, in order per partition.
 
         Args:
             topic: The topic.
             partition: One partition; None for all.
-            start: The first offset; what was deleted before is skipped.
-            end: The offset to end before; None for the end as it is now.
+            start: The first offset; deleted records are skipped.
+            end: The end offset (exclusive); None for the current end.
 
         Raises:
-            StreamsError: The broker gives no records for a minute.
-            KafkaError: It refuses to.
+            StreamsError: The broker sends no records for a minute.
+            KafkaError: The broker returns an error.
         """
         async with self._consumer(topic) as (consumer, tps):
             wanted = {tp: (start, end) for tp in tps if partition in {None, tp.partition}}
@@ -108,7 +106,7 @@ class StretchReader:
                 yield record
 
     async def read_stretch(self, topic: str, stretch: Stretch) -> AsyncGenerator[PastRecord, None]:
-        """Read the records between offsets, as `read` does."""
+        """Yield the records of an offset range, as `read` does."""
         if not stretch:
             return
         async with self._consumer(topic) as (consumer, tps):
@@ -156,11 +154,11 @@ class StretchReader:
                     del ends[tp]
 
     async def committed(self, topic: str, group_id: str) -> dict[int, int]:
-        """Say up to where a group has finished each partition of a topic; where it has not begun, nothing.
+        """Return a group's committed offset for each partition of a topic that has one.
 
         Raises:
-            KafkaError: The broker refuses to.
-            TopicsError: It does not answer.
+            KafkaError: The broker returns an error.
+            TopicsError: The broker does not answer.
         """
         async with admin_client(self._kafka, env=self._env) as admin:
             (described,) = await admin.describe_topics([topic])

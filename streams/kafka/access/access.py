@@ -1,4 +1,4 @@
-"""How every client connects to the broker: Faust's, and aiokafka's producer, follower and administrator."""
+"""Build the connection options of every Kafka client: Faust's and aiokafka's."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from streams.settings import KafkaSettings, SecuritySettings, resolve_key_passwo
 from streams.settings.certificates import RotatingContext
 
 _MECHANISMS: Final = {"AWS_MSK_IAM": "OAUTHBEARER"}
-"""What a mechanism is called between client and broker, where that differs."""
+"""SASL mechanism names that differ from the name in the settings."""
 
 
 class Access:
-    """Credentials and TLS for clients. One may serve several of them, in several threads.
+    """Credentials and TLS for clients. May be shared by clients in several threads.
 
     Args:
-        kafka: The settings.
+        kafka: Connection settings.
         env: Environment variables; those of the process by default.
 
     Raises:
-        SettingsError: A secret, certificate or library is not where the settings say.
+        SettingsError: A secret, certificate or library is missing.
     """
 
     def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
@@ -56,11 +56,11 @@ class Access:
         return carrier
 
     def client_options(self) -> dict[str, Any]:
-        """Give the arguments that every aiokafka client takes."""
+        """Return the options that every aiokafka client takes."""
         return dict(self._options)
 
     def faust_credentials(self) -> SASLCredentials | OAuthCredentials | SSLCredentials | None:
-        """Give Faust's credentials; None for a broker without login."""
+        """Return Faust's credentials; None for a broker without login."""
         options = self._options
         if "sasl_oauth_token_provider" in options:
             return OAuthCredentials(
@@ -79,16 +79,16 @@ class Access:
 
 
 def client_options(kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Give the arguments that every aiokafka client takes.
+    """Return the options that every aiokafka client takes.
 
     Raises:
-        SettingsError: A secret, certificate or library is not where the settings say.
+        SettingsError: A secret, certificate or library is missing.
     """
     return Access(kafka, env).client_options()
 
 
 def ssl_context(security: SecuritySettings, env: Mapping[str, str] | None = None) -> RotatingContext | None:
-    """Build the TLS context, which follows its files; None where the protocol has no TLS.
+    """Build the TLS context, which reloads changed files; None for a protocol without TLS.
 
     Raises:
         SettingsError: A certificate or key cannot be used.
@@ -110,7 +110,7 @@ def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSL
     asked = False
 
     def key_password() -> str:
-        # Without it OpenSSL would ask anyone who sits at the terminal.
+        # Without a callback OpenSSL would prompt on the terminal.
         nonlocal asked
         asked = True
         return "" if password is None else password.get_secret_value()
@@ -139,7 +139,7 @@ def _build(security: SecuritySettings, env: Mapping[str, str] | None) -> ssl.SSL
 
 
 def _trusting(ca_file: Path) -> RotatingContext:
-    """A context for the token endpoint, whose authorities are its own."""
+    """Build the TLS context of the token endpoint, which has its own certificate authority."""
 
     def build() -> ssl.SSLContext:
         try:

@@ -1,9 +1,9 @@
-"""One connection to a broker, as aiokafka's clients use it, with three differences.
+"""One connection to a broker, with three fixes to aiokafka's.
 
-- A request on a connection that has just ended fails as a failed connection, on uvloop, too.
-- A connection on which a broker owes an answer and nothing arrives for `QUIET_SECONDS` is closed. aiokafka
-  waits as long as a rebalance may take, and the place in the group is lost meanwhile.
-- A broker that refuses a token is heard out: aiokafka takes the refusal for a welcome (`_TokenLogin`).
+- On uvloop, a request on a connection that was just closed raises a `KafkaConnectionError`.
+- A connection with pending requests that receives nothing for `QUIET_SECONDS` is closed. aiokafka waits for
+  the request timeout, which may be a whole rebalance; the member would lose its place in the group.
+- If a broker refuses a token, its error is read; aiokafka treats the refusal as success (`_TokenLogin`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _log = structlog.stdlib.get_logger(__name__)
 
 CLOSE_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 8.0
-"""A broker that owes an answer and sends nothing for this long does not hear us: the connection is
-half-open."""
+"""Close a connection with pending requests after this time without received bytes: it is half-open."""
 _LOOKS: Final = 4
-"""In `QUIET_SECONDS`. They are counted, not the time: a process that stood still has not listened."""
+"""Checks in `QUIET_SECONDS`. Checks are counted instead of time, which also passes while the process is
+suspended."""
 _ANSWERED_AT_ONCE: Final = frozenset(
     request.API_KEY
     for request in (
@@ -41,48 +41,47 @@ _ANSWERED_AT_ONCE: Final = frozenset(
         *(HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest, FetchRequest, OffsetRequest),
     )
 )
-"""What a broker answers within moments. A join waits for other members, a write for other brokers."""
+"""Requests that a broker answers at once. A join waits for other members, a write for other brokers."""
 
 
 class _TokenLogin(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka is not annotated
-    """Logs in with a token, and asks for the reason where the broker does not take it.
+    """Logs in with a token, and reads the reason if the broker refuses it.
 
-    A broker answers a token that it refuses with a note of its own, and with the error only when the client
-    has acknowledged that (RFC 7628, section 3.2.3). Without this the connection passes for open and answers
-    nothing.
+    A broker answers a refused token with a JSON message, and sends the error only after the client has
+    acknowledged that message (RFC 7628, section 3.2.3). Without this step the connection seems open but
+    answers nothing.
     """
 
     async def step(self, payload: bytes | None) -> tuple[str | bytes, bool] | None:
-        """Give what is to be sent next, or None at the end."""
+        """Return the next message to send, or None at the end."""
         following: tuple[str | bytes, bool] | None = await super().step(payload)
         return (b"\x01", True) if following is None and payload else following
 
 
 @dataclass(slots=True)
 class _Quiet:
-    """How often was looked since something arrived."""
+    """Number of checks since the last bytes arrived."""
 
     looks: int = 0
-    """Below 0 while the broker throttles."""
+    """Below 0 while the broker throttles this client."""
 
 
 class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not annotated
-    """One connection to a broker, as aiokafka's clients use it."""
+    """A connection to a broker, as aiokafka's clients use it."""
 
     _transport: asyncio.WriteTransport | None = None
     _quiet: _Quiet
     _next_look: asyncio.TimerHandle | None = None
 
     def authenticator_oauth(self) -> _TokenLogin:
-        """Log in with a token."""
+        """Return the authenticator for tokens."""
         return _TokenLogin(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
     async def connect(self) -> Any:
-        """Connect; where that fails nothing is left behind.
+        """Connect; if that fails, abort the connection.
 
-        aiokafka closes a connection whose login is refused and does not wait for its end, which with TLS is
-        the broker's to give, and a broker takes its time over those that it refuses (100 ms and more). Nobody
-        has anything to say any longer.
+        aiokafka closes a connection whose login is refused but does not wait for the end. With TLS that needs
+        the broker, which delays its reply to a refused client (100 ms and more).
         """
         try:
             return await super().connect()
@@ -91,7 +90,7 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
             raise
 
     def send(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a request; what is returned is to be awaited.
+        """Send a request; the caller must await the result.
 
         Raises:
             KafkaConnectionError: The connection is closed, or the broker does not answer.
@@ -104,14 +103,14 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         return self._noting_quotas(answer)
 
     async def _noting_quotas(self, answer: Awaitable[Any]) -> Any:
-        """Give the answer; a broker that throttles says for how long it will not read what comes next."""
+        """Return the response; pause the checks while the broker throttles this client."""
         response = await answer
         if throttled_ms := getattr(response, "throttle_time_ms", 0):
             self._quiet.looks = -math.ceil(throttled_ms / 1000 * _LOOKS / QUIET_SECONDS)
         return response
 
     def _create_reader_task(self) -> Any:
-        """Begin to read, and note whenever something arrives, be it a part of an answer."""
+        """Start the reader, and reset the checks when bytes arrive."""
         quiet, feed_data = _Quiet(), self._reader.feed_data
 
         def heard(data: bytes) -> None:
@@ -126,7 +125,7 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
         self._next_look = loop.call_later(QUIET_SECONDS / _LOOKS, self._look)
 
     def _look(self) -> None:
-        """Close the connection if the broker has been quiet for too long."""
+        """Close the connection after too many checks without received bytes."""
         self._next_look = None
         owed = [getattr(request, "API_KEY", None) for _, request, _ in self._requests]
         if not owed:
@@ -136,7 +135,7 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
             self._look_later()
             return
         _log.warning(
-            "the broker does not answer: connecting again",
+            "the broker does not answer; reconnecting",
             broker=f"{self.host}:{self.port}",
             seconds=QUIET_SECONDS,
         )
@@ -148,10 +147,10 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
 
     @contextlib.contextmanager
     def _as_closed(self) -> Iterator[None]:
-        """Say in aiokafka's words that the connection is closed.
+        """Translate uvloop's error for a closed connection into aiokafka's.
 
-        Between its end and aiokafka's hearing of it uvloop refuses to write with a `RuntimeError`. aiokafka
-        expects none: whatever task meets it ends, and with it heartbeats, commits or metadata, forever.
+        Until aiokafka notices the close, uvloop raises a `RuntimeError` on write. aiokafka does not handle
+        it, so the task that gets it (heartbeats, commits or metadata) would end for good.
         """
         try:
             yield
@@ -166,16 +165,16 @@ class Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka is not a
             raise KafkaConnectionError(f"connection to {self.host}:{self.port} is closed") from error
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
-        """Begin to close; the future that is returned, if any, is done at the end."""
+        """Start to close; the returned future, if any, completes when the connection is closed."""
         if self._writer is not None:
             self._transport = self._writer.transport
         return super().close(*args, **kwargs)
 
     async def end(self, *, abort: bool = False) -> None:
-        """Close, and wait until it is closed: TLS takes a moment.
+        """Close, and wait until the connection is closed.
 
         Args:
-            abort: At once, without a farewell. Otherwise that happens after `CLOSE_SECONDS`.
+            abort: Skip the TLS shutdown. By default it is aborted after `CLOSE_SECONDS`.
         """
         closed = self.close()
         if closed is None or self._transport is None:  # never opened

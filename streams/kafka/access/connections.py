@@ -1,14 +1,14 @@
-"""Opens every connection of aiokafka's clients with the current password, and notes refusals.
+"""Open every connection of aiokafka's clients with the current password, and track refusals.
 
-aiokafka opens all connections by one function, `aiokafka.client.create_conn`, which knows a password only as
-the text that its client was built with, and whose errors the client turns into log lines and retries,
-forever. `streams.kafka.patches` puts `open_connection` in its place, which
+aiokafka opens all connections with `aiokafka.client.create_conn`. It uses the password that the client was
+built with, and the client logs its errors and retries forever. `streams.kafka.patches` replaces it with
+`open_connection`, which
 
-- reads the password again where it is a `Password`, so that one that was rotated holds for new connections;
-- opens a `Connection` of ours (`streams.kafka.access.connection`);
-- tells the `Admission` that came along what happened to the connection.
+- reads the password again if it is a `Password`, so that new connections use a rotated one;
+- opens a `Connection` (`streams.kafka.access.connection`);
+- reports the outcome to the `Admission` in the options.
 
-Clients that bring neither are served as before.
+For clients without either, it works as before.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ from streams.settings.certificates import validity_of
 _log = structlog.stdlib.get_logger(__name__)
 
 REFUSED_SECONDS: Final = 60.0
-"""So long a broker may refuse every new connection before a worker gives up: a rotated secret may come a
-little late."""
+"""A worker stops after refusals for this long; until then a rotated secret may still be distributed."""
 TELL_SECONDS: Final = 15.0
 
 
 class Admission:
-    """Whether the broker connected: what happened to the latest connections. Used from several threads.
+    """Tracks whether the broker accepts connections. Used from several threads.
 
     Args:
-        kafka: The settings that the clients are built from.
+        kafka: Settings of the clients.
         now: The monotonic clock, in seconds.
     """
 
@@ -50,15 +49,13 @@ class Admission:
         self._refused_at: float | None = None
         self._told_at = 0.0
         self.trouble: str | None = None
-        """Why the latest connection was refused, and what to do; None if there is none, or since one
-        succeeded.
-        """
+        """Reason and remedy of the latest refusal; None before one, and after a successful connection."""
         self.on_refused: Callable[[KafkaAccessError], None] | None = None
-        """Called when every connection was refused for `REFUSED_SECONDS`, at each further one. Without it
-        nothing is noted: anyone who makes one try alone is notified of it anyway."""
+        """Called for every refusal once refusals have lasted `REFUSED_SECONDS`. If None, refusals are not
+        tracked: a caller with a single try gets the error itself."""
 
     def failed(self, error: BaseException) -> None:
-        """Note that a connection could not be opened."""
+        """Record that a connection failed."""
         if self.on_refused is None:
             return
         explanation = ended_certificate(error, self._kafka) or explain(error, self._kafka)
@@ -81,21 +78,21 @@ class Admission:
         )
 
     def succeeded(self) -> None:
-        """Note that a connection was opened."""
+        """Record that a connection was opened."""
         if self._refused_at is not None:
             self._refused_at = self.trouble = None
             _log.info("the broker accepts connections again")
 
 
 def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
-    """Say when the client's certificate ended, where the broker refuses it: its own words rarely do.
+    """Explain a refusal by the validity of the client's certificate; brokers rarely report it.
 
     Args:
-        error: What happened to a connection.
-        kafka: The settings that it was opened with.
+        error: Error of the connection.
+        kafka: Settings of the connection.
 
     Returns:
-        Reason and remedy; None where the certificate holds, or the error is about something else.
+        Reason and remedy; None if the certificate is valid or the error has another cause.
     """
     file = kafka.security.certificate_file
     found = explain(error, kafka)
@@ -121,14 +118,14 @@ def ended_certificate(error: BaseException, kafka: KafkaSettings) -> Explanation
 
 
 class Password:
-    """The broker's password as it is now: read again at each connection where it stands in a file.
+    """The broker's current password: read again for each connection if it is in a file.
 
     Args:
         kafka: The settings.
         env: Environment variables; those of the process by default.
 
     Raises:
-        SettingsError: It is not where the settings say.
+        SettingsError: The password is missing.
     """
 
     def __init__(self, kafka: KafkaSettings, env: Mapping[str, str] | None = None) -> None:
@@ -141,7 +138,7 @@ class Password:
         return "" if password is None else password.get_secret_value()
 
     def read(self) -> str:
-        """Give the password; the last one where the file cannot be read just now."""
+        """Return the password; the last one if the file cannot be read."""
         try:
             self._last = self._resolve()
         except SettingsError as error:
@@ -153,18 +150,17 @@ class Password:
 
 
 async def open_connection(host: str, port: int, **options: Any) -> Connection:
-    """Open one connection to a broker, and log in. Anyone who opens it awaits its `end`.
+    """Open one connection to a broker, and log in. The caller must await its `end`.
 
     Args:
-        host: Where.
-        port: Where.
-        options: As aiokafka's connections take them; the password may be a `Password`.
+        host: Host of the broker.
+        port: Port of the broker.
+        options: Options of aiokafka's connections; the password may be a `Password`.
     """
     password = options.get("sasl_plain_password")
     if isinstance(password, Password):
         options["sasl_plain_password"] = password.read()
-    # Carried in a field that the client passes on unchanged; a listener without TLS and login refuses no
-    # client.
+    # The client passes these options on unchanged. Without TLS and login no connection is refused.
     carriers = (options.get("ssl_context"), options.get("sasl_oauth_token_provider"), password)
     admission = next((found for one in carriers if (found := getattr(one, "admission", None))), None)
     try:
@@ -174,9 +170,8 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
         if admission is not None:
             admission.failed(error)
         if isinstance(error, TokenError | ValueError):
-            # ValueError: the broker's part of SCRAM does not hold. aiokafka retries only after errors of
-            # its own.
-            raise KafkaConnectionError(f"no login at {host}:{port}: {error}") from error
+            # ValueError: the broker's SCRAM signature is wrong. aiokafka retries only after its own errors.
+            raise KafkaConnectionError(f"login failed at {host}:{port}: {error}") from error
         raise
     if admission is not None:
         admission.succeeded()
@@ -184,9 +179,9 @@ async def open_connection(host: str, port: int, **options: Any) -> Connection:
 
 
 class WithoutLogins(logging.Filter):
-    """Keeps out what aiokafka says about single requests on the level debug when they carry a login."""
+    """Drops aiokafka's debug log lines about SASL requests, which contain credentials."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether a line is kept."""
+        """Return whether the line is kept."""
         arguments = record.args if isinstance(record.args, tuple) else ()
         return not any(type(argument).__name__.startswith("SaslAuthenticate") for argument in arguments)

@@ -1,4 +1,4 @@
-"""Why the broker refuses access, in one sentence, and what to do about it."""
+"""Explain why the broker refuses access: one sentence of reason, and the remedy."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ DENIED: Final = (
     GroupAuthorizationFailedError,
     TopicAuthorizationFailedError,
 )
-"""What a client raises when a permission is missing: nothing continues until it is granted."""
+"""Errors for a missing permission; retries fail until it is granted."""
 
 
 def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
-    """Say what an error of a Kafka client means.
+    """Explain an error of a Kafka client.
 
     Args:
-        error: As it was raised; what it was raised from is looked at, too.
-        kafka: The settings that the client was built from.
+        error: The error; its causes are examined, too.
+        kafka: Settings of the client.
 
     Returns:
-        Reason and remedy; None where the error says nothing about getting in or being allowed to.
+        Reason and remedy; None if the error is unrelated to access.
     """
     links = _links(error)
-    # What was found out here says more than what it was found out from; of errors of others the origin says
-    # most.
+    # Our own errors are the most specific; among other errors, the root cause is.
     ours = [one for one in links if isinstance(one, StreamsError)]
     for one in [*ours, *reversed(links)]:
         for kind, explain_one in _EXPLAINERS:
@@ -61,7 +60,7 @@ def explain(error: BaseException, kafka: KafkaSettings) -> Explanation | None:
 
 
 def _links(error: BaseException) -> list[BaseException]:
-    """The error and what it comes from, the origin last."""
+    """Return the error and its causes, the root cause last."""
     links: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and len(links) < _MAX_CHAIN and at not in links:
@@ -155,7 +154,7 @@ def _own_certificate(said: str, kafka: KafkaSettings) -> Explanation:
     if "UNKNOWN_CA" in said:
         return Explanation(
             "certificate",
-            f"{_broker(kafka)} does not know the authority that signed {ours}",
+            f"{_broker(kafka)} does not trust the authority that signed {ours}",
             "use a certificate signed by an authority in the broker's truststore, with intermediate "
             "certificates in the same file",
         )
@@ -278,7 +277,7 @@ def _cluster(_: ClusterAuthorizationFailedError, kafka: KafkaSettings) -> Explan
 
 
 def principal_of(kafka: KafkaSettings) -> str:
-    """Name the principal, as far as the settings define it."""
+    """Return the principal's name, as far as the settings define it."""
     username = kafka.security.username
     return "the principal of this client" if username is None else f"User:{username}"
 

@@ -1,4 +1,4 @@
-"""One try to connect to the broker that says what is wrong, where a Kafka client only says that it failed."""
+"""Try to connect to the broker once, and raise the specific error where a Kafka client would not."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from streams.settings import KafkaSettings
 REACH_SECONDS: Final = 10.0
 _ASK_SECONDS: Final = 3.0
 _API_VERSIONS: Final = struct.pack(">hhih", 18, 0, 1, -1)
-"""The one request that every listener without TLS answers before a login: its key, version 0, a number, no
-name."""
+"""ApiVersions, which every listener without TLS answers before a login: key, version 0, correlation id 1, no
+client id."""
 
 
 async def reach(
     kafka: KafkaSettings, options: Mapping[str, Any] | None = None, *, timeout_seconds: float = REACH_SECONDS
 ) -> None:
-    """Open a connection, log in and ask for the cluster's brokers; then the same with one that is named.
+    """Open a connection, log in and request the brokers; then connect to an advertised broker.
 
     Args:
         kafka: The settings.
-        options: As `client_options` gives them; from the settings by default.
-        timeout_seconds: How long each server may take.
+        options: Options as returned by `client_options`; by default those of the settings.
+        timeout_seconds: Timeout per server.
 
     Raises:
-        Exception: Why none of the servers connected: the error for which `explain` has most to say.
-        SettingsError: A secret, certificate or library is not where the settings say.
+        Exception: No server could be reached: the most specific of their errors.
+        SettingsError: A secret, certificate or library is missing.
     """
     options = dict(client_options(kafka) if options is None else options)
     servers = collect_hosts(options.pop("bootstrap_servers"), randomize=False)
@@ -64,7 +64,7 @@ async def _enter(kafka: KafkaSettings, host: str, port: int, options: Mapping[st
     brokers = await _brokers_at(kafka, host, port, options)
     elsewhere = [(broker[1], broker[2]) for broker in brokers if (broker[1], broker[2]) != (host, port)]
     if elsewhere and len(elsewhere) == len(brokers):
-        # Everything after the first question goes to the names that the brokers give themselves.
+        # After bootstrap, clients connect to the addresses that the brokers advertise.
         await _brokers_at(kafka, *elsewhere[0], options)
 
 
@@ -80,7 +80,7 @@ async def _brokers_at(
     except UnsupportedSaslMechanismError:
         raise UnsupportedSaslMechanismError(await _offered_mechanisms(host, port, options) or []) from None
     except Exception as error:
-        # A closed connection is not sent a reason for. What a look from outside shows is one.
+        # A broker closes a connection without a reason; probe the listener for one.
         if _telling(explain(error, kafka)) < 2:
             await _look_from_outside(kafka, host, port, entered=connection is not None, options=options)
         ended = ended_certificate(error, kafka)
@@ -108,11 +108,11 @@ async def _look_from_outside(
 
 
 async def _offered_mechanisms(host: str, port: int, options: Mapping[str, Any]) -> list[str] | None:
-    """The ways to log in at a listener, or None where it knows none."""
+    """Return the login mechanisms of a listener; None if it has none."""
     connection: Connection | None = None
     try:
         async with asyncio.timeout(_ASK_SECONDS):
-            # Without a login: it is the question how there could be one.
+            # Connect without a login, to ask for the mechanisms.
             asking = {name: value for name, value in options.items() if not name.startswith("sasl_")}
             asking["security_protocol"] = asking["security_protocol"].removeprefix("SASL_")
             connection = await open_connection(host, port, **asking)
@@ -131,7 +131,7 @@ async def _speaks_plain_text(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(_ASK_SECONDS), _conversation(host, port, tls=None) as (reader, writer):
             writer.write(struct.pack(">i", len(_API_VERSIONS)) + _API_VERSIONS)
-            # An answer carries the number of its question; what TLS sends instead does not.
+            # A Kafka response repeats the correlation id; a TLS alert does not.
             answer = await reader.readexactly(8)
     except (OSError, EOFError, TimeoutError):
         return False
@@ -141,12 +141,12 @@ async def _speaks_plain_text(host: str, port: int) -> bool:
 async def _speaks_tls(host: str, port: int) -> bool:
     context = ssl.create_default_context()
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent but the greeting
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent but the handshake
     try:
         async with asyncio.timeout(_ASK_SECONDS), _conversation(host, port, tls=context):
             return True
     except ssl.SSLError as error:
-        return "ALERT" in (error.reason or "").upper()  # it refuses us, in TLS
+        return "ALERT" in (error.reason or "").upper()  # refused, but by TLS
     except (OSError, TimeoutError):
         return False
 
@@ -155,11 +155,11 @@ async def _speaks_tls(host: str, port: int) -> bool:
 async def _conversation(
     host: str, port: int, *, tls: ssl.SSLContext | None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A bare connection."""
+    """Open a plain stream connection."""
     reader, writer = await asyncio.open_connection(host, port, ssl=tls)
     try:
         yield reader, writer
     finally:
-        writer.transport.abort()  # a farewell would be the other side's to answer
+        writer.transport.abort()  # a TLS shutdown would wait for the peer
         with contextlib.suppress(OSError):
             await writer.wait_closed()

@@ -1,8 +1,7 @@
 """Tokens for OAUTHBEARER logins: from a file, from a token endpoint, or signed for Amazon MSK.
 
-A token is needed when a connection is opened and at no other time, so that is when one is fetched.
-Connections are opened from several threads, each with an event loop of its own; what takes time runs in a
-thread besides.
+A token is fetched only when a connection is opened. Connections are opened from several threads, each with
+its own event loop, so blocking work runs in a further thread.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _log = structlog.stdlib.get_logger(__name__)
 FETCH_TIMEOUT_SECONDS: Final = 10.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
 USED_SHARE: Final = 0.8
-"""A token is renewed when so much of its life is over."""
+"""Fraction of a token's lifetime after which it is renewed."""
 UNKNOWN_LIFE_SECONDS: Final = 30.0
-"""How long a token is used whose life the endpoint does not report."""
+"""Lifetime assumed for a token if the endpoint does not report one."""
 _ENDPOINT: Final = "kafka.security.oauth.token_url"  # as messages name it
 
 
@@ -44,8 +43,8 @@ class Token:
     """A token.
 
     Args:
-        value: What the broker is shown.
-        life_seconds: How long it holds from when it was fetched.
+        value: The token itself.
+        life_seconds: Its lifetime from the time of fetching.
     """
 
     value: str = field(repr=False)
@@ -53,9 +52,9 @@ class Token:
 
 
 class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
-    """Hands out one token to everybody and fetches the next one before it expires.
+    """Shares one token among all connections and renews it before it expires.
 
-    When none can be fetched, the last one continues for as long as it holds.
+    If no new token can be fetched, the last one is used until it expires.
 
     Args:
         now: The monotonic clock, in seconds.
@@ -68,10 +67,10 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
         self._fetched_at = 0.0
 
     async def token(self) -> str:
-        """Give a token that holds.
+        """Return a valid token.
 
         Raises:
-            TokenError: There is none.
+            TokenError: No valid token can be fetched.
         """
         return await asyncio.to_thread(self._current)
 
@@ -93,19 +92,19 @@ class CachedTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is 
 
     @abc.abstractmethod
     def _fetch(self) -> Token:
-        """Fetch a new one; runs in a thread, and never twice at once.
+        """Fetch a new token; runs in a thread, one fetch at a time.
 
         Raises:
-            TokenError: There is none.
+            TokenError: No token can be fetched.
         """
 
 
 class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not annotated
-    """Reads the token from a file at each connection, for anyone who renews it there.
+    """Reads the token from a file at each connection; another process renews the file.
 
     Args:
         file: The file.
-        clock: The time of day, in seconds since 1970.
+        clock: The current time, in seconds since 1970.
     """
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
@@ -113,19 +112,15 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
         self._clock = clock
 
     async def token(self) -> str:
-        """Give what stands in the file.
+        """Return the token in the file.
 
         Raises:
-            TokenError: Nothing does, or it has expired.
+            TokenError: The file has no token, or the token has expired.
         """
         return await asyncio.to_thread(self.read)
 
     def read(self) -> str:
-        """Give what stands in the file.
-
-        Raises:
-            TokenError: Nothing does, or it has expired.
-        """
+        """Return the token in the file; raises as `token` does."""
         try:
             secret = resolve_secret("kafka.security.token", file=self._file)
         except SettingsError as error:
@@ -144,10 +139,7 @@ class FileTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is no
 
 
 def expiry_of(token: str) -> float | None:
-    """Read when a token expires, in seconds since 1970.
-
-    None where it is not JSON Web Token, or does not say.
-    """
+    """Return a token's expiry in seconds since 1970; None if it is not a JSON Web Token or has no expiry."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -160,16 +152,16 @@ def expiry_of(token: str) -> float | None:
 
 
 class ClientCredentialsTokens(CachedTokens):
-    """Asks a token endpoint, with the client's name and secret.
+    """Fetches tokens from a token endpoint with the client's id and secret.
 
     Args:
-        oauth: Where and as whom.
-        tls: Builds the TLS context for the endpoint; None for the system's authorities.
+        oauth: Endpoint and client.
+        tls: TLS context of the endpoint; None for the system's authorities.
         env: Environment variables; those of the process by default.
         now: The monotonic clock, in seconds.
 
     Raises:
-        SettingsError: The secret is not where the settings say.
+        SettingsError: The secret is missing.
     """
 
     def __init__(
@@ -192,7 +184,7 @@ class ClientCredentialsTokens(CachedTokens):
         except SettingsError as error:
             reason, _, remedy = str(error).partition("; ")
             raise TokenError(reason, remedy, lasting=True) from None
-        # A loop of its own: anyone who waits does so on one of several.
+        # A new event loop: this runs in a thread, and the callers wait on several loops.
         status, answer = asyncio.run(self._ask(secret))
         return self._read(status, answer, secret)
 
@@ -214,7 +206,7 @@ class ClientCredentialsTokens(CachedTokens):
                         "Accept": "application/json",
                     },
                     ssl=True if self._tls is None else self._tls,
-                    allow_redirects=False,  # the secret is sent nowhere else
+                    allow_redirects=False,  # do not send the secret to another host
                 ) as response,
             ):
                 return response.status, await response.content.read(MAX_ANSWER_BYTES)
@@ -246,7 +238,7 @@ class ClientCredentialsTokens(CachedTokens):
         told = printable(": ".join(words).replace(secret, "***"), 200) or "without a reason"
         if status in {400, 401, 403}:
             raise TokenError(
-                f"{_ENDPOINT}: the token endpoint refuses a token to {self._oauth.client_id!r} "
+                f"{_ENDPOINT}: the token endpoint refuses the client {self._oauth.client_id!r} "
                 f"(status {status}, {told})",
                 "check kafka.security.oauth: client_id, the secret, scope",
                 lasting=True,
@@ -254,14 +246,14 @@ class ClientCredentialsTokens(CachedTokens):
         raise TokenError(
             f"{_ENDPOINT}: the token endpoint answers with status {status} and no token ({told})",
             "check the address, and the endpoint's own log",
-            # What is no endpoint stays none; what is overloaded or broken may recover.
+            # Other statuses mean a wrong address; an overloaded or broken endpoint may recover.
             lasting=status < 500 and status != 429,
         )
 
 
 def _life_seconds(told: Any, token: str) -> float:
     if isinstance(told, str) and told.isascii() and told.isdigit():
-        told = int(told)  # some send it as text
+        told = int(told)  # some endpoints send it as text
     if isinstance(told, int | float) and told > 0:
         return float(told)
     expires_at = expiry_of(token)
@@ -269,7 +261,7 @@ def _life_seconds(told: Any, token: str) -> float:
 
 
 class MskTokens(CachedTokens):
-    """Signs tokens for Amazon MSK with whatever AWS credentials the process has.
+    """Signs tokens for Amazon MSK with the AWS credentials of the process.
 
     Args:
         region: The cluster's region.
@@ -297,9 +289,8 @@ class MskTokens(CachedTokens):
                     f"no token can be signed for Amazon MSK ({type(error).__name__}: "
                     f"{printable(str(error), 200)})"
                 ),
-                "make sure that the process has AWS credentials (role of the pod or machine, variables, "
-                "profile)",
-                lasting=False,  # the machine's metadata service may come later than the process
+                "check that the process has AWS credentials (role of the pod or machine, variables, profile)",
+                lasting=False,  # the machine's metadata service may start after the process
             ) from None
         return Token(value, max(expires_at_ms / 1000 - time.time(), 0.0))
 
@@ -307,7 +298,7 @@ class MskTokens(CachedTokens):
 def open_tokens(
     security: SecuritySettings, *, tls: Callable[[Path], Any], env: Mapping[str, str] | None = None
 ) -> AbstractTokenProvider | None:
-    """Open the source of tokens that the settings name; None where they name none.
+    """Open the configured source of tokens; None if none is configured.
 
     Args:
         security: The settings.
@@ -315,7 +306,7 @@ def open_tokens(
         env: Environment variables; those of the process by default.
 
     Raises:
-        SettingsError: A secret, certificate or library is not there.
+        SettingsError: A secret, certificate or library is missing.
     """
     if security.token_file is not None:
         return FileTokens(security.token_file)

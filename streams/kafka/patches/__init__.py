@@ -1,23 +1,23 @@
-"""What is changed in aiokafka and Faust, and why; `needed` lists every private name that is used.
+"""Patches of aiokafka and Faust, with reasons; `needed` lists every private name that is used.
 
-For the whole process, when the first client is made (`install`), never at import:
+For the whole process, when the first client is created (`install`), never at import:
 
 | what | why |
 |---|---|
 | `aiokafka.client.create_conn` | opens connections with a password that is read again, and reports refusals (`streams.kafka.access.connections`); closes half-open ones (`access.connection`) |
-| `aiokafka.conn.READER_LIMIT` | a reply is read in larger pieces |
-| `aiokafka.consumer.fetcher.MemoryRecords` | keeps a batch's bytes, so that one that cannot be parsed is set aside (`fetched`) |
-| `gzip_decode`, `snappy_decode`, `lz4_decode`, `zstd_decode` of aiokafka's parsers | a batch is decompressed up to a bound (`codecs`), and parsed with care where a record has too many headers (`crowded`) |
+| `aiokafka.conn.READER_LIMIT` | reads a response in larger pieces |
+| `aiokafka.consumer.fetcher.MemoryRecords` | keeps a batch's bytes, so that a batch that cannot be parsed becomes a dead letter (`fetched`) |
+| `gzip_decode`, `snappy_decode`, `lz4_decode`, `zstd_decode` of aiokafka's parsers | limit the decompressed size of a batch (`codecs`), and detect records with too many headers (`crowded`) |
 
 On the worker's own consumer, by `streams.kafka.transport`:
 
 | what | why |
 |---|---|
 | `AIOKafkaConsumer._isolation_level`, `_client_rack` | Faust has no setting for them |
-| `Fetcher._client` | checks CRC-32C by the processor's instruction (`transport.checksums`) |
-| `PartitionRecords._records_iterator` | one record never stops the others (`transport.unpacking`) |
+| `Fetcher._client` | checks CRC-32C with the processor's instruction (`transport.checksums`) |
+| `PartitionRecords._records_iterator` | one record never blocks the others (`transport.unpacking`) |
 | `Fetcher._records`, `fetched_records`, `_create_fetch_waiter` | fetches from the partitions that have room |
-| `GroupCoordinator._send_req`, `_do_heartbeat` | notes when the coordinator answered last, and who took our place (`transport.membership`) |
+| `GroupCoordinator._send_req`, `_do_heartbeat` | records the time of the coordinator's last response, and detects fencing (`transport.membership`) |
 | `Consumer`, `Producer`, `Transport`, `AIOKafkaConsumerThread` of Faust's driver, subclassed | commits in order, push-down, room by topic, idempotent producer |
 | `faust.App._create_directories`, `crash`; `TableManager.on_start`; `Monitor` | no files, no tables, no statistics of Faust's own |
 """  # noqa: E501

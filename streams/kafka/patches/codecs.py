@@ -1,7 +1,7 @@
-"""Decompresses batches up to a bound, in the place of aiokafka's functions, which have none.
+"""Decompress batches up to a limit, in place of aiokafka's functions, which have none.
 
-One kilobyte of zstd can hold four hundred megabytes, and a worker that unpacks them is killed for its memory,
-as is the next one that gets the partition. A batch over the bound is set aside as it is.
+One kilobyte of zstd can hold 400 MB; a worker that decompresses them runs out of memory and is killed, and so
+is the next owner of the partition. A batch over the limit becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from aiokafka.errors import CorruptRecordException
 
 try:
     import cramjam
-except ImportError:  # the extra `compression` is not installed: gzip alone can be read
+except ImportError:  # the extra `compression` is not installed: only gzip can be read
     cramjam = None  # type: ignore[assignment]
 
 UNPACKED_BYTES: Final = 48 * 1024 * 1024
-"""The largest batch that is decompressed. Producers bound batches before they compress them, at 16 KB to 1
-MB."""
+"""Largest batch that is decompressed. Producers limit batches before compression, to 16 KB up to 1 MB."""
 _GZIP_WINDOW: Final = zlib.MAX_WBITS | 16
 _GZIP_PIECE_BYTES: Final = 4096
-"""What follows a member is copied, so that many small ones in one piece would take time by its square."""
+"""Small, because the bytes after a member are copied: many small members would take quadratic time."""
 _XERIAL_HEAD: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEAD_BYTES: Final = 16
 
@@ -43,8 +42,8 @@ def gzip_decode(payload: Any) -> bytes:
     """Decompress gzip.
 
     Raises:
-        BatchTooLargeError: It holds more than `UNPACKED_BYTES`.
-        CorruptRecordException: It is not gzip.
+        BatchTooLargeError: The batch holds more than `UNPACKED_BYTES`.
+        CorruptRecordException: The data is not gzip.
     """
     given, at = memoryview(payload), 0
     parts, left = [], UNPACKED_BYTES
@@ -92,13 +91,12 @@ def snappy_decode(payload: Any) -> bytes:
 
 
 def _decompress(decompress_into: Callable[[Any, Any], int], payload: Any, codec: str) -> bytes:
-    # Pages of an anonymous mapping come into being when they are written to, so the bound costs nothing by
-    # itself.
+    # Pages of an anonymous mapping are allocated when written, so the unused rest costs nothing.
     with mmap.mmap(-1, UNPACKED_BYTES) as room:
         try:
             size = decompress_into(payload, room)
         except (cramjam.DecompressionError, OSError, ValueError) as error:
-            if "whole buffer" in str(error):  # the words of Rust's standard library: no room is left
+            if "whole buffer" in str(error):  # from Rust's standard library: the buffer is full
                 raise BatchTooLargeError from error
             raise CorruptRecordException(f"{codec}: {error}") from error
         return room[:size]

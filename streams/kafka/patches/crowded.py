@@ -1,7 +1,7 @@
-"""Finds records with more headers than any producer writes, before aiokafka's parser makes objects of them.
+"""Detect records with more headers than any producer writes, before aiokafka's parser creates objects.
 
 A header takes two bytes, and its object a hundred: 10 KB of zstd can hold 500 MB of headers. A batch with
-such a record is parsed by `streams.kafka.transport.salvage`, which gives up that record alone.
+such a record is parsed by `streams.kafka.transport.salvage`, which rejects only that record.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.util import decode_varint
 
 MAX_HEADERS: Final = 1_000
-"""Headers of one record."""
+"""Maximum headers of one record."""
 EXAMINED_BYTES: Final = 1024 * 1024
-"""The headers of a smaller batch are no more than memory and time allow; they are counted record by record.
-"""
+"""Smaller batches are not examined here: the memory for their headers is bounded."""
 _LEAST_BYTES: Final = 2 * MAX_HEADERS
 
 
@@ -25,10 +24,10 @@ class CrowdedError(CorruptRecordException):  # type: ignore[misc]  # aiokafka is
 
 
 def examined(decode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """Make a function that decompresses and then examines.
+    """Wrap a decompression function so that it examines the result.
 
     Raises:
-        CrowdedError: A record in it has more headers than `MAX_HEADERS`.
+        CrowdedError: A record has more headers than `MAX_HEADERS`.
     """
 
     def decoded(payload: Any) -> bytes:
@@ -40,10 +39,10 @@ def examined(decode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
 
 
 def examine(data: bytes | memoryview) -> None:
-    """Look at the records of a batch, decompressed; at their lengths and no more.
+    """Examine the records of a decompressed batch; reads only their lengths.
 
     Raises:
-        CrowdedError: One has more headers than `MAX_HEADERS`.
+        CrowdedError: A record has more headers than `MAX_HEADERS`.
     """
     if len(data) <= EXAMINED_BYTES:
         return
@@ -52,16 +51,16 @@ def examine(data: bytes | memoryview) -> None:
         while at < end:
             length, start = decode_varint(data, at)
             if length <= 0:
-                return  # no record: the parser says so
+                return  # not a record: the parser raises the error
             if length > _LEAST_BYTES and _headers(data, start) > MAX_HEADERS:
                 raise CrowdedError(f"a record has more than {MAX_HEADERS} headers")
             at = start + length
     except (ValueError, IndexError):
-        return  # as above
+        return  # the parser raises the error
 
 
 def _headers(data: bytes | memoryview, at: int) -> int:
-    """How many headers the record whose fields begin here says to have."""
+    """Return the number of headers that a record claims to have."""
     at += 1  # attributes
     _, at = decode_varint(data, at)
     _, at = decode_varint(data, at)

@@ -1,7 +1,7 @@
-"""The batches of one fetched partition, with their bytes; aiokafka's own class keeps the bytes to itself.
+"""The batches of one fetched partition with their bytes, which aiokafka's class does not expose.
 
-Without them a batch of which aiokafka's parser can make nothing could be neither read in another way nor set
-aside.
+Without the bytes, a batch that aiokafka's parser rejects could neither be parsed otherwise nor become a dead
+letter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class FetchedBatches:
     """Replaces `aiokafka.record.memory_records.MemoryRecords`, with the methods that its fetcher calls.
 
     Args:
-        data: The batches, one after the other; the broker may have cut the last one off.
+        data: The batches in sequence; the broker may have truncated the last one.
     """
 
     __slots__ = ("_data", "_end", "_next_batch", "_start", "has_next", "size_in_bytes")
@@ -34,17 +34,17 @@ class FetchedBatches:
         self.size_in_bytes = native.size_in_bytes
 
     def next_batch(self) -> Any:
-        """Give the next batch; its bytes are in `last` then, whatever is wrong with it.
+        """Return the next batch; its bytes are then in `last`, also after an error.
 
         Raises:
-            CorruptRecordException: It is shorter than its head.
+            CorruptRecordException: The batch is shorter than its head.
         """
-        # Here and not in `last`: that is asked for every batch that is damaged, and there may be thousands.
+        # Computed here: `last` is read for every damaged batch, of which there may be thousands.
         self._start = self._end
         self._end += _LENGTH_ENDS + _LENGTH.unpack_from(self._data, self._start + _LENGTH_AT)[0]
         return self._next_batch()
 
     @property
     def last(self) -> memoryview:
-        """The bytes of the batch that was handed out last."""
+        """The bytes of the batch that was returned last."""
         return memoryview(self._data)[self._start : self._end]

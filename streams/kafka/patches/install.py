@@ -1,4 +1,4 @@
-"""Puts what `streams.kafka.patches` lists in its place, when the first client is made."""
+"""Install the patches that `streams.kafka.patches` lists, when the first client is created."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from streams.kafka.patches.crowded import examined
 from streams.kafka.patches.fetched import FetchedBatches
 
 READ_AHEAD_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a reply that are buffered before reading pauses. A reply is read as a whole in any case; with
-aiokafka's 64 KB the connection pauses for every piece.
+"""Bytes of a response that are buffered before reading pauses. A response is always read completely; with
+aiokafka's 64 KB the connection would pause for every piece.
 """
 _PARSERS: Final[dict[str, Callable[[Callable[[Any], bytes]], Callable[[Any], bytes]]]] = {
     "aiokafka.record.default_records": examined,
@@ -26,13 +26,12 @@ _PARSERS: Final[dict[str, Callable[[Callable[[Any], bytes]], Callable[[Any], byt
     "aiokafka.record._crecords.default_records": examined,
     "aiokafka.record._crecords.legacy_records": lambda decode: decode,
 }
-"""Parsers, and what is made of the functions that decompress for them: records have headers since Kafka 0.11.
-"""
+"""Parsers, and the wrapper of their decompression functions: records have headers since Kafka 0.11."""
 _DECODERS: Final = ("gzip_decode", "snappy_decode", "lz4_decode", "zstd_decode")
 
 
 def install() -> None:
-    """Patch aiokafka; a second time does nothing. The remedies are for every client of this process."""
+    """Patch aiokafka for every client of this process; further calls do nothing."""
     client: Any = aiokafka.client
     if client.create_conn is open_connection:
         return
@@ -44,7 +43,7 @@ def install() -> None:
         try:
             parser = importlib.import_module(name)
         except ImportError:
-            continue  # aiokafka without its compiled parts
+            continue  # aiokafka without its compiled modules
         for decoder in _DECODERS:
             if hasattr(parser, decoder):
                 setattr(parser, decoder, made(getattr(codecs, decoder)))

@@ -1,4 +1,4 @@
-"""The topics a worker needs: are they there, and if not, what makes them."""
+"""Check that the topics of a worker exist, and create missing ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _log = structlog.stdlib.get_logger(__name__)
 CONNECT_SECONDS: Final = 60.0
 APPEAR_SECONDS: Final = 15.0
 TELL_SECONDS: Final = 10.0
-"""How often the log says that the broker is still waited for."""
+"""Interval of the log line about a broker that does not answer yet."""
 
 
 async def ensure_topics(
@@ -45,24 +45,23 @@ async def ensure_topics(
     connect_seconds: float = CONNECT_SECONDS,
     grants: Sequence[Grant] = (),
 ) -> None:
-    """Ensure that topics exist, that they may be used, and that the broker's settings lose nothing.
+    """Check that topics exist, that permissions suffice, and that the broker's settings prevent data loss.
 
     Args:
-        kafka: Where the broker is.
-        wanted: The topics, and how they are created.
-        create: Whether missing ones are created.
-        connect_seconds: How long to try to reach a broker that may be starting, too.
-        grants: What will be done with the topics, and with which group.
+        kafka: Connection settings.
+        wanted: The topics, and how to create them.
+        create: Whether to create missing topics.
+        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
+        grants: The permissions that are needed.
 
     Raises:
-        KafkaAccessError: The broker keeps us out, or from something that is needed, until a person changes
-            that.
-        TopicsError: The broker does not answer, topics are missing (with the commands that create them), or
-            settings of the broker break the promise that nothing is lost.
-        SettingsError: A secret or certificate is not where the settings say.
+        KafkaAccessError: The broker denies access or a permission that is needed.
+        TopicsError: The broker does not answer, topics are missing (the message has the commands that create
+            them), or settings of the broker can lose records.
+        SettingsError: A secret or certificate is missing.
     """
     async with admin_client(kafka, connect_seconds) as admin:
-        await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client cannot ask this itself
+        await refuse_denied(admin._client, kafka, grants)  # noqa: SLF001 - the admin client has no such request
         missing = await missing_topics(admin, wanted)
         if missing and not create:
             raise TopicsError(_how_to_create(kafka, missing))
@@ -80,14 +79,14 @@ async def admin_client(
     """Open an administrative client.
 
     Args:
-        kafka: Where the broker is.
-        connect_seconds: How long to try to reach a broker that may be starting, too.
+        kafka: Connection settings.
+        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
         env: Environment variables with secrets; those of the process by default.
 
     Raises:
-        KafkaAccessError: The broker keeps us out until that is changed.
-        TopicsError: The broker does not answer, or breaks off.
-        SettingsError: A secret or certificate is not where the settings say.
+        KafkaAccessError: The broker denies access.
+        TopicsError: The broker does not answer, or a request fails.
+        SettingsError: A secret or certificate is missing.
     """
     admin = await _connect(kafka, connect_seconds, env)
     try:
@@ -102,7 +101,7 @@ async def admin_client(
 
 
 def would_lose(problems: Sequence[str]) -> str:
-    """Put what `find_problems` found into one message."""
+    """Format the problems that `find_problems` returns as one message."""
     return "with these settings records would be lost:\n  " + "\n  ".join(problems)
 
 
@@ -120,7 +119,7 @@ async def _connect(
         except (KafkaError, OSError) as error:
             await admin.close()
             before, trouble = trouble, await _trouble(kafka)
-            # Twice: a broker that is just starting may not know its users yet.
+            # Fail on the second occurrence: a starting broker may not have loaded its users yet.
             if trouble is not None and trouble.lasting and trouble == before:
                 raise KafkaAccessError(trouble) from error
             waited = time.monotonic() - started
@@ -144,13 +143,13 @@ async def _connect(
 
 
 async def _trouble(kafka: KafkaSettings) -> Explanation | None:
-    """Why the connection fails; None if it succeeds or the reason is unknown."""
+    """Return why the connection fails; None if it succeeds or the reason is unknown."""
     try:
         with _unheard("aiokafka"):
             await reach(kafka)
     except SettingsError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is explained or it is not
+    except Exception as error:  # noqa: BLE001 - `explain` returns None for unknown errors
         return explain(error, kafka)
     return None
 
@@ -162,7 +161,7 @@ async def _lasting_trouble(kafka: KafkaSettings) -> Explanation | None:
 
 @contextmanager
 def _unheard(logger: str) -> Iterator[None]:
-    """Leave the telling to us: the library logs an error at each try."""
+    """Suppress the library's log: it logs an error at each try, and the caller logs its own."""
     talker = logging.getLogger(logger)
     level = talker.level
     talker.setLevel(logging.CRITICAL)
@@ -173,8 +172,8 @@ def _unheard(logger: str) -> Iterator[None]:
 
 
 async def missing_topics(admin: AIOKafkaAdminClient, wanted: Sequence[WantedTopic]) -> list[WantedTopic]:
-    """Pick the topics that are not there."""
-    # All topics are listed: asking for one by name can create it.
+    """Return the topics that do not exist."""
+    # List all topics: a request for one by name can create it.
     there = set(await admin.list_topics())
     return [topic for topic in wanted if topic.name not in there]
 
@@ -182,13 +181,11 @@ async def missing_topics(admin: AIOKafkaAdminClient, wanted: Sequence[WantedTopi
 async def create_topics(
     admin: AIOKafkaAdminClient, kafka: KafkaSettings, topics: Sequence[WantedTopic]
 ) -> None:
-    """Create topics and wait until they are there.
-
-    One that another party creates concurrently is left as it is.
+    """Create topics and wait until the broker lists them. A topic created by another worker is kept.
 
     Raises:
-        KafkaAccessError: We may not.
-        TopicsError: The broker refuses, or does not show them afterwards.
+        KafkaAccessError: Permission to create is missing.
+        TopicsError: The broker rejects the request, or does not list the topics afterwards.
     """
     new = [
         NewTopic(
@@ -201,7 +198,6 @@ async def create_topics(
     ]
     response = await admin.create_topics(new)
     for name, code, *reason in response.topic_errors:
-        # Another worker that starts concurrently may have been quicker.
         if for_code(code) in {TopicAuthorizationFailedError, ClusterAuthorizationFailedError}:
             raise KafkaAccessError(explain_denied([Grant("topic", name, ("Create",))], kafka))
         if code not in {0, TopicAlreadyExistsError.errno}:

@@ -1,4 +1,4 @@
-"""Settings of the broker with which nothing lost cannot be promised."""
+"""Check the broker settings that can lose records."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from streams.settings import KafkaSettings
 _log = structlog.stdlib.get_logger(__name__)
 
 MIN_MESSAGE_BYTES: Final = 32 * 1024
-"""A result without its evidence and a dead letter without its value fit into this."""
+"""Enough for a result without evidence and for a dead letter without its value."""
 
 _SHORTEST_SESSION = "group.min.session.timeout.ms"
 _LONGEST_SESSION = "group.max.session.timeout.ms"
 _AUTO_CREATE = "auto.create.topics.enable"
 BROKER_NAMES: Final = (_SHORTEST_SESSION, _LONGEST_SESSION, _AUTO_CREATE)
-"""What a broker is asked for of its own settings."""
+"""Settings requested from the broker."""
 _TOPIC_NAMES = ("cleanup.policy", "max.message.bytes", "unclean.leader.election.enable")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What counts about one topic.
+    """The checked facts of one topic.
 
     Args:
-        replicas: Copies of its records; the fewest of its partitions.
-        settings: As the broker shows them; what it does not show is not judged.
-        compacted: Whether only the latest record of each key matters.
+        replicas: Replicas of the partition with the fewest.
+        settings: Settings that the broker shows; hidden ones are not checked.
+        compacted: Whether the topic is meant to be compacted.
     """
 
     replicas: int
@@ -45,12 +45,12 @@ class TopicFacts:
 def problems_of(
     kafka: KafkaSettings, broker: Mapping[str, str], topics: Mapping[str, TopicFacts]
 ) -> list[str]:
-    """Say which settings break the promise, each with its limit, its value and the remedy.
+    """Return a message for each setting that can lose records, with its limit, value and remedy.
 
     Args:
-        kafka: The worker's own settings.
+        kafka: The worker's settings.
         broker: The broker's settings.
-        topics: The topics that are read and written, by name.
+        topics: The topics that are read or written, by name.
     """
     found = _session_problems(kafka, broker)
     for name, topic in topics.items():
@@ -75,7 +75,7 @@ def problems_of(
 
 
 def auto_create_risk(broker: Mapping[str, str]) -> str | None:
-    """Say what follows from a broker that creates topics by itself; None where it does not, or does not say.
+    """Return the risk of automatic topic creation; None if it is off or not shown.
 
     Args:
         broker: The broker's settings.
@@ -113,14 +113,14 @@ def _session_problems(kafka: KafkaSettings, broker: Mapping[str, str]) -> list[s
 async def find_problems(
     admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: Sequence[WantedTopic]
 ) -> list[str]:
-    """Ask the broker for its settings and give those that break the promise.
+    """Read the broker's settings and return the problems among them.
 
-    Without the permission to see them, a log line says so, and nothing is checked.
+    If the permission to read them is missing, a warning is logged and nothing is checked.
 
     Args:
-        admin: A client that is started.
-        kafka: The worker's own settings.
-        wanted: The topics that are read and written; they must exist.
+        admin: A started client.
+        kafka: The worker's settings.
+        wanted: The topics that are read or written; they must exist.
     """
     names = [topic.name for topic in wanted]
     compacted = {topic.name for topic in wanted if topic.config[CLEANUP] == "compact"}
@@ -161,7 +161,7 @@ def _wanted(names: Sequence[str]) -> dict[str, None]:
 
 
 def _hidden(answers: Sequence[Any]) -> list[str]:
-    """Whose settings are not shown, each with the reason."""
+    """Return the resources whose settings are hidden, each with the error."""
     return [
         f"{'the broker' if ConfigResourceType(kind) is ConfigResourceType.BROKER else name} "
         f"({for_code(code).__name__})"
@@ -172,9 +172,9 @@ def _hidden(answers: Sequence[Any]) -> list[str]:
 
 
 def shown_settings(answers: Sequence[Any]) -> dict[tuple[ConfigResourceType, str], dict[str, str]]:
-    """Read what the broker shows of its settings and of its topics', by kind and name."""
+    """Return the settings that the broker shows, by kind and name of the resource."""
     return {
-        # A setting that the broker keeps to itself has no value.
+        # A sensitive setting has no value.
         (ConfigResourceType(kind), name): {entry[0]: entry[1] or "" for entry in entries}
         for answer in answers
         for code, _, kind, name, entries in answer.resources

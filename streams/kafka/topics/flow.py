@@ -1,7 +1,7 @@
-"""Every topic in one table: what it holds, who reads it, who writes it, and how it is kept.
+"""One table of all topics: message, readers, writers and cleanup policy.
 
-Permissions, creation, checks, the demo and the readers of records all follow from `TOPICS`. A new topic is
-one row here, its name in `TopicSettings` and its retention in `RetentionSettings`.
+Permissions, creation, checks, the demo and the readers of records are derived from `TOPICS`. To add a topic,
+add a row here, its name to `TopicSettings` and its retention to `RetentionSettings`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from streams.settings import TopicSettings
 AgentName = Literal["intake", "judge", "monitor", "store", "sink"]
 ALL_AGENTS: Final[tuple[AgentName, ...]] = get_args(AgentName)
 AGENTS: Final[tuple[AgentName, ...]] = ("intake", "judge", "monitor")
-"""The agents that one worker runs by default. The others must be asked for: the store keeps a copy on a disk,
-and the sink sends verdicts to other places, in a worker and a consumer group of its own."""
+"""The agents that a worker runs by default. The others must be requested: `store` keeps a copy on disk, and
+`sink` sends verdicts to other systems, in its own worker and consumer group."""
 OTLP_LOGS: Final = "otlp_logs"
-"""What no schema of ours describes: an ExportLogsServiceRequest of OpenTelemetry, in Protobuf."""
+"""A message outside our schemas: OpenTelemetry's ExportLogsServiceRequest, in Protobuf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,8 @@ class TopicKind:
 
     Args:
         field: The topic's name in `TopicSettings` and, unless it is compacted, in `RetentionSettings`;
-            `tasks` stands for one topic a metric.
-        message: What its records are, by the name of the message's schema; None for what only this release
-            reads.
+            `tasks` means one topic per metric.
+        message: Name of the message schema of its records; None for a format internal to this release.
         readers: Agents that read it.
         writers: Agents that write to it.
         cleanup: Kafka's `cleanup.policy`. Results and tasks of one event share a key, so compaction would
@@ -43,7 +42,7 @@ class TopicKind:
     cleanup: Literal["delete", "compact"] = "delete"
 
     def names(self, topics: TopicSettings, metrics: Iterable[str]) -> list[str]:
-        """Give the names that topics of this kind have."""
+        """Return the names of the topics of this kind."""
         if self.field == "tasks":
             return [topics.task_topic(metric) for metric in metrics]
         name: str = getattr(topics, self.field)
@@ -65,13 +64,13 @@ TOPICS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """What some agents do with one topic.
+    """How some agents use one topic.
 
     Args:
         name: The topic.
         kind: Its row.
         reads: Whether one of the agents reads it.
-        writes: Whether one of them writes to it.
+        writes: Whether one of the agents writes to it.
     """
 
     name: str
@@ -81,19 +80,19 @@ class TopicUse:
 
     @property
     def operations(self) -> tuple[Literal["Read", "Write"], ...]:
-        """What an authoriser must allow, as Kafka names it."""
+        """The required ACL operations, by Kafka's names."""
         return (*(("Read",) if self.reads else ()), *(("Write",) if self.writes else ()))
 
 
 def topic_uses(
     topics: TopicSettings, metrics: Iterable[str], agents: Collection[str] = AGENTS
 ) -> list[TopicUse]:
-    """List the topics that agents use, in the order of the table.
+    """Return the topics that agents use, in the order of the table.
 
     Args:
         topics: Names of topics.
         metrics: Names of metrics; each has a task topic.
-        agents: Whose topics.
+        agents: The agents.
     """
     named = list(metrics)
     chosen = frozenset(agents)
@@ -106,14 +105,14 @@ def topic_uses(
 
 
 def message_of(topics: TopicSettings, name: str) -> str | None:
-    """Say what the records of a topic are; None for a topic that is none of ours."""
+    """Return the name of the message schema of a topic; None for an unknown topic."""
     if name.startswith(topics.tasks_prefix):
         return "judge_task"
     return next((kind.message for kind in TOPICS if name in kind.names(topics, ())), None)
 
 
 def group_of(group_id: str, agents: Collection[AgentName]) -> str:
-    """Name the consumer group: the configured one for all agents together, one of its own for any fewer."""
-    # The store belongs to no group: it reads everything, from where its own file ends.
+    """Return the consumer group's name: the configured one for all agents, with a suffix for fewer."""
+    # The store is in no group: it continues from the positions in its file.
     grouped = [name for name in (*AGENTS, "sink") if name in agents]
     return group_id if grouped == list(AGENTS) else ".".join([group_id, *grouped])

@@ -1,6 +1,6 @@
-"""The least permissions of a principal on the broker, by part and by command.
+"""The least permissions of a principal on the broker, by agent and by command.
 
-`docs/permissions.md` shows them as commands, the worker checks them at start, and the tests against Apache
+`docs/permissions.md` lists them as commands, the worker checks them at start, and the tests against Apache
 Kafka grant exactly these.
 """
 
@@ -16,11 +16,11 @@ from streams.settings import TopicSettings
 
 Resource = Literal["topic", "group", "cluster"]
 Operation = Literal["Read", "Write", "Create", "DescribeConfigs", "IdempotentWrite"]
-"""Kafka takes Read and Write for Describe, too, so that is never granted by itself; and since 2.8 Write for
+"""Describe is never granted by itself, because Read and Write imply it. Since Kafka 2.8 Write implies
 IdempotentWrite."""
 
 CLUSTER: Final = "kafka-cluster"
-"""The name that Kafka knows the cluster by as a resource."""
+"""Kafka's resource name of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Grant:
     """Operations on one resource.
 
     Args:
-        resource: What kind of thing.
-        name: Its name; of the cluster always `CLUSTER`.
-        operations: What is allowed.
+        resource: Kind of the resource.
+        name: Its name; `CLUSTER` for the cluster.
+        operations: Allowed operations.
     """
 
     resource: Resource
@@ -41,23 +41,23 @@ class Grant:
 def worker_grants(
     topics: TopicSettings, metrics: Iterable[str], group_id: str, agents: Collection[str]
 ) -> list[Grant]:
-    """List what a worker needs.
+    """Return the permissions that a worker needs.
 
     Args:
         topics: Names of topics.
         metrics: Names of metrics.
         group_id: The consumer group of these agents.
-        agents: Which agents run in it.
+        agents: The agents that run in it.
     """
     named = [Grant("topic", use.name, use.operations) for use in topic_uses(topics, metrics, agents)]
-    # The store alone needs no group.
+    # Only the store needs no group.
     return [*named, *([] if set(agents) == {"store"} else [Grant("group", group_id, ("Read",))])]
 
 
 def checking_grants(grants: Sequence[Grant]) -> list[Grant]:
-    """List what a worker with these grants needs besides to check the broker's settings at its start.
+    """Return the additional permissions to check the broker's settings at start.
 
-    Without it there is a warning and no check.
+    Without them the worker logs a warning and checks nothing.
     """
     topics = [grant.name for grant in grants if grant.resource == "topic"]
     return [
@@ -67,26 +67,26 @@ def checking_grants(grants: Sequence[Grant]) -> list[Grant]:
 
 
 def creating_grants(grants: Sequence[Grant]) -> list[Grant]:
-    """List what it takes besides to create the topics of these grants, by the worker or another party."""
+    """Return the additional permissions to create the topics of these grants."""
     return [Grant("topic", grant.name, ("Create",)) for grant in grants if grant.resource == "topic"]
 
 
 def produce_grants(topic: str) -> list[Grant]:
-    """List what `judgestream produce` needs."""
+    """Return the permissions that `judgestream produce` needs."""
     return [Grant("topic", topic, ("Write",))]
 
 
 def tail_grants(topic: str) -> list[Grant]:
-    """List what `judgestream tail` needs: it reads without a group."""
+    """Return the permissions that `judgestream tail` needs; it reads without a group."""
     return [Grant("topic", topic, ("Read",))]
 
 
 def commands(grants: Sequence[Grant], principal: str, *, broker: str = "kafka:9092") -> list[str]:
-    """Write grants as calls of Kafka's own tool, one a resource.
+    """Format grants as commands of Kafka's ACL tool, one per resource.
 
     Args:
-        grants: What to allow.
-        principal: To whom, such as "User:judgestream".
+        grants: Permissions to grant.
+        principal: The grantee, such as "User:judgestream".
         broker: Host and port of a listener on which the caller may change ACLs.
     """
     lines = []

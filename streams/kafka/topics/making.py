@@ -1,4 +1,4 @@
-"""Creates an installation's topics, and reports the existing ones."""
+"""Create missing topics, and compare existing ones with the settings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from streams.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What happened to one topic.
+    """The result for one topic.
 
     Args:
-        wanted: How it is created.
-        created: Whether it was missing, and is created now (or would be).
-        differences: Where it is there and differs from what is wanted; nothing of that is changed.
+        wanted: The topic as configured.
+        created: Whether it was missing and is created (or would be, in a dry run).
+        differences: Differences of an existing topic from the settings; they are not changed.
     """
 
     wanted: WantedTopic
@@ -31,11 +31,11 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class TopicsReport:
-    """What happened to all of them.
+    """The results for all topics.
 
     Args:
-        topics: Each topic.
-        problems: Settings of broker and topics with which records would be lost, each with its remedy.
+        topics: The result for each topic.
+        problems: Settings of broker and topics that can lose records, each with its remedy.
     """
 
     topics: Sequence[TopicOutcome]
@@ -45,19 +45,17 @@ class TopicsReport:
 async def make_topics(
     settings: Settings, *, dry_run: bool = False, connect_seconds: float = CONNECT_SECONDS
 ) -> TopicsReport:
-    """Create the topics that are missing.
-
-    What is there is looked at and left as it is, so that a second time does nothing.
+    """Create the topics that are missing; existing ones are only checked.
 
     Args:
-        settings: The settings; `topics` says which and how.
-        dry_run: Change nothing, and say what would be done.
-        connect_seconds: How long to try to reach a broker that may be starting, too.
+        settings: The settings; `topics` defines the topics.
+        dry_run: Create nothing; return what would be created.
+        connect_seconds: Connection timeout; retried meanwhile, as the broker may be starting.
 
     Raises:
-        KafkaAccessError: The broker keeps us out, or we may not create a topic.
-        TopicsError: The broker does not answer or refuses a topic.
-        SettingsError: A secret or certificate is not where the settings say.
+        KafkaAccessError: The broker denies access, or permission to create a topic.
+        TopicsError: The broker does not answer, or rejects a topic.
+        SettingsError: A secret or certificate is missing.
     """
     wanted = plan_topics(settings)
     async with admin_client(settings.kafka, connect_seconds) as admin:

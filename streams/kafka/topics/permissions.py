@@ -1,4 +1,4 @@
-"""Asks the broker what its authoriser allows us, before anything is begun that would fail half-way."""
+"""Check the worker's permissions on the broker at start."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from streams.kafka.topics.rights import Right, rights_of
 from streams.settings import KafkaSettings
 
 _RIGHTS: Final[dict[Operation, Right]] = {"Read": Right.READ, "Write": Right.WRITE}
-"""The operations that are looked at."""
+"""The operations that are checked."""
 _RIGHTS_TOLD_SINCE: Final = 8
-"""The response version that first includes permissions."""
+"""The first response version with permissions."""
 
 
 async def find_denied(client: AIOKafkaClient, grants: Sequence[Grant]) -> list[Grant]:
-    """Give those of some grants that we do not have.
+    """Return the grants that are denied.
 
-    What a broker does not report (before Kafka 2.3) and what cannot be asked for in advance (the cluster, the
-    creation of topics) counts as granted. So does a topic that does not exist, if one may know that.
+    Counted as granted: what brokers before Kafka 2.3 do not report, what cannot be checked in advance
+    (permissions on the cluster, creation of topics), and a topic reported as missing.
 
     Args:
-        client: A client that is started.
-        grants: What is needed.
+        client: A started client.
+        grants: Permissions that are needed.
 
     Raises:
         KafkaError: The broker does not answer.
@@ -73,10 +73,10 @@ def _missing(grant: Grant, code: int, operations: int) -> tuple[Operation, ...]:
 
 
 async def refuse_denied(client: AIOKafkaClient, kafka: KafkaSettings, grants: Sequence[Grant]) -> None:
-    """Go on only with all grants that are needed.
+    """Raise if a permission that is needed is denied.
 
     Raises:
-        KafkaAccessError: Some are missing; the message names each, and what grants it.
+        KafkaAccessError: Permissions are denied; the message names each and a command that grants it.
         KafkaError: The broker does not answer.
     """
     denied = await find_denied(client, grants)
@@ -85,11 +85,11 @@ async def refuse_denied(client: AIOKafkaClient, kafka: KafkaSettings, grants: Se
 
 
 def explain_denied(denied: Sequence[Grant], kafka: KafkaSettings) -> Explanation:
-    """Say what is missing and what grants it.
+    """Explain denied permissions and how to grant them.
 
     Args:
-        denied: What is missing; at least one.
-        kafka: The settings of the client that misses it.
+        denied: The denied permissions; at least one.
+        kafka: Settings of the client that lacks them.
     """
     named = ", ".join(
         f"{' and '.join(grant.operations)} on {grant.resource} {grant.name}" for grant in denied

@@ -1,4 +1,4 @@
-"""How topics are created, and what there is to say of one that is there already. Pure."""
+"""Plan how topics are created, and compare existing topics with the plan. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ CLEANUP: Final = "cleanup.policy"
 RETENTION: Final = "retention.ms"
 IN_SYNC: Final = "min.insync.replicas"
 CONFIG_NAMES: Final = (CLEANUP, RETENTION, IN_SYNC)
-"""Every setting of a topic that is ours to choose."""
+"""Topic settings that the plan sets."""
 _MILLISECONDS_AN_HOUR: Final = 3_600_000
 _ENOUGH_COPIES: Final = 3
-"""With this many copies one may be away while a write still has to reach two."""
+"""With this many replicas, `min.insync.replicas` of 2 tolerates the loss of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedTopic:
-    """A topic as it is created.
+    """A topic to create.
 
     Args:
         name: Its name.
-        partitions: Its partitions, 1 or more.
-        replication_factor: Copies of each record, 1 or more.
-        config: Its settings, as Kafka names them.
+        partitions: Number of partitions, 1 or more.
+        replication_factor: Replicas of each partition, 1 or more.
+        config: Its settings, by Kafka's names.
     """
 
     name: str
@@ -37,7 +37,7 @@ class WantedTopic:
     config: Mapping[str, str]
 
     def command(self, kafka: KafkaSettings) -> str:
-        """Write the command of Kafka's own tools that creates it."""
+        """Return the command of Kafka's tools that creates it."""
         settings = " ".join(f"--config {key}={value}" for key, value in self.config.items())
         return (
             f"{topics_tool(kafka)} --create --topic {self.name} --partitions {self.partitions} "
@@ -47,12 +47,12 @@ class WantedTopic:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as it is there.
+    """An existing topic.
 
     Args:
         name: Its name.
-        partitions: Its partitions.
-        replicas: Copies of its records; the fewest of its partitions.
+        partitions: Number of partitions.
+        replicas: Replicas of the partition with the fewest.
         config: Those of `CONFIG_NAMES` that the broker shows.
     """
 
@@ -63,20 +63,17 @@ class FoundTopic:
 
 
 def topics_tool(kafka: KafkaSettings) -> str:
-    """Write how Kafka's own tool for topics gets at these brokers.
-
-    Where they are guarded its login stands in a file.
-    """
+    """Return the start of a `kafka-topics.sh` command, with a login file for protected brokers."""
     login = "" if kafka.security.protocol == "PLAINTEXT" else " --command-config admin.properties"
     return f"kafka-topics.sh --bootstrap-server {shlex.quote(kafka.bootstrap_servers)}{login}"
 
 
 def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None) -> list[WantedTopic]:
-    """Say how the topics of these agents are created.
+    """Return the topics to create for some agents.
 
     Args:
         settings: The settings.
-        agents: Whose topics; None for all that the settings have work for.
+        agents: The agents; None for all, and `sink` only if a sink writes to a topic.
     """
     if agents is None:
         to_topic = any(sink.kind == "otlp_topic" for sink in settings.sinks.values())
@@ -96,16 +93,13 @@ def plan_topics(settings: Settings, agents: Collection[AgentName] | None = None)
 
 def _retention(topics: TopicSettings, kind: TopicKind) -> Mapping[str, str]:
     if kind.cleanup == "compact":
-        return {}  # the latest record of each key stays
+        return {}  # compacted topics need no retention
     hours: int = getattr(topics.create_retention_hours, kind.field)
     return {RETENTION: str(hours * _MILLISECONDS_AN_HOUR)}
 
 
 def differences(wanted: WantedTopic, found: FoundTopic) -> Sequence[str]:
-    """Say where a topic that is there is not as it would be created.
-
-    What the broker does not show is left out.
-    """
+    """Return the differences of an existing topic from the plan; hidden settings are ignored."""
     pairs = [
         ("partitions", str(wanted.partitions), str(found.partitions)),
         ("copies", str(wanted.replication_factor), str(found.replicas)),

@@ -1,6 +1,6 @@
-"""Tasks of metrics that are not in the settings any longer: how many wait, and how they are set aside.
+"""Count and drain the tasks of metrics that were removed from the settings.
 
-A metric that is removed or renamed leaves its backlog on its task topic, which no worker reads then.
+A metric that is removed or renamed leaves its backlog on a task topic that no worker reads.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from streams.settings import Settings
 _METRIC: Final[TypeAdapter[str]] = TypeAdapter(MetricName)
 _FETCH_MS: Final = 500
 _AT_ONCE: Final = 500
-"""Dead letters that are confirmed together."""
+"""Records per poll."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The unread range of one partition.
+    """The unread offset range of one partition.
 
     Args:
-        start: The first of it.
-        end: The offset behind the last.
+        start: The first offset.
+        end: The end offset (exclusive).
     """
 
     start: int
@@ -47,22 +47,22 @@ class Waiting:
 
     @property
     def tasks(self) -> int:
-        """How many tasks, at most."""
+        """Number of tasks, at most."""
         return max(self.end - self.start, 0)
 
 
 async def removed_tasks(
     settings: Settings, *, connect_seconds: float = CONNECT_SECONDS, env: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """Count the tasks that wait, by metric that is not in the settings; metrics without any are left out.
+    """Return the number of waiting tasks of each removed metric that has some.
 
     Args:
         settings: The settings.
-        connect_seconds: How long to try to reach the broker.
+        connect_seconds: Connection timeout.
         env: Environment variables with secrets; those of the process by default.
 
     Raises:
-        KafkaAccessError: The broker keeps us out.
+        KafkaAccessError: The broker denies access.
         TopicsError: The broker does not answer.
     """
     prefix = settings.topics.tasks_prefix
@@ -78,10 +78,10 @@ async def removed_tasks(
 
 
 async def drain(settings: Settings, metric: str, *, dry_run: bool = False) -> int:
-    """Set aside every waiting task of a metric that was removed, as a dead letter (`unknown_metric`).
+    """Write every waiting task of a removed metric as a dead letter (`unknown_metric`).
 
-    Their records are then deleted from the task topic. A second time there is nothing left to do; where it is
-    broken off, the same tasks may be set aside twice.
+    The tasks are then deleted from the task topic, so a second run does nothing. If a run is interrupted, the
+    next one may write dead letters twice.
 
     Args:
         settings: The settings, without the metric.
@@ -89,11 +89,11 @@ async def drain(settings: Settings, metric: str, *, dry_run: bool = False) -> in
         dry_run: Change nothing.
 
     Returns:
-        How many tasks were set aside, or would be.
+        The number of dead letters written, or to be written.
 
     Raises:
-        TopicsError: The metric is in the settings, has no topic, or the broker refuses.
-        KafkaAccessError: The broker keeps us out.
+        TopicsError: The metric is in the settings or has no topic, or the broker rejects a request.
+        KafkaAccessError: The broker denies access.
     """
     topic = settings.topics.task_topic(metric)
     if metric in settings.metrics:
@@ -124,8 +124,8 @@ def _is_metric(name: str) -> bool:
 async def _waiting(
     admin: AIOKafkaAdminClient, settings: Settings, topic: str
 ) -> dict[TopicPartition, Waiting]:
-    """Say what of each partition no group of this installation has read."""
-    client: Any = admin._client  # noqa: SLF001 - the admin client cannot ask for the bounds of a log itself
+    """Return the offset range of each partition that no group of this installation has read."""
+    client: Any = admin._client  # noqa: SLF001 - the admin client has no request for a log's bounds
     await client.add_topic(topic)
     (described,) = await admin.describe_topics([topic])
     places = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
@@ -141,7 +141,7 @@ async def _waiting(
 
 
 def _groups(settings: Settings) -> list[str]:
-    """Every group that may have read tasks: workers may run some agents alone."""
+    """Return every group that may have read tasks: `judge` alone and with each set of other agents."""
     others: list[AgentName] = [agent for agent in AGENTS if agent != "judge"]
     sets = itertools.chain.from_iterable(
         itertools.combinations(others, count) for count in range(len(others) + 1)
@@ -201,14 +201,13 @@ async def _write(producer: AIOKafkaProducer, topic: str, record: Any, detail: st
         return
     raise TopicsError(
         f"every dead letter of {record.topic}-{record.partition} at offset {record.offset} is too large for "
-        f"{topic}; raise its "
-        "max.message.bytes"
+        f"{topic}; raise its max.message.bytes"
     )
 
 
 @dataclass(slots=True)
 class _Read:
-    """A record with its timestamp in seconds, as dead letters are made of one."""
+    """A record with its timestamp in seconds, as `letter_forms` expects it."""
 
     topic: str
     partition: int

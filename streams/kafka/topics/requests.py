@@ -1,7 +1,6 @@
-"""The two requests that tell rights (KIP-430), in versions that the client library lacks or gets wrong.
+"""Requests that report permissions (KIP-430), in versions that aiokafka lacks or encodes wrongly.
 
-Both have the fixed-width encoding; newer versions are encoded in another way and tell no more of what matters
-here.
+Both use the fixed-width encoding; newer versions add nothing that is needed here.
 """
 
 from __future__ import annotations
@@ -103,24 +102,24 @@ def _newest(versions: Mapping[int, tuple[int, int]], key: int) -> int:
 
 
 class TopicsWithRights:
-    """Asks for topics, without creating them, and for our rights if the broker reports them.
+    """Requests the metadata of topics, without creating them, with permissions if the broker reports them.
 
     Args:
-        names: The topics; by none nothing but the brokers is asked for.
+        names: The topics; empty to request only the brokers.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Give the request in the version that suits the broker; the connection calls this."""
+        """Return the request in the broker's version; called by the connection."""
         if _newest(versions, 3) >= 8:
-            return _MetadataRequest8(self._names, False, False, True)  # noqa: FBT003 - by position, as the library has it
+            return _MetadataRequest8(self._names, False, False, True)  # noqa: FBT003 - aiokafka takes them by position
         return MetadataRequest(self._names, allow_auto_topic_creation=False).prepare(versions)
 
 
 class GroupWithRights:
-    """Asks for a consumer group, without disturbing it, and for our rights if the broker reports them.
+    """Requests the description of a consumer group, with permissions if the broker reports them.
 
     Args:
         group_id: The group.
@@ -130,7 +129,7 @@ class GroupWithRights:
         self._group_id = group_id
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Give the request in the version that suits the broker; the connection calls this."""
+        """Return the request in the broker's version; called by the connection."""
         if _newest(versions, 15) >= 3:
             return _DescribeGroupsRequest3([self._group_id], True)  # noqa: FBT003 - as above
         return DescribeGroupsRequest([self._group_id]).prepare(versions)

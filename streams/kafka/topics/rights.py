@@ -1,4 +1,4 @@
-"""Our permissions at a broker: Kafka's operation numbers, and the field that reports them."""
+"""Permissions on a broker: Kafka's operation numbers and the field that reports them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Right(IntEnum):
-    """What an ACL may allow, by Kafka's numbers (AclOperation)."""
+    """Operations of an ACL, by Kafka's numbers (AclOperation)."""
 
     READ = 3
     WRITE = 4
@@ -16,13 +16,13 @@ class Right(IntEnum):
 
 
 NO_RIGHTS_TOLD = -(2**31)
-"""What a broker sends in place of rights that it was not asked for."""
+"""The value if permissions were not requested."""
 
 
 def rights_of(bits: int) -> frozenset[Right] | None:
-    """Read the field `authorized_operations` (KIP-430): bit n stands for AclOperation n.
+    """Decode the field `authorized_operations` (KIP-430): bit n stands for AclOperation n.
 
     Returns:
-        Those that matter here; None where the broker does not report.
+        The operations of `Right` that are allowed; None if the broker does not report them.
     """
     return None if bits == NO_RIGHTS_TOLD else frozenset(one for one in Right if bits >> one & 1)

@@ -1,22 +1,21 @@
 """Faust's Kafka driver with commits in order, push-down of skips, and room per topic.
 
-What differs from the stock driver, and why:
+Differences from the stock driver:
 
-- Offsets are committed up to the first unfinished record only (`streams.kafka.transport.delivery`). The stock
-  bookkeeping starts from the first acknowledged record, so that a group without committed offsets commits
-  past work in flight.
-- A predicate sees the raw records of the events topic before they become Faust messages; a record that it
-  turns down costs what fetching costs.
-- A topic is asked for records only while it has room, counted in records and in bytes. What was fetched
-  beyond the room waits here. Nothing ever blocks on a full stream queue, so one slow stage neither stops the
-  others nor keeps the consumer from polling.
-- A message belongs to the book that was open when it was delivered. After a rebalance or a seek there is a
-  new book, and an acknowledgement that comes late changes nothing.
-- A commit or a fetch that fails in a way that may pass is retried; it does not stop the worker.
-- A producer whose sequence a refused batch has broken is replaced.
+- Offsets are committed only up to the first unfinished record (`streams.kafka.transport.delivery`). The stock
+  driver starts from the first acknowledged record, so a group without committed offsets commits past records
+  in flight.
+- A predicate filters the raw records of the events topic before they become Faust messages, so a skipped
+  record costs only its fetch.
+- A topic is fetched only while it has room, counted in records and bytes; records beyond the room are parked.
+  Delivery never blocks on a full stream queue, so a slow stage neither stops the others nor the polling.
+- A message belongs to the offset book that was open at its delivery. A rebalance or seek opens a new book, so
+  late acknowledgements have no effect.
+- A commit or fetch that fails with a retriable error is retried; the worker continues.
+- A producer is replaced if a rejected batch has broken its sequence.
 
-`plan` is what an application asks for, `room` and `delivery` are the accounting, `consumer` reads on the
-application's event loop and `consumer_thread` on one of its own, `producer` writes.
+`plan` holds the application's settings, `room` and `delivery` the accounting; `consumer` reads on the
+application's event loop, `consumer_thread` on its own; `producer` writes.
 """
 
 from __future__ import annotations

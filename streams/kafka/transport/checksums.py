@@ -1,9 +1,8 @@
-"""Checks the CRC-32C of fetched records by the processor's own instruction.
+"""Check the CRC-32C of fetched records with the processor's CRC instruction.
 
-aiokafka computes the checksum in portable C, at a tenth of the speed that the processor has an instruction
-for: with records of 4 KB it is the most expensive part of reading one. `google-crc32c`, an extra, uses the
-instruction. It only vouches for what it has checked: of anything else aiokafka checks the sum itself, and
-says itself what is wrong.
+aiokafka computes the checksum in portable C, at a tenth of the speed: for records of 4 KB it is the largest
+cost of reading. `google-crc32c`, an extra, uses the instruction. If a check fails or is not possible,
+aiokafka checks the batch itself and raises its own error.
 """
 
 from __future__ import annotations
@@ -13,21 +12,19 @@ from struct import Struct
 from typing import Any, Final
 
 Extend = Callable[[int, bytes], int]
-"""Takes the sum of what went before (0 for nothing) and more bytes, gives the sum of both."""
+"""Return the sum of the data so far, given its sum (0 for no data), extended by more bytes."""
 
 _HEAD: Final = Struct(">qiibI")
-"""The beginning of a batch: base offset, length of what follows it, leader epoch, magic, CRC-32C of the rest.
-"""
+"""The head of a batch: base offset, length of the rest, leader epoch, magic, CRC-32C of the rest."""
 _BEFORE_LENGTH_ENDS: Final = 12
 _MAGIC: Final = 2
-"""Since Kafka 0.11. Earlier batches carry another sum at another place."""
+"""Magic byte since Kafka 0.11. Earlier batches have another checksum at another position."""
 _PIECE_BYTES: Final = 64 * 1024
-"""Summed at a time. `google-crc32c` takes whole `bytes` alone, and a piece of this size is copied within the
-cache."""
+"""Bytes per call. `google-crc32c` takes only `bytes`, and a copy of this size fits into the cache."""
 
 
 def hardware_crc32c() -> Extend | None:
-    """The function, or None where the extra is not installed or has no compiled part here."""
+    """Return the function; None if the extra is not installed or not compiled for this platform."""
     try:
         import google_crc32c  # noqa: PLC0415 - an extra: faster where it is there
     except ImportError:
@@ -39,13 +36,13 @@ def hardware_crc32c() -> Extend | None:
 
 
 def sums_hold(records: bytes, extend: Extend) -> bool:
-    """Whether every whole batch of a fetched partition has the sum that it says.
+    """Return whether every complete batch of a fetched partition has a correct checksum.
 
-    False also if that is unknown.
+    Return False also if a batch cannot be checked.
 
     Args:
-        records: The batches of one partition. The broker may truncate the last one, which is then not read.
-        extend: Computes sums.
+        records: The batches of one partition. The broker may truncate the last one, which is then ignored.
+        extend: Computes checksums.
     """
     at, end = 0, len(records)
     while end - at >= _HEAD.size:
@@ -65,15 +62,14 @@ def sums_hold(records: bytes, extend: Extend) -> bool:
 
 
 class VouchingClient:
-    """Stands between an aiokafka fetcher and its client, and looks at replies on their way.
+    """Wraps the client of an aiokafka fetcher, to check the responses.
 
-    The fetcher takes a reply apart as soon as it has it, without a pause, so that its switch for checking can
-    be set for each.
+    The fetcher parses a response without an await in between, so its `_check_crcs` can be set per response.
 
     Args:
-        fetcher: Told whether it has to check.
-        client: Asked in the fetcher's stead.
-        extend: Computes sums.
+        fetcher: Its `_check_crcs` is set.
+        client: The wrapped client.
+        extend: Computes checksums.
     """
 
     def __init__(self, fetcher: Any, client: Any, extend: Extend) -> None:
@@ -85,18 +81,18 @@ class VouchingClient:
         return getattr(self._client, name)
 
     async def send(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a request and give the reply."""
+        """Send a request and return the response."""
         reply = await self._client.send(*args, **kwargs)
         self._fetcher._check_crcs = not self._vouch(reply)  # noqa: SLF001 - aiokafka has no setting for one reply
         return reply
 
     def _vouch(self, reply: Any) -> bool:
         try:
-            # Fields of a partition differ by version; its records are the last one in all of them.
+            # The fields of a partition differ by version; the records are always last.
             return all(
                 not partition[-1] or sums_hold(partition[-1], self._extend)
                 for _, partitions in reply.topics
                 for partition in partitions
             )
         except (AttributeError, TypeError, ValueError):
-            return False  # no reply to a fetch, or one of a form that is not known here
+            return False  # not a fetch response, or of an unknown form

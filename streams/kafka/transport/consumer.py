@@ -1,4 +1,4 @@
-"""Reads, delivers what has room, and commits in order."""
+"""Read partitions, deliver records while there is room, and commit in order."""
 
 from __future__ import annotations
 
@@ -25,18 +25,15 @@ if TYPE_CHECKING:
     from streams.kafka.transport.driver import Transport
 
 FETCH_TIMEOUT_SECONDS: Final = 1.0
-"""How long one look for new records waits; also how often the loop shows that it is alive."""
+"""Timeout of one fetch, and so the interval at which the loop sets `last_turn`."""
 LAST_COMMIT_SECONDS: Final = 5.0
-"""The commit at the end gets so long; what it does not come to is done again by anyone who continues."""
+"""Timeout of the last commit; records that it misses are redelivered to the next owner."""
 STEP_RECORDS: Final = 2_000
-"""Records looked at before the event loop gets its turn."""
+"""Records filtered before control returns to the event loop."""
 
 
 class Consumer(driver.Consumer):
-    """What of the assigned partitions is read, in flight and committed.
-
-    Runs on the application's event loop.
-    """
+    """Tracks the assigned partitions: read, in flight and committed. Runs on the application's event loop."""
 
     transport: Transport
     _thread: ConsumerThread
@@ -45,9 +42,9 @@ class Consumer(driver.Consumer):
         super().__init__(*args, **kwargs)
         self.plan = self.transport.plan
         self.epoch = 0
-        """Changes with every assignment; the thread compares it before it takes records."""
+        """Changes with every assignment; the thread compares it before it returns records."""
         self.last_turn: float | None = None
-        """When the delivery loop was last seen alive, on the monotonic clock; None before its start."""
+        """Time of the delivery loop's last turn, on the monotonic clock; None before its start."""
         self._books: dict[TP, OffsetBook] = {}
         self._committed: dict[TP, int] = {}
         self._parked: dict[TP, Sequence[Any]] = {}
@@ -55,28 +52,25 @@ class Consumer(driver.Consumer):
         self._seeks: dict[TP, int] = {}
 
     def _new_consumer_thread(self) -> ConsumerThread:
-        # An event loop of the same kind as the application's: mode would make one of the standard library's.
+        # The same kind of event loop as the application's; mode would create a standard asyncio loop.
         thread_loop = type(self.loop)()
         return ConsumerThread(self, thread_loop=thread_loop, loop=self.loop, beacon=self.beacon)
 
-    # What stands where
+    # State
 
     @property
     def assigned(self) -> bool:
-        """Whether the group has assigned partitions, perhaps none: a spare worker is ready, too."""
+        """Whether the group has assigned partitions, possibly none: a standby worker is ready, too."""
         return bool(self.can_resume_flow.is_set())
 
     @property
     def coordinator_answered(self) -> float | None:
-        """When the group's coordinator answered last, on the monotonic clock.
-
-        None before the first assignment.
-        """
+        """Time of the coordinator's last response (monotonic); None before the first assignment."""
         membership = self._thread.membership
         return None if membership is None else membership.last_answer
 
     def partitions(self) -> Iterator[PartitionState]:
-        """Every assigned partition as it stands now."""
+        """Yield the state of every assigned partition."""
         if not self._books:
             return  # before the first assignment the driver has no consumer to ask
         assigned = self._thread.assignment()
@@ -92,9 +86,9 @@ class Consumer(driver.Consumer):
             )
 
     def _wanted(self) -> set[TP] | None:
-        """Partitions with room and nothing parked, or None when something parked can continue.
+        """Return partitions with room and nothing parked, or None if parked records can be delivered.
 
-        Also called from the thread: it only reads.
+        Also called from the thread; it only reads.
         """
         held, parked = self._loads.held, self._parked
         if any(tp.topic not in held for tp in tuple(parked)):
@@ -104,7 +98,7 @@ class Consumer(driver.Consumer):
     # Acknowledgements
 
     def ack(self, message: Any) -> bool:
-        """Finish a record; one of an earlier assignment is left alone."""
+        """Finish a record; ignore one of an earlier assignment."""
         if message.acked:
             return False
         message.acked = True
@@ -119,18 +113,18 @@ class Consumer(driver.Consumer):
         return book.finish(message.offset)
 
     def on_buffer_full(self, tp: TP) -> None:
-        """Room is counted here; the pressure of a stream queue says nothing."""
+        """Do nothing: room bounds the records in flight, not the stream queue."""
 
     def on_buffer_drop(self, tp: TP) -> None:
-        """As `on_buffer_full`."""
+        """Do nothing, as `on_buffer_full`."""
 
     # Commits
 
     async def maybe_wait_for_commit_to_finish(self) -> bool:
-        """Wait for a commit that is under way, and say that there is still one to make.
+        """Wait for a commit in progress, and return False so that the caller still commits.
 
-        Faust takes the one under way for the other, too. The last one before a stop or a rebalance would then
-        lack what was finished meanwhile, and it would be done again.
+        Faust skips the second commit. The last commit before a stop or rebalance would then miss records
+        finished meanwhile, and they would be redelivered.
         """
         while (under_way := self._commit_fut) is not None:
             await asyncio.wait({under_way})
@@ -147,7 +141,7 @@ class Consumer(driver.Consumer):
         return self._committed.get(tp) != offset
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: ARG002 - the signature is Faust's
-        # No flush of the producer here: a record is acknowledged only after its output was confirmed.
+        # No flush of the producer: a record is acknowledged only after its output was confirmed.
         books = {tp: self._books[tp] for tp in offsets if tp in self._books}
         assigned = self.assignment()
         mine = {tp: offsets[tp] for tp in books if tp in assigned}
@@ -163,10 +157,7 @@ class Consumer(driver.Consumer):
         return True
 
     async def on_stop(self) -> None:
-        """Commit a last time.
-
-        A broker that is unavailable does not keep the thread from its end, nor the process from its own.
-        """
+        """Commit a last time, with a timeout: an unavailable broker must not block the stop."""
         try:
             await asyncio.wait_for(super().on_stop(), LAST_COMMIT_SECONDS)
         except TimeoutError:
@@ -175,17 +166,14 @@ class Consumer(driver.Consumer):
     # Assignments
 
     def _close_books(self) -> None:
-        """Forget the assignment.
-
-        The group protocol gives up everything at a rebalance, so nothing of it stays.
-        """
+        """Clear the state of the assignment; a rebalance revokes every partition."""
         self.epoch += 1
         for kept in (self._books, self._committed, self._parked, self._loads):
             kept.clear()
         self._thread.wake()
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Stop delivering, let the records in flight finish within the bound, commit, and close the books."""
+        """Stop delivery, wait up to the bound for the records in flight, commit, and close the books."""
         self.stop_flow()
         self.app.flow_control.suspend()
         self.app.flow_control.clear()
@@ -203,7 +191,7 @@ class Consumer(driver.Consumer):
         self._close_books()
         starts, committed = await self._thread.rewind()
         self._books = {tp: OffsetBook(start) for tp, start in starts.items()}
-        # Where a group begins is committed, too: a crash must not let it begin somewhere else.
+        # The start offsets are committed, too, so that a crash does not change where the group starts.
         self._committed = dict(committed)
         if self.plan.assigned is not None:
             self.plan.assigned(committed.keys())
@@ -211,7 +199,7 @@ class Consumer(driver.Consumer):
     async def seek(self, partition: TP, offset: int) -> None:
         """Read a partition from `offset` next, forwards or backwards.
 
-        Records in flight are abandoned: nothing is committed when they finish.
+        Records in flight are abandoned: finishing them commits nothing.
         """
         tp = TP(partition.topic, partition.partition)
         self._seeks[tp] = self._seeks.get(tp, 0) + 1
@@ -219,7 +207,7 @@ class Consumer(driver.Consumer):
         await self._thread.seek_now(tp, offset)
 
     async def on_move(self, move: Move) -> None:
-        """Go on elsewhere in a partition, as was decided after its offset was out of range, and say so."""
+        """Continue a partition at another offset, after its offset was out of range, and report it."""
         tp = TP(move.topic, move.partition)
         if move.why == "shorter" and tp in self._books:
             await self.seek(tp, move.after)
@@ -249,7 +237,7 @@ class Consumer(driver.Consumer):
                 raise
 
     async def _turn(self) -> None:
-        """Deliver what is parked and has room, then look for more."""
+        """Deliver parked records that have room, then fetch."""
         epoch = self.epoch
         for tp in tuple(self._parked):
             if tp.topic not in self._loads.held and tp in self._parked:
@@ -257,7 +245,7 @@ class Consumer(driver.Consumer):
         try:
             taken = await self._thread.fetch(self._wanted, epoch, FETCH_TIMEOUT_SECONDS)
         except DENIED as error:
-            # Raised here, it would be logged with a useless stack trace.
+            # If raised here, it would be logged with a useless stack trace.
             await self.app.crash(error)
             await self.sleep(FETCH_TIMEOUT_SECONDS)
             return
@@ -278,7 +266,7 @@ class Consumer(driver.Consumer):
             self._pass_over(taken)
 
     def _pass_over(self, taken: Taken) -> None:
-        """Pass over what is not a record: transaction markers, aborted records, removed records."""
+        """Advance past offsets without records: transaction markers, aborted and removed records."""
         for tp, position in taken.positions.items():
             book = self._books.get(tp)
             if (
@@ -289,29 +277,29 @@ class Consumer(driver.Consumer):
                 book.advance(position)
 
     async def _take(self, tp: TP, records: Sequence[Any], epoch: int) -> None:
-        """Deliver or pass over records of one partition, in order; park what finds no room."""
+        """Deliver or skip the records of one partition in order; park those without room."""
         book = self._books.get(tp)
         if book is None:
-            return  # the partition is another's now
+            return  # the partition was revoked
         records = self._not_read_before(tp, records, book)
         if not records:
             return
         if tp.topic in self._loads.held:
-            # Another partition of the topic, earlier in the same fetch, took the last of the room.
+            # Another partition of the topic, earlier in the same fetch, filled the room.
             self._parked[tp] = records
             return
         keep = self.plan.predicates.get(tp.topic)
         load = self._loads.of(tp.topic)
         generation_id = self.app.consumer_generation_id
         for index, record in enumerate(records):
-            # What cannot be read has nothing to be turned down for.
+            # Unreadable records are not filtered.
             if keep is None or type(record) is Unreadable or keep(record):
                 await self.callback(deliver(tp, record, book, load, generation_id=generation_id))
             elif (index + 1) % STEP_RECORDS:
                 continue
             else:
                 await asyncio.sleep(0)
-            # Either pause may have seen a rebalance or a seek.
+            # A rebalance or seek may have happened during either await.
             if self.epoch != epoch or self._books.get(tp) is not book:
                 return
             if load.full:
@@ -322,7 +310,7 @@ class Consumer(driver.Consumer):
             self._parked[tp] = records[index + 1 :]
 
     def _not_read_before(self, tp: TP, records: Sequence[Any], book: OffsetBook) -> Sequence[Any]:
-        """Leave out what was delivered already: the partition was not moved back (see `on_move`)."""
+        """Drop records that were already delivered: the partition was not moved back (see `on_move`)."""
         position = book.position
         if position is None or records[0].offset >= position:
             return records
@@ -330,7 +318,4 @@ class Consumer(driver.Consumer):
         return [record for record in records if record.offset >= position]
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Liveness is `streams.worker.health`'s to judge, from `last_turn`.
-
-        Faust's own check knows other books.
-        """
+        """Do nothing: `streams.worker.health` checks liveness from `last_turn`."""

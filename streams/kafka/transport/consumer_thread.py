@@ -1,4 +1,4 @@
-"""The thread that talks to Kafka for the consumer."""
+"""The thread that runs the Kafka consumer."""
 
 from __future__ import annotations
 
@@ -30,45 +30,44 @@ from streams.kafka.transport.starts import first_offsets, tell_starts
 from streams.kafka.transport.unpacking import Suspects, unpack
 
 LEAVE_SECONDS: Final = 5.0
-"""Leaving the group gets so long. A rebalance that is under way can take longer, and the broker does not hear
-of anything else until then; who goes silently is missed when the session ends."""
+"""Timeout of leaving the group; a rebalance in progress can block it longer. A member that does not leave is
+removed at its session timeout."""
 THREAD_END_SECONDS: Final = 5.0
-"""After that only tasks are left to be cancelled, which gets so long."""
+"""Timeout of the thread's end after it has left the group."""
 
 
 class EndingThread(WorkerThread):
-    """A thread that keeps no process from its end: mode's own is waited for however long it hangs."""
+    """A daemon thread, joined with a timeout; mode joins without one."""
 
     def __init__(self, service: ServiceThread, **kwargs: Any) -> None:
         super().__init__(service, **kwargs)
         self.daemon = True
 
     def stop(self) -> None:
-        """Wait for its end, within a bound: the event loop of the application stands still meanwhile."""
+        """Join with a timeout; the application's event loop is blocked meanwhile."""
         self.join(THREAD_END_SECONDS)
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Holds the aiokafka consumer, on an event loop of its own. Methods that run in it say so."""
+    """Runs the aiokafka consumer on its own event loop. Docstrings say which methods run in it."""
 
     Worker = EndingThread
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The loop was made for this thread.
+        # The loop was created for this thread.
         self._close_thread_loop_on_stop = True
         self._wake = asyncio.Event()
-        # Seeks carried out, by partition; only this thread writes it. A batch that was taken before a seek
-        # can be told by it.
+        # Number of seeks by partition, written only by this thread; identifies batches taken before a seek.
         self.seeks: dict[TP, int] = {}
-        # On the caller's event loop: calls without an answer, and whether there will be none any longer.
+        # Used on the caller's event loop: calls in progress, and whether further calls are refused.
         self._calls: set[asyncio.Future[Any]] = set()
         self._ended = False
-        # Of the thread alone.
+        # Used only in the thread.
         self._suspects = Suspects()
         self._examined: dict[TopicPartition, asyncio.Task[None]] = {}
         self.membership: Membership | None = None
-        """What the group's coordinator says; None until the consumer is started."""
+        """State of the group membership; None until the consumer is started."""
 
     async def on_start(self) -> None:
         """Connect. Runs in the thread."""
@@ -82,11 +81,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             fetcher._client = VouchingClient(fetcher, fetcher._client, extend)  # noqa: SLF001 - as above
 
     async def call_thread(self, fun: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
-        """Have a method carried out in the thread, and give what it gives.
+        """Run a method in the thread and return its result.
 
         Raises:
-            ConsumerStoppedError: The thread is about to end and has not carried it out. Without that, a
-                rebalance that falls into a stop would wait for its last commit forever, and the stop for the
+            ConsumerStoppedError: The thread is stopping and has not run the method. Without this error, a
+                rebalance during a stop would wait for its last commit forever, and the stop for the
                 rebalance.
         """
         if self._ended:
@@ -105,37 +104,38 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 promise.set_exception(driver.ConsumerStoppedError())
 
     async def on_thread_stop(self) -> None:
-        """Take no more calls, and leave the group."""
+        """Refuse further calls, and leave the group."""
         if self._method_queue is not None:
             await self._method_queue.stop()
         for task in self._examined.values():
             task.cancel()
-        # What the queue has answered is in transit before this.
+        # Results that the queue has already returned are delivered first.
         self.parent_loop.call_soon_threadsafe(self._end_calls)
         if self._consumer is None:
             return
         try:
             await asyncio.wait_for(self._consumer.stop(), LEAVE_SECONDS)
         except (TimeoutError, asyncio.CancelledError) as error:
-            # aiokafka raises the cancellation of a fetch that was waiting after an error; nobody cancels us.
+            # aiokafka raises the cancellation of a fetch that was waiting after an error; this task is not
+            # cancelled.
             if isinstance(error, TimeoutError):
                 self.log.warning(
                     "Leaving the group took longer than %s s; stopped without leaving", LEAVE_SECONDS
                 )
-            # What `stop` has not come to; tasks of aiokafka's that live on would open new connections.
+            # Do what `stop` did not: remaining tasks of aiokafka would open new connections.
             with contextlib.suppress(asyncio.CancelledError):
-                await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka can only stop as a whole
+                await self._consumer._fetcher.close()  # noqa: SLF001 - aiokafka has no public way to close parts
             await self._gather_remaining_tasks()
-            # Where `stop` was cancelled within the same call, the connections' futures are cancelled, too.
+            # If `stop` was cancelled within the same call, the connections' futures are cancelled, too.
             with contextlib.suppress(asyncio.CancelledError):
                 await self._consumer._client.close()  # noqa: SLF001 - as above
-            await asyncio.sleep(0)  # sockets are closed in the loop's next round, and there may be none
+            await asyncio.sleep(0)  # sockets are closed in the loop's next iteration, which may be the last
 
     def close(self) -> None:
-        """Do nothing: Faust calls this on a rebalance within a stop, and the stop closes everything.
+        """Do nothing: Faust calls this on a rebalance during a stop, and the stop closes everything.
 
-        Its own method marks the client as closed, so that the member no longer leaves the group, and then
-        closes connections from an event loop that is not theirs.
+        Faust's method marks the client as closed, so the member does not leave the group, and closes the
+        connections from another event loop.
         """
 
     def _create_worker_consumer(self, transport: Any) -> Any:
@@ -146,38 +146,37 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return consumer
 
     def highwater(self, tp: TP) -> int | None:
-        """The offset behind the last readable record: beyond it transactions are still open."""
+        """Return the end offset of readable records: later ones are in open transactions."""
         consumer = self._ensure_consumer()
         stable: int | None = consumer.last_stable_offset(tp)
         highwater: int | None = consumer.highwater(tp)
         return highwater if stable is None or stable < 0 else stable
 
     def wake(self) -> None:
-        """Have the current look for records return at once. Called from any thread."""
+        """Make the current fetch return at once. May be called from any thread."""
         if not self.thread_loop.is_closed():
             self.thread_loop.call_soon_threadsafe(self._wake.set)
 
     async def fetch(self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float) -> Taken:
-        """Take what has arrived for the wanted partitions, waiting for the first of it.
+        """Return the records that have arrived for the wanted partitions; wait for the first.
 
         Args:
-            wanted: Gives the partitions that have room now, or None when the caller has something better to
-                do.
-            epoch: The epoch of the caller; in another nothing is taken.
-            timeout_seconds: How long to wait at most.
+            wanted: Returns the partitions with room, or None to make the fetch return.
+            epoch: The caller's epoch; in another one nothing is returned.
+            timeout_seconds: The timeout.
         """
         taken: Taken = await self.call_thread(self._fetch, wanted, epoch, timeout_seconds)
         return taken
 
     async def _fetch(self, wanted: Callable[[], set[TP] | None], epoch: int, timeout_seconds: float) -> Taken:
-        """Runs in the thread.
+        """Fetch in the thread, without an await between the checks and taking records.
 
-        Taking is one step without a pause, so that a flow stop or a seek cannot fall into it.
+        So neither a flow stop nor a seek can happen in between.
         """
         consumer = self._ensure_consumer()
-        fetcher, subscriptions = consumer._fetcher, consumer._subscription  # noqa: SLF001 - aiokafka has no way to fetch from a set of partitions
+        fetcher, subscriptions = consumer._fetcher, consumer._subscription  # noqa: SLF001 - aiokafka has no API to fetch from a set of partitions
         deadline = time.monotonic() + timeout_seconds
-        # Within the context the member counts as polling, however long nothing is wanted.
+        # Within the context the member counts as polling, even while no partition is wanted.
         with subscriptions.fetch_context():
             while True:
                 if consumer._closed or fetcher._closed:  # noqa: SLF001 - as above
@@ -194,7 +193,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                     try:
                         records = await fetcher.fetched_records(partitions, timeout=0)
                     except NoOffsetForPartitionError:
-                        continue  # nothing is committed there: `rewind` is about to say where it begins
+                        continue  # no committed offset: `rewind` sets the start
                     except OffsetOutOfRangeError as error:
                         self._examine(error)
                         continue
@@ -204,11 +203,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 await self._wait_for_records(fetcher, remaining)
 
     def _unpack_with_care(self, fetcher: Any) -> None:
-        """Have waiting records handed out by `unpack`, as aiokafka's C code unpacks them.
+        """Replace the iterators of fetched records by `unpack`, which yields records as unpacked in C.
 
-        They have key, value, headers, offset and timestamp. The data class that aiokafka makes of each costs
-        as much as unpacking it does, and most records are turned down before anybody looks at more than the
-        key.
+        They have key, value, headers, offset and timestamp. aiokafka's data class per record costs as much
+        as unpacking, and most records are filtered out by key.
         """
         for waiting in fetcher._records.values():  # noqa: SLF001 - aiokafka has no setting for it
             if isinstance(waiting, FetchResult) and waiting.has_more():
@@ -218,7 +216,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                     fetched._records_iterator = unpack(fetched, self._suspects)  # noqa: SLF001 - as above
 
     def _positions(self, partitions: set[TP]) -> dict[TP, int]:
-        """Where the partitions are read next, markers of transactions and removed records left behind."""
+        """Return the next offset of partitions, past transaction markers and removed records."""
         assignment = self._ensure_consumer()._subscription.subscription.assignment  # noqa: SLF001 - as in _fetch
         states = {} if assignment is None else assignment._tp_state  # noqa: SLF001 - as in _fetch
         return {
@@ -227,7 +225,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _examine(self, error: KafkaError) -> None:
         """Pause a partition whose offset is reported out of range, until that is confirmed or refuted."""
-        subscriptions = self._ensure_consumer()._subscription  # noqa: SLF001 - aiokafka's own way is to lose the offset
+        subscriptions = self._ensure_consumer()._subscription  # noqa: SLF001 - aiokafka would reset the offset
         for tp, offset in error.args[0].items():
             if not subscriptions.is_assigned(tp):
                 continue
@@ -244,7 +242,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             self.app.give_up(done.exception())
 
     async def _settle(self, tp: TopicPartition, offset: int, state: Any) -> None:
-        """Find out where a partition continues, and have it continue there."""
+        """Determine where a partition continues, and resume it there."""
         consumer = self._ensure_consumer()
         client, subscriptions = consumer._client, consumer._subscription  # noqa: SLF001 - as in _examine
         place = TP(tp.topic, tp.partition)
@@ -255,7 +253,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             not subscriptions.is_assigned(tp)
             or subscriptions.subscription.assignment.state_value(tp) is not state
         ):
-            return  # a rebalance came in between, and who has it now finds out
+            return  # rebalanced meanwhile; the new owner examines the offset
         if after is None:
             self.log.warning("Offset %s of %r was reported out of range but is not", offset, place)
         elif state.has_valid_position and state.position == offset:
@@ -264,7 +262,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             move = Move(tp.topic, tp.partition, offset, after, "retention" if after > offset else "shorter")
             moving = asyncio.run_coroutine_threadsafe(self.consumer.on_move(move), self.parent_loop)
             if after < offset:
-                await asyncio.wrap_future(moving)  # it seeks, by way of this thread
+                await asyncio.wrap_future(moving)  # it seeks in this thread
         state.resume()
 
     async def _wait_for_records(self, fetcher: Any, timeout_seconds: float) -> None:
@@ -277,27 +275,27 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             if not arrival.done():
                 arrival.cancel()
         if arrival.done() and not arrival.cancelled():
-            arrival.result()  # raises what the coordinator has to say (authorisation)
+            arrival.result()  # raises the coordinator's errors (authorisation)
 
     async def commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Commit; False where the offsets did not arrive and may be retried."""
+        """Commit; return False if the commit failed and may be retried."""
         try:
             return bool(await self.call_thread(self._commit_quietly, offsets))
         except driver.ConsumerStoppedError:
             return False
 
     async def _commit_quietly(self, offsets: Mapping[TP, int]) -> bool:
-        """Runs in the thread."""
+        """Commit in the thread."""
         try:
             await self._ensure_consumer().commit(
                 {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items()}
             )
         except (CommitFailedError, IllegalStateError, RebalanceInProgressError) as error:
-            # The partition is another's, or about to be: they start from the last commit that arrived.
+            # The partition is revoked or about to be; its next owner starts from the last commit.
             self.log.info("Commit refused, the group is rebalancing: %r", error)
             return False
         except PlaceTakenError:
-            return False  # the worker is about to end and says why
+            return False  # the worker is about to stop with this error
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -306,16 +304,16 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return True
 
     async def rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
-        """Go to where reading begins, on every assigned partition.
+        """Seek every assigned partition to its start.
 
         Returns:
-            The offset that each partition starts from, and those of them that are committed.
+            The start offset of each partition, and those of them that are committed.
         """
         starts: tuple[Mapping[TP, int], Mapping[TP, int]] = await self.call_thread(self._rewind)
         return starts
 
     async def _rewind(self) -> tuple[Mapping[TP, int], Mapping[TP, int]]:
-        """Runs in the thread."""
+        """Seek in the thread."""
         consumer = self._ensure_consumer()
         partitions = list(consumer.assignment())
         offsets = await asyncio.gather(*(consumer.committed(partition) for partition in partitions))
@@ -327,8 +325,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fresh = [partition for partition in partitions if partition not in committed]
         starts = committed | await first_offsets(consumer, fresh, self.consumer.plan.starts)
         for partition, offset in starts.items():
-            # Also where nothing is committed: else what an abandoned fetch had already taken would be
-            # missing.
+            # Also without a committed offset: records taken by an abandoned fetch would be missing.
             consumer.seek(partition, offset)
         tell_starts(fresh, starts, self.consumer.plan.starts)
         return (
@@ -341,6 +338,6 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await self.call_thread(self._seek_now, tp, offset)
 
     async def _seek_now(self, tp: TP, offset: int) -> None:
-        """Runs in the thread."""
+        """Seek in the thread."""
         self._ensure_consumer().seek(TopicPartition(*tp), offset)
         self.seeks[tp] = self.seeks.get(tp, 0) + 1

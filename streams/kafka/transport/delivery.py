@@ -1,4 +1,4 @@
-"""Records on their way through the application, and the books of what is delivered and unfinished."""
+"""Delivered records, and the offset books of delivered and unfinished records."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from streams.kafka.transport.unreadable import Unreadable
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one look for records gave.
+    """The result of one fetch.
 
     Args:
-        records: By partition.
-        positions: Where each partition that was looked at is read next, behind these records and what is
-            none.
-        seeks: How many seeks had been carried out by then.
+        records: Records by partition.
+        positions: The next offset of each fetched partition, past these records and offsets without records.
+        seeks: Number of seeks by partition at that time.
     """
 
     records: Mapping[TP, list[Any]] = field(default_factory=dict)
@@ -31,41 +30,40 @@ class Taken:
 
 
 class OffsetBook:
-    """Keeps the delivered offsets of one partition in order.
+    """Tracks the delivered offsets of one partition.
 
-    Offsets are delivered in rising order and finished in any order. What may be committed is the first
-    unfinished offset, or the position behind everything read when nothing is unfinished. Records that are
-    read and skipped need no entry: moving the position is enough.
+    Offsets are delivered in rising order and finished in any order. The committable offset is the first
+    unfinished one, or the position after everything read if none is unfinished. Skipped records need no
+    entry; they only advance the position.
 
-    One book covers one stay on a partition: when the partition is revoked or read again from elsewhere, a new
-    book takes its place, and what still finishes under the old one is of no consequence.
+    A book covers one assignment of a partition. After a revocation or a seek a new book replaces it, and
+    finishing a record of the old one has no effect.
 
     Args:
-        position: The offset that will be read next, or None while that is not known.
+        position: The next offset to read; None if unknown.
     """
 
     __slots__ = ("_pending", "_position", "_unfinished")
 
     def __init__(self, position: int | None = None) -> None:
-        # (offset, timestamp in seconds or None); the timestamp only shows how old the oldest unfinished
-        # record is.
+        # (offset, timestamp in seconds or None); the timestamp is only for the age of unfinished records.
         self._pending: deque[tuple[int, float | None]] = deque()
         self._unfinished: set[int] = set()
         self._position = position
 
     @property
     def position(self) -> int | None:
-        """The offset behind the last one read; None before the first."""
+        """The offset after the last one read; None before the first."""
         return self._position
 
     @property
     def committable(self) -> int | None:
-        """The highest offset that may be committed without losing anything; None where nothing is known."""
+        """The highest offset that can be committed without losing a record; None if unknown."""
         return self._pending[0][0] if self._pending else self._position
 
     @property
     def unfinished(self) -> int:
-        """Delivered offsets that are not finished."""
+        """Number of delivered offsets that are not finished."""
         return len(self._unfinished)
 
     @property
@@ -74,11 +72,11 @@ class OffsetBook:
         return self._pending[0][1] if self._pending else None
 
     def deliver(self, offset: int, timestamp: float | None = None) -> None:
-        """Note that a record was handed on.
+        """Record a delivery.
 
         Args:
             offset: Its offset; must not be below the position.
-            timestamp: Its timestamp in seconds since the epoch, if it has one.
+            timestamp: Its timestamp in seconds since the epoch; None if it has none.
 
         Raises:
             ValueError: The offset was read before; the partition needs a new book.
@@ -93,16 +91,15 @@ class OffsetBook:
         self._position = offset + 1
 
     def advance(self, position: int) -> None:
-        """Note that everything below `position` was read; what was not delivered was skipped."""
+        """Advance the position; offsets below it that were not delivered were skipped."""
         if self._position is None or position > self._position:
             self._position = position
 
     def finish(self, offset: int) -> bool:
-        """Note that a delivered record is done with.
+        """Record that a delivered record is finished.
 
         Returns:
-            Whether this changed the book: False for an offset that is finished already or was never
-            delivered.
+            Whether this changed the book: False for an offset that was finished before or never delivered.
         """
         unfinished, pending = self._unfinished, self._pending
         if offset not in unfinished:
@@ -114,7 +111,7 @@ class OffsetBook:
 
 
 class Delivered(ConsumerMessage):
-    """A message that knows the book and the load it was counted in."""
+    """A message with the book and the load that count it."""
 
     __slots__ = ("book", "load", "size", "unreadable")
 
@@ -122,18 +119,18 @@ class Delivered(ConsumerMessage):
     load: Load
     size: int
     unreadable: Unreadable | None
-    """What stands here in the place of records that cannot be read."""
+    """The error, if the message replaces records that cannot be read."""
 
 
 def deliver(tp: TP, record: Any, book: OffsetBook, load: Load, *, generation_id: int) -> Delivered:
-    """Note a record as delivered, and make the message that says so.
+    """Record a delivery, and return the message.
 
     Args:
         tp: Its partition.
-        record: The record as the client unpacked it.
+        record: The record as unpacked by the client.
         book: The open book of the partition.
         load: The load of the topic.
-        generation_id: Of the assignment; Faust's streams pass over messages of another.
+        generation_id: Generation of the assignment; Faust's streams skip messages of another one.
     """
     key, value, timestamp = record.key, record.value, record.timestamp
     key_size, value_size = len(key) if key else 0, len(value) if value else 0

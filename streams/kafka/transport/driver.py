@@ -1,4 +1,4 @@
-"""The two halves as the one thing that Faust asks for."""
+"""Consumer and producer as the transport that Faust requires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streams.kafka.transport.producer import Producer
 
 
 class Transport(driver.Transport):
-    """`app.transport = Transport(urls, app, plan=plan)`."""
+    """Faust's Kafka transport; set `app.transport = Transport(urls, app, plan=plan)`."""
 
     Consumer = Consumer
     Producer = Producer

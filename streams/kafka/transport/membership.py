@@ -1,4 +1,4 @@
-"""What the group coordinator says to this member: when it answered last, and whether it is fenced."""
+"""Observe the group coordinator's responses: the time of the last one, and whether the member is fenced."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ UNKNOWN_EPOCH: Final = -1
 
 
 class PlaceTakenError(KafkaError):
-    """Another member has our place in the group, so nothing more is sent to its coordinator."""
+    """Another member has taken this static member's place; nothing more is sent to the coordinator."""
 
 
 class Membership:
-    """Listens in on what goes between one consumer and its coordinator.
+    """Observes the requests from one consumer to its coordinator. Used only in the consumer's thread.
 
-    Built and used in the consumer's thread.
-
-    aiokafka's heartbeats and commits do not name the static member, so a broker cannot say that another
-    member has its place: it calls the member unknown. aiokafka then joins again and takes the place back, the
-    other one does the same, and both read every record.
+    aiokafka's heartbeats and commits omit the static member's id, so a broker cannot report that another
+    member has replaced it: it reports the member as unknown. aiokafka then rejoins and replaces the other
+    member, which does the same, and both read every record.
 
     Args:
         coordinator: aiokafka's `GroupCoordinator`, started.
-        on_fenced: Called once, when another member has our place. Nothing more is sent from then on.
+        on_fenced: Called once, when another member has replaced this one. Nothing more is sent from then on.
         now: The monotonic clock, in seconds.
     """
 
@@ -46,11 +44,11 @@ class Membership:
         self._coordinator = coordinator
         self._on_fenced = on_fenced
         self._now = now
-        self._send = coordinator._send_req  # noqa: SLF001 - aiokafka does not expose the answers
+        self._send = coordinator._send_req  # noqa: SLF001 - aiokafka does not expose the responses
         self._instance_id: str | None = coordinator._group_instance_id  # noqa: SLF001 - as above
         self._fenced: FencedError | None = None
         self.last_answer = now()
-        """When the coordinator answered last, whatever it said, on the monotonic clock."""
+        """Time of the coordinator's last response, on the monotonic clock."""
         coordinator._send_req = self._send_noting  # noqa: SLF001 - as above
 
     async def _send_noting(self, request: Any) -> Any:
@@ -63,9 +61,8 @@ class Membership:
         if self._fenced is None and FENCED_INSTANCE_ID in _error_codes(response):
             self._fenced = FencedError(
                 f"another worker has joined group {self._coordinator.group_id} with the same "
-                "kafka.group_instance_id "
-                f"({self._instance_id}) and replaced this worker; give each worker its own id (in "
-                "Kubernetes its pod name)"
+                f"kafka.group_instance_id ({self._instance_id}) and replaced this worker; give each worker "
+                "its own id (in Kubernetes its pod name)"
             )
             self._on_fenced(self._fenced)
         if self._fenced is not None:
@@ -83,14 +80,14 @@ class Membership:
 
 
 def _error_codes(response: Any) -> set[int]:
-    """Every error code in the answer to a request of a member; a commit has one for each partition."""
+    """Return the error codes of a response; a commit has one per partition."""
     if isinstance(response, OffsetCommitResponse_v3):
         return {code for _, partitions in response.topics for _, code in partitions}
     return {getattr(response, "error_code", 0)}
 
 
 class HeartbeatResponse_v3(Response):  # noqa: N801 - as aiokafka names them
-    """The answer to `HeartbeatRequest_v3`."""
+    """The response to `HeartbeatRequest_v3`."""
 
     API_KEY = 12
     API_VERSION = 3
@@ -98,7 +95,7 @@ class HeartbeatResponse_v3(Response):  # noqa: N801 - as aiokafka names them
 
 
 class HeartbeatRequest_v3(RequestStruct):  # noqa: N801 - as aiokafka names them
-    """A heartbeat that says which static member it comes from (KIP-345)."""
+    """A heartbeat with the static member's id (KIP-345)."""
 
     API_KEY = 12
     API_VERSION = 3
@@ -112,13 +109,13 @@ class HeartbeatRequest_v3(RequestStruct):  # noqa: N801 - as aiokafka names them
 
 
 class StaticHeartbeat(Request[HeartbeatRequest_v1 | HeartbeatRequest_v3]):
-    """A heartbeat of a static member, in the newest form that the broker knows.
+    """A heartbeat of a static member, in the newest version that the broker supports.
 
     Args:
         group: The group.
-        generation: Of the assignment.
-        member_id: What the coordinator calls us.
-        instance_id: What we call ourselves.
+        generation: Generation of the assignment.
+        member_id: The id that the coordinator assigned.
+        instance_id: The static member's id.
     """
 
     API_KEY = 12
@@ -128,20 +125,20 @@ class StaticHeartbeat(Request[HeartbeatRequest_v1 | HeartbeatRequest_v3]):
         self._instance_id = instance_id
 
     def build(self, request_struct_class: Any) -> Any:
-        """Make the request of one version."""
+        """Build the request of one version."""
         if request_struct_class is HeartbeatRequest_v3:
             return request_struct_class(*self._fields, self._instance_id)
         return request_struct_class(*self._fields)
 
 
 class OffsetCommitResponse_v7(OffsetCommitResponse_v3):  # noqa: N801 - as aiokafka names them
-    """The answer to `OffsetCommitRequest_v7`."""
+    """The response to `OffsetCommitRequest_v7`."""
 
     API_VERSION = 7
 
 
 class OffsetCommitRequest_v7(RequestStruct):  # noqa: N801 - as aiokafka names them
-    """A commit that says which static member it comes from (KIP-345)."""
+    """A commit with the static member's id (KIP-345)."""
 
     API_KEY = 8
     API_VERSION = 7
@@ -170,13 +167,13 @@ class OffsetCommitRequest_v7(RequestStruct):  # noqa: N801 - as aiokafka names t
 
 
 class StaticCommit(Request[OffsetCommitRequest_v3 | OffsetCommitRequest_v7]):
-    """A commit of a static member, in the newest form that the broker knows.
+    """A commit of a static member, in the newest version that the broker supports.
 
     Args:
         group: The group.
-        generation: Of the assignment.
-        member_id: What the coordinator calls us.
-        instance_id: What we call ourselves.
+        generation: Generation of the assignment.
+        member_id: The id that the coordinator assigned.
+        instance_id: The static member's id.
         topics: For each topic its partitions: number, offset, metadata.
     """
 
@@ -195,7 +192,7 @@ class StaticCommit(Request[OffsetCommitRequest_v3 | OffsetCommitRequest_v7]):
         self._topics = topics
 
     def build(self, request_struct_class: Any) -> Any:
-        """Make the request of one version."""
+        """Build the request of one version."""
         if request_struct_class is not OffsetCommitRequest_v7:
             kept = OffsetCommitRequest.DEFAULT_RETENTION_TIME
             return request_struct_class(*self._fields, kept, self._topics)

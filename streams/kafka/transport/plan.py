@@ -1,4 +1,4 @@
-"""What an application wants from its transport."""
+"""The transport's settings."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from streams.kafka.transport.room import Room
 from streams.kafka.transport.starts import Start
 
 Predicate = Callable[[Any], bool]
-"""Takes a raw record (key, value, headers, offset, timestamp), says whether it is delivered."""
+"""Return whether a raw record (key, value, headers, offset, timestamp) is delivered."""
 
 DEFAULT_ROOM: Final = Room(records=512, bytes=64 * 1024 * 1024)
 
 
 @dataclass(slots=True)
 class Plan:
-    """What the application wants from its transport.
+    """The transport's settings.
 
     Args:
-        predicates: By topic; a topic without one has every record delivered.
-        rooms: By topic.
-        default_room: For the topics that `rooms` does not name.
-        finish: Called when partitions are taken away: waits, within the seconds given, for the records in
-            hand and gives up the rest.
-        finish_seconds: The bound that `finish` is given.
+        predicates: Filters by topic; a topic without one delivers every record.
+        rooms: Rooms by topic.
+        default_room: Room of the topics that `rooms` does not name.
+        finish: Called when partitions are revoked: waits up to the given seconds for the records in flight
+            and abandons the rest.
+        finish_seconds: Timeout passed to `finish`.
         producer: Further arguments of the producer.
-        starts: By topic, where a group begins on a partition of which it has committed nothing; without an
-            entry at the oldest record.
+        starts: By topic, where a group starts on a partition without a committed offset; by default at the
+            oldest record.
         resume_at: Where a partition continues whose log has become shorter.
-        assigned: Told the partitions of a new assignment that have a committed offset, before anything is
-            delivered.
-        moved: Told of every partition that continues elsewhere than it was read to.
-        client_rack: Where the consumer stands, for brokers that let it read from the nearest replica; None
-            for the leaders.
+        assigned: Called with the partitions of a new assignment that have a committed offset, before
+            delivery starts.
+        moved: Called for every partition that continues at another offset than the next one.
+        client_rack: Rack of the consumer, to read from the nearest replica; None to read from the leaders.
     """
 
     predicates: Mapping[str, Predicate] = field(default_factory=dict)

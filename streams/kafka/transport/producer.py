@@ -1,4 +1,4 @@
-"""The producer."""
+"""The idempotent producer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Producer(driver.Producer):
-    """Idempotent: a retry of its own never writes a record twice.
+    """An idempotent producer: a retry never writes a record twice.
 
-    A batch that the broker refuses for good (too large, say) has used up its sequence numbers, and aiokafka
-    does not give them back: every later batch to that partition would be out of order. So another producer
-    takes over then. What fails until it does is for the caller to send again.
+    A batch that the broker rejects for good (for example, too large) has used sequence numbers that aiokafka
+    does not reuse, so every later batch to that partition would be out of order. Therefore a new producer
+    replaces this one. The caller must resend what fails meanwhile.
     """
 
     transport: Transport
@@ -29,8 +29,7 @@ class Producer(driver.Producer):
         super().__post_init__()
         self._renewal = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
-        # Calls that have not handed their record over yet, by producer: one that is closed under them never
-        # lets go.
+        # Calls of `send` in progress, by producer: closing it during a call would block the call forever.
         self._entering: dict[Any, int] = {}
         self._emptied: dict[Any, asyncio.Event] = {}
 
@@ -47,20 +46,20 @@ class Producer(driver.Producer):
         headers: Any,
         **_: Any,
     ) -> Awaitable[Any]:
-        """Hand a record over; what is returned ends when the broker has confirmed it, and must be awaited.
+        """Send a record; the caller must await the result, which completes when the broker confirms it.
 
         Args:
             topic: The topic's name.
-            key: As it is written; None for none.
-            value: As it is written.
-            partition: By the key's hash where it is None.
+            key: The encoded key; None for none.
+            value: The encoded value.
+            partition: The partition; None to choose it by the key's hash.
             timestamp: Seconds since the epoch; None for now.
             headers: Names and values.
 
         Raises:
-            ProducerSendError: The record was not handed over; the cause is attached.
+            ProducerSendError: The record was not sent; the cause is attached.
         """
-        # Not by way of Faust's own method, whose signals and transactions are unused here.
+        # Do not call Faust's method: its signals and transactions are unused here.
         producer = self._ensure_producer()
         entering = self._entering
         entering[producer] = entering.get(producer, 0) + 1
@@ -92,7 +91,7 @@ class Producer(driver.Producer):
             raise
 
     async def _renew(self, producer: Any) -> None:
-        """Have a new producer take over, unless that has happened already."""
+        """Replace the producer, unless that is already done."""
         async with self._renewal:
             if self._producer is not producer or self.should_stop:
                 return
@@ -116,7 +115,7 @@ class Producer(driver.Producer):
         await producer.stop()
 
     async def on_stop(self) -> None:
-        """Stop, with those that were replaced."""
+        """Stop this producer and those that it replaced."""
         await super().on_stop()
         for retired in tuple(self._retired):
             retired.cancel()

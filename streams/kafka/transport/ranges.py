@@ -1,14 +1,14 @@
-"""What happens to a partition whose next offset the broker calls out of range.
+"""Decide where a partition continues when the broker reports its next offset out of range.
 
-aiokafka would go to the beginning of the log at once. But the answer may come from a broker that led the
-partition, was away and has not heard that another leads it now: its log is shorter, and everything would be
-read again. So the leader is asked where its log begins and ends, three times over some seconds with a fresh
-view of who leads, and only an offset that is out of range each time is abandoned:
+aiokafka would reset to the beginning of the log at once, and everything would be read again. But the response
+may come from a former leader that was away and has a shorter log. So the leader, looked up each time, is
+asked for the bounds of its log three times over some seconds; the offset is abandoned only if it is out of
+range each time:
 
-- The log begins behind it: retention has removed records that nobody had read. Reading continues at the
-  beginning, and what is missing is counted.
-- The log ends before it: the topic was created again, or a replica with a shorter log became leader. By
-  setting, reading continues at the committed offset, if the log has it, or at the beginning.
+- The log begins after it: retention has deleted unread records. Reading continues at the beginning, and the
+  lost records are counted.
+- The log ends before it: the topic was recreated, or a replica with a shorter log became leader. Depending on
+  the setting, reading continues at the committed offset, if the log has it, or at the beginning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ResumeAt = Literal["committed", "beginning"]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a partition's log begins and ends (the offset behind its last record)."""
+    """The first offset of a partition's log, and its end offset (exclusive)."""
 
     begin: int
     end: int
@@ -41,14 +41,14 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition that is read on from elsewhere.
+    """A partition that continues at another offset.
 
     Args:
         topic: The topic.
         partition: The partition.
-        before: The offset that was to be read next.
-        after: The one that is read next instead.
-        why: retention: records in between are gone; shorter: the log has become shorter.
+        before: The next offset until then.
+        after: The offset where it continues.
+        why: retention: the records in between are deleted; shorter: the log has become shorter.
     """
 
     topic: str
@@ -64,13 +64,13 @@ class Move:
 
 
 def decide(offset: int, bounds: Bounds, committed: int | None, resume_at: ResumeAt) -> int | None:
-    """Say where reading continues; None where the offset is in range after all.
+    """Return the offset where reading continues; None if the offset is in range.
 
     Args:
-        offset: What was to be read next.
-        bounds: Of the log, as its leader says.
-        committed: The group's; None without one.
-        resume_at: What holds where the log ends before `offset`.
+        offset: The next offset to read.
+        bounds: Bounds of the log, from its leader.
+        committed: The group's committed offset; None without one.
+        resume_at: Where to continue if the log ends before `offset`.
     """
     if bounds.begin <= offset <= bounds.end:
         return None
@@ -88,11 +88,11 @@ async def confirmed_bounds(
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Bounds:
-    """Ask for a log's bounds until they have shut an offset out `CHECKS` times in a row, or once let it in.
+    """Return a log's bounds, once an offset was outside them `CHECKS` times in a row or inside once.
 
     Args:
         tp: The partition.
-        offset: The offset in question.
+        offset: The offset to check.
         ask: Asks the partition's leader.
         sleep: Waits for some seconds.
     """
@@ -100,7 +100,7 @@ async def confirmed_bounds(
     while True:
         try:
             bounds = await ask(tp)
-        except KafkaError:  # no leader, or no answer: inconclusive
+        except KafkaError:  # no leader, or no response: inconclusive
             outside = 0
         else:
             if bounds.begin <= offset <= bounds.end:
@@ -112,7 +112,7 @@ async def confirmed_bounds(
 
 
 async def ask_bounds(client: Any, tp: Any) -> Bounds:
-    """Ask the leader of a partition, as a fresh look at the cluster names it, where its log begins and ends.
+    """Ask the leader of a partition, from refreshed metadata, for the bounds of its log.
 
     Raises:
         KafkaError: There is no leader, or it does not answer.
@@ -123,8 +123,7 @@ async def ask_bounds(client: Any, tp: Any) -> Bounds:
         raise KafkaError(f"{tp} has no leader")
     found = []
     for which in (_EARLIEST, _LATEST):
-        # Not the consumer's own question: it ends at the first open transaction, and this is about the whole
-        # log.
+        # Not the consumer's request, which ends at the first open transaction; this needs the whole log.
         request = OffsetRequest(-1, _READ_UNCOMMITTED, [(tp.topic, [(tp.partition, which)])])
         response = await client.send(leader, request)
         _, error, _, offset = response.topics[0][1][0]

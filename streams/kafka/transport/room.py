@@ -1,4 +1,4 @@
-"""How much of a topic may be in flight at once, and how much of it is."""
+"""Limit the records of a topic in flight, and count them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much of one topic may be delivered and unfinished at once.
+    """The limit on one topic's records in flight.
 
     Args:
-        records: At least 1.
-        bytes: Keys and values together; one record is accepted whatever its size.
+        records: Number of records, at least 1.
+        bytes: Total size of keys and values; a single record may exceed it.
     """
 
     records: int
@@ -27,7 +27,7 @@ class Room:
 
 @dataclass(slots=True)
 class Load:
-    """What of one topic is delivered and unfinished."""
+    """One topic's records in flight."""
 
     room: Room
     records: int = 0
@@ -35,12 +35,12 @@ class Load:
 
     @property
     def full(self) -> bool:
-        """Whether the room is full."""
+        """Whether the limit is reached."""
         return self.records >= self.room.records or self.bytes >= self.room.bytes
 
     @property
     def eased(self) -> bool:
-        """Whether so much is done that fetching again is worth a round trip."""
+        """Whether at most 3/4 of the limit is used, so that another fetch is worth its round trip."""
         return self.records * 4 <= self.room.records * 3 and self.bytes * 4 <= self.room.bytes * 3
 
 
@@ -48,34 +48,34 @@ class Loads:
     """The loads of all topics in one assignment.
 
     Args:
-        rooms: By topic.
-        default: For the topics that `rooms` does not name.
+        rooms: Rooms by topic.
+        default: Room of the topics that `rooms` does not name.
     """
 
     def __init__(self, rooms: Mapping[str, Room], default: Room) -> None:
         self.held: set[str] = set()
-        """Topics that were full and have not eased since. The thread that fetches reads it, too."""
+        """Topics that were full and have not eased since. Also read by the fetching thread."""
         self._rooms = rooms
         self._default = default
         self._loads: dict[str, Load] = {}
 
     def of(self, topic: str) -> Load:
-        """The load of one topic."""
+        """Return the load of one topic."""
         load = self._loads.get(topic)
         if load is None:
             load = self._loads[topic] = Load(self._rooms.get(topic, self._default))
         return load
 
     def leave(self, topic: str, load: Load, size: int) -> bool:
-        """Take a finished record off a load.
+        """Subtract a finished record from a load.
 
         Args:
             topic: The record's topic.
-            load: The load that it was counted in, perhaps one of an earlier assignment.
-            size: Its bytes.
+            load: The load that counts it, possibly of an earlier assignment.
+            size: Its size in bytes.
 
         Returns:
-            Whether the topic has room again that it did not have before.
+            Whether the topic has room again.
         """
         load.records -= 1
         load.bytes -= size
@@ -85,6 +85,6 @@ class Loads:
         return False
 
     def clear(self) -> None:
-        """Forget all of them: what is still in flight is of an earlier assignment."""
+        """Reset all loads; records still in flight belong to an earlier assignment."""
         self._loads.clear()
         self.held.clear()

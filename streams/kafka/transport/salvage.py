@@ -1,8 +1,7 @@
-"""Reads the records of a batch one by one, where aiokafka's parser gives up the whole batch for one of them.
+"""Parse the records of a batch one by one, if aiokafka's parser rejects the batch because of one record.
 
-Three kinds of records are looked after here: one with a header whose name is not UTF-8 (the name is read with
-escapes, the record is as good as any), and one whose inner lengths contradict its own length, or that has too
-many headers (that one alone is unreadable).
+A header name that is not UTF-8 is read with escapes. A record whose inner lengths contradict its own length,
+or that has too many headers, is unreadable; the others are not affected.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ CODECS: Final[dict[int, Callable[[Any], bytes]]] = {
     3: codecs.lz4_decode,
     4: codecs.zstd_decode,
 }
-"""By their numbers in a batch's attributes."""
+"""Decoders by codec number in a batch's attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """A record, with the fields that aiokafka's have."""
+    """A record with the fields of aiokafka's records."""
 
     offset: int
     timestamp: int
@@ -51,13 +50,13 @@ class Salvaged:
 
 
 def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
-    """Read the records of one batch.
+    """Yield the records of one batch.
 
     Args:
-        raw: The batch, of the format that Kafka has had since 0.11.
+        raw: The batch, in Kafka's format since 0.11.
 
     Raises:
-        CorruptRecordException: From here on nothing can be distinguished; what came before holds.
+        CorruptRecordException: The rest of the batch cannot be parsed; the records yielded before are valid.
     """
     if len(raw) < HEAD.size or raw[16] < 2:
         raise CorruptRecordException("the batch has an unknown header")
@@ -70,7 +69,7 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
     expected = base
     for _ in range(count):
         if expected > base + last:
-            return  # what follows has no offset in this batch
+            return  # further records have no offset in this batch
         length, start = _varint(data, at)
         at = start + length
         if length <= 0 or at > len(data):
@@ -94,22 +93,22 @@ def records_of(raw: memoryview) -> Iterator[Salvaged | Unreadable]:
 
 
 class _CrowdedRecordError(Exception):
-    """A record has more headers than are read."""
+    """A record has more headers than allowed."""
 
 
 def _check_offset(offset: int, first: int, last: int) -> None:
-    """A record that claims an offset further on would have all up to it passed over."""
+    """Raise if an offset is out of order or beyond the batch: offsets up to it would be skipped."""
     if not first <= offset <= last:
         raise ValueError(f"its offset is {offset}, and the batch ends at {last}")
 
 
 def too_many(count: int) -> str:
-    """Say that a record has more headers than are read."""
+    """Format the error for a record with more headers than allowed."""
     return f"has {count} headers, and at most {MAX_HEADERS} are read; correct the producer"
 
 
 def _record(body: bytes, base: int, moment: int, *, appended: bool) -> Salvaged:
-    _, at = _varint(body, 0)  # attributes, of which there are none
+    _, at = _varint(body, 0)  # attributes; none are defined
     later, at = _varint(body, at)
     delta, at = _varint(body, at)
     key, at = _bytes(body, at)

@@ -1,9 +1,9 @@
-"""Where a consumer group begins on a partition of which it has committed nothing.
+"""Choose where a consumer group starts on a partition without a committed offset.
 
-A group that begins at the newest record does so once: partitions that are added to the topic later are read
-from their beginning, for their records are nobody's backlog. A group is new to a topic where it has committed
-nothing on any of its partitions. Two workers of a new group that start one after the other look like an added
-partition to the second one; so that this costs little, an added partition is read from `ADDED_SECONDS` ago.
+A group that starts at the newest record does so once: partitions added to the topic later are read from their
+beginning, because they have no backlog. A group is new to a topic if it has no committed offset on any of its
+partitions. If two workers of a new group start one after the other, the second takes its partitions for added
+ones; to limit the cost, an added partition is read from `ADDED_SECONDS` ago.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import structlog
 from aiokafka import TopicPartition
 
 _log = structlog.stdlib.get_logger("streams.kafka.starts")
-"""Not by the module's name: what Faust's subclasses in this room log at level info is kept out of a worker's
-log."""
+"""A fixed name: a filter drops the info log of this package's modules, for Faust's subclasses."""
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 ADDED_SECONDS: Final = 3600.0
@@ -27,12 +26,12 @@ ADDED_SECONDS: Final = 3600.0
 async def first_offsets(
     consumer: Any, partitions: Iterable[TopicPartition], starts: Mapping[str, Start]
 ) -> dict[TopicPartition, int]:
-    """Find the offsets to begin at.
+    """Return the start offsets.
 
     Args:
         consumer: An aiokafka consumer of the group.
-        partitions: Partitions of which the group has committed nothing.
-        starts: By topic; without an entry the oldest record.
+        partitions: Partitions without a committed offset.
+        starts: Start by topic; by default the oldest record.
 
     Raises:
         KafkaError: The broker does not answer.
@@ -53,12 +52,12 @@ async def first_offsets(
 def tell_starts(
     partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int], starts: Mapping[str, Start]
 ) -> None:
-    """Log a line for each topic that the group begins on, where the settings say where.
+    """Log the start offsets of each topic with a configured start.
 
     Args:
-        partitions: Those of which the group has committed nothing.
-        offsets: Where each begins.
-        starts: By topic, what the settings say.
+        partitions: Partitions without a committed offset.
+        offsets: Start offset of each partition.
+        starts: Configured start by topic.
     """
     numbers: dict[str, dict[int, int]] = {}
     for partition in sorted(partitions):
@@ -82,10 +81,7 @@ async def _is_new(consumer: Any, topic: str) -> bool:
 
 
 async def _offset_at(consumer: Any, partition: TopicPartition, seconds: float) -> int:
-    """Give the first offset whose record is not older than a moment.
-
-    The end of the log where there is none.
-    """
+    """Return the first offset whose record is not older than a time; the end offset if there is none."""
     found = (await consumer.offsets_for_times({partition: max(0, round(seconds * 1000))}))[partition]
     if found is not None:
         return int(found.offset)

@@ -1,4 +1,4 @@
-"""Takes fetched batches apart: committed records are handed out; unreadable ones block nothing else."""
+"""Unpack fetched batches: yield committed records; an unreadable record does not block the others."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from streams.kafka.transport.salvage import CODECS, HEAD, records_of, too_many
 from streams.kafka.transport.unreadable import Unreadable
 
 CRC_TRIES: Final = 3
-"""A batch whose checksum does not hold is fetched so often: the damage may have happened on the way."""
+"""Fetches of a batch with a wrong checksum, as it may have been damaged in transit."""
 _MOST_RECORDS: Final = 10_000_000
-"""More than any batch holds: a head that says more is damaged."""
+"""More than any batch holds; a head with a higher number is damaged."""
 
 
 class Suspects:
-    """Batches whose checksum did not hold, and how often; of one partition at a time the latest."""
+    """Batches with a wrong checksum and their number of failures; the latest batch of each partition."""
 
     def __init__(self) -> None:
         self._tries: dict[Any, tuple[int, int]] = {}
 
     def is_lost(self, tp: Any, offset: int) -> bool:
-        """Count one more failure; True when fetching again will not help."""
+        """Count a failure; return True if fetching the batch again will not help."""
         before, tries = self._tries.get(tp, (offset, 0))
         tries = tries + 1 if before == offset else 1
         self._tries[tp] = (offset, tries)
@@ -38,17 +38,16 @@ class Suspects:
 
 
 def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
-    """Hand out the records of one fetched partition, as aiokafka's C code unpacks them, in order.
+    """Yield the records of one fetched partition in order, as aiokafka's C code unpacks them.
 
-    In the place of `PartitionRecords._unpack_records`, which raises in the middle of it: what it had handed
-    out before that is then lost, because the position has moved on. Here an `Unreadable` takes the place of
-    what cannot be read.
+    Replaces `PartitionRecords._unpack_records`. If that raises, the records before the error are lost,
+    because the position has advanced. Here an `Unreadable` replaces what cannot be read.
 
     Args:
         fetched: aiokafka's `PartitionRecords`; its `_records` are `FetchedBatches`.
-        suspects: What is known of damaged batches.
+        suspects: Failures of damaged batches.
     """
-    batches = fetched._records  # noqa: SLF001 - aiokafka has no way to unpack with more care
+    batches = fetched._records  # noqa: SLF001 - aiokafka has no API for this
     committed_only = fetched._isolation_level == READ_COMMITTED  # noqa: SLF001 - as above
     while batches.has_next():
         try:
@@ -58,7 +57,7 @@ def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
             batch, intact = None, False
         if not intact:
             if not suspects.is_lost(fetched._tp, fetched.next_fetch_offset):  # noqa: SLF001 - as above
-                return  # the position stays before it, so that it is fetched again
+                return  # the position is unchanged, so that the batch is fetched again
             yield _damaged(
                 fetched, batches.last, "its checksum is wrong: it was damaged on disk or in transit"
             )
@@ -70,12 +69,12 @@ def unpack(fetched: Any, suspects: Suspects) -> Iterator[Any]:
             fetched.next_fetch_offset = batch.next_offset
             continue
         yield from _records(fetched, batch, batches)
-        # The last record may have been removed by compaction; the batch still ends behind it.
+        # Compaction may have removed the last record; continue after the batch.
         fetched.next_fetch_offset = max(fetched.next_fetch_offset, batch.next_offset)
 
 
 def _is_aborted(fetched: Any, batch: Any) -> bool:
-    """Whether a batch belongs to a transaction that was aborted; a marker of one ends it."""
+    """Return whether a batch belongs to an aborted transaction; an abort marker ends one."""
     fetched._consume_aborted_up_to(batch.base_offset)  # noqa: SLF001 - as in unpack
     aborted: set[int] = fetched._aborted_producers  # noqa: SLF001 - as in unpack
     if batch.is_control_batch:
@@ -91,7 +90,7 @@ def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
             examine(batches.last[HEAD.size :])
         for record in batch:
             if record.offset < fetched.next_fetch_offset:
-                continue  # of a batch that began before what was asked for
+                continue  # before the requested offset, in the same batch
             if record.offset >= batch.next_offset:
                 yield from _salvaged(fetched, batches.last, ValueError("offset of a later batch"))
                 return
@@ -99,11 +98,11 @@ def _records(fetched: Any, batch: Any, batches: Any) -> Iterator[Any]:
             yield record if len(record.headers) <= MAX_HEADERS else _crowded(record)
     except UnsupportedCodecError:
         if batch.compression_type in CODECS:
-            raise  # its library is missing here: nothing is wrong with the batch
+            raise  # its library is not installed; the batch is valid
         yield _damaged(fetched, batches.last, f"compression codec {batch.compression_type} does not exist")
     except BatchTooLargeError as error:
         yield _damaged(fetched, batches.last, str(error), reason="oversized")
-    # A length near 2^63 passes aiokafka's check of bounds, and no such text can be allocated.
+    # A length near 2^63 passes aiokafka's bounds check, and allocating it fails.
     except (KafkaError, ValueError, IndexError, AssertionError, MemoryError, OverflowError) as error:
         yield from _salvaged(fetched, batches.last, error)
 
@@ -120,7 +119,7 @@ def _crowded(record: Any) -> Unreadable:
 
 
 def _salvaged(fetched: Any, raw: memoryview, error: Exception) -> Iterator[Any]:
-    """Parse a batch that aiokafka's parser gave up, with a parser that gives up single records only."""
+    """Parse a batch that aiokafka's parser rejects, with a parser that rejects only single records."""
     try:
         for record in records_of(raw):
             if record.offset >= fetched.next_fetch_offset:
@@ -131,7 +130,7 @@ def _salvaged(fetched: Any, raw: memoryview, error: Exception) -> Iterator[Any]:
 
 
 def _damaged(fetched: Any, raw: memoryview, what: str, *, reason: DecodeReason = "undecodable") -> Unreadable:
-    """Make one `Unreadable` of what is left of a batch, and move the position behind the batch."""
+    """Return one `Unreadable` for the rest of a batch, and move the position after the batch."""
     start = fetched.next_fetch_offset
     base, delta, timestamp, count = start, 0, None, 1
     if len(raw) >= HEAD.size:
@@ -139,7 +138,7 @@ def _damaged(fetched: Any, raw: memoryview, what: str, *, reason: DecodeReason =
         base, delta, timestamp, count = head[0], head[6], head[7], head[12]
     following = base + delta + 1
     if not (base <= start < following and delta < _MOST_RECORDS and 0 < count <= delta + 1):
-        following, count, timestamp = start + 1, 1, None  # the head is damaged, too: one step at a time
+        following, count, timestamp = start + 1, 1, None  # the head is damaged, too: skip a single offset
     last = following - 1
     fetched.next_fetch_offset = following
     which = f"the record at offset {start}" if last == start else f"the batch with offsets {start} to {last}"

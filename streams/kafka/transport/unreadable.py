@@ -1,4 +1,4 @@
-"""What stands in the place of records that cannot be read."""
+"""A placeholder for records that cannot be read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from streams.errors import DecodeReason
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """In the place of records that cannot be read: has the fields of a record, and what is wrong.
+    """Replaces records that cannot be read: the fields of a record, and the error.
 
     Args:
-        offset: Of the first of them.
-        reason: The dead letter's.
-        detail: What is wrong, and with which offsets.
-        size: Bytes, as they were fetched.
-        sha256: Of these bytes.
-        records: How many records, as far as that is known; at least 1.
-        timestamp: In milliseconds, where it is known.
+        offset: Offset of the first of them.
+        reason: Reason of the dead letter.
+        detail: The error, with the offsets.
+        size: Size in bytes, as fetched.
+        sha256: SHA-256 of these bytes.
+        records: Number of records, as far as it is known; at least 1.
+        timestamp: In milliseconds; None if unknown.
     """
 
     offset: int
@@ -42,27 +42,27 @@ class Unreadable:
         records: int = 1,
         timestamp: int | None = None,
     ) -> Self:
-        """Make one of the bytes that cannot be read."""
+        """Create a placeholder for bytes that cannot be read."""
         digest = hashlib.sha256(raw).hexdigest()
         return cls(offset, reason, detail, len(raw), digest, records, timestamp)
 
     @property
     def key(self) -> None:
-        """Not known."""
+        """Unknown."""
 
     @property
     def value(self) -> None:
-        """Not known."""
+        """Unknown."""
 
     @property
     def timestamp_type(self) -> None:
-        """Not known."""
+        """Unknown."""
 
     @property
     def checksum(self) -> None:
-        """Not known."""
+        """Unknown."""
 
     @property
     def headers(self) -> tuple[()]:
-        """Not known."""
+        """Unknown."""
         return ()

@@ -108,7 +108,7 @@ async def test_the_last_token_goes_on_while_it_holds(endpoint: Endpoint) -> None
         (
             401,
             {"error": "invalid_client", "error_description": f"bad {SECRET}"},
-            r"refuses a token to 'me:you' \(status 401, invalid_client: bad \*\*\*\)",
+            r"refuses the client 'me:you' \(status 401, invalid_client: bad \*\*\*\)",
             True,
         ),
         (200, "<html>", r"status 200 and no token \(without a reason\)", True),
