@@ -1,4 +1,4 @@
-"""What keeps a worker from its brokers, in words that its health may show."""
+"""Messages about failing brokers, sinks and schema registry, for the health report."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def broker_trouble(
     failing: WriteTrouble | None,
     registry: Unpacking | None = None,
 ) -> list[str]:
-    """Say what keeps the broker from letting us in, or from taking what we write; empty where nothing does.
+    """Return a message for each current failure; empty if there is none.
 
     Args:
         settings: The settings.
-        env: Environment variables, for the secrets to mask.
-        sinks: Where verdicts are delivered.
-        refused: Why the broker refuses new connections; None while it does not.
-        failing: What cannot be written; None where everything can.
+        env: Environment variables, with the secrets to mask.
+        sinks: The sinks of verdicts.
+        refused: Why the broker refuses new connections; None if it accepts them.
+        failing: The topic that cannot be written; None if all writes succeed.
         registry: The schema registry; None without one.
     """
     found = [
@@ -48,5 +48,5 @@ def broker_trouble(
         why = repr(failing.error) if explanation is None else str(explanation)
         seconds = time.monotonic() - failing.since
         found.append(f"writing to {failing.topic} has failed for {seconds:.0f} s: {printable(why, 300)}")
-    # It may quote the broker, and is read without a password. Secrets may have been replaced since the start.
+    # Messages may quote the broker and are readable without a login. Secrets may have changed since start.
     return [settings_masker(settings, env).mask(one) for one in found]

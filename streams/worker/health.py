@@ -1,4 +1,4 @@
-"""Whether a worker is alive (making progress) and ready (able to do its work)."""
+"""Report whether a worker is alive (making progress) and ready (able to work)."""
 
 from __future__ import annotations
 
@@ -10,58 +10,55 @@ from typing import Final, Protocol
 from streams.worker.pipeline import Pipeline
 
 STUCK_LOOP_SECONDS: Final = 60.0
-"""The delivery loop turns at least once a second; a rebalance may hold it up for a while."""
+"""Limit for the delivery loop, which turns at least once a second; a rebalance may delay it."""
 STUCK_AGENT_SECONDS: Final = 900.0
-"""An agent with records in flight that finishes none for this long, and waits for no other party, is
-stuck.
-"""
+"""An agent is stuck if it has records in flight, finishes none for this long, and waits neither for the judge
+nor for the broker."""
 
 
 SILENT_SECONDS: Final = 12.0
-"""Four heartbeats of 3 s, the default; `/readyz` then says so within 15 s of the coordinator's last answer.
-"""
+"""Four heartbeats of 3 s, the default; `/readyz` reports within 15 s of the coordinator's last response."""
 
 
 class Loop(Protocol):
-    """The delivery loop, as `streams.kafka.transport.Consumer` has it."""
+    """The delivery loop: the part of `streams.kafka.transport.Consumer` that is used here."""
 
     @property
     def last_turn(self) -> float | None:
-        """When it last turned, on the monotonic clock; None before its start."""
+        """Time of the last turn, on the monotonic clock; None before its start."""
 
     @property
     def assigned(self) -> bool:
-        """Whether the group has said what is to be read here."""
+        """Whether the group has assigned partitions."""
 
     @property
     def coordinator_answered(self) -> float | None:
-        """When the group's coordinator answered last, on the monotonic clock; None before it is asked."""
+        """Time of the coordinator's last response, on the monotonic clock; None before the first request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An answer to "how are you"."""
+    """The result of a health check."""
 
     ok: bool
     reasons: tuple[str, ...] = ()
-    """Why not; each in words for a person."""
+    """Why it failed; a message each."""
     notes: tuple[str, ...] = ()
-    """What else there is to know; it does not stand against `ok`."""
+    """Further messages, which do not affect `ok`."""
 
 
 class Health:
-    """Answers for the parts of one worker.
+    """Checks the parts of one worker.
 
     Args:
-        loop: Gives the delivery loop; None before it is there.
+        loop: Returns the delivery loop; None before it exists.
         agents: The agents.
-        judge_trouble: Why the judge cannot be reached; None while it can, or where no judge runs.
-        broker_trouble: What is wrong between the broker and us: each thing that is; nothing while all is
-            well.
+        judge_trouble: Returns why the judge is unavailable; None if it is available or not used here.
+        broker_trouble: Returns the current failures of brokers, sinks and registry.
         silent_seconds: A group coordinator that has not answered for this long is unavailable.
-        deferred: Why tasks are left to wait on purpose; None while they are not.
-        store_trouble: Why the verdict store is not written; None while it is, or where none runs.
-        citations: What is to be known of the answers' citations; None where nothing is.
+        deferred: Returns why tasks are deferred; None if they are not.
+        store_trouble: Returns why the verdict store is not written; None if it is, or is not used here.
+        citations: Returns a note on the answers' citations; None without one.
         now: The monotonic clock, in seconds.
     """
 
@@ -90,11 +87,10 @@ class Health:
         self.stopping = False
 
     def alive(self) -> Report:
-        """Whether restarting the worker would not help: everything moves, or waits for another party."""
+        """Report whether a restart would not help: everything progresses or waits for a dependency."""
         reasons = []
         loop, now = self._loop(), self._now()
-        # Before the first assignment there is no loop yet; waiting for a broker or a group is not being
-        # stuck.
+        # There is no loop before the first assignment; waiting for a broker or a group is not being stuck.
         idle = 0.0 if loop is None or loop.last_turn is None else now - loop.last_turn
         if idle > STUCK_LOOP_SECONDS:
             reasons.append(f"the delivery loop has not run for {idle:.0f} s")
@@ -114,7 +110,7 @@ class Health:
         return Report(not reasons, tuple(reasons))
 
     def ready(self) -> Report:
-        """Whether the worker can do its work now."""
+        """Report whether the worker can work now."""
         reasons = []
         loop = self._loop()
         if self.stopping:
@@ -128,16 +124,12 @@ class Health:
         if silent is not None:
             reasons.append(silent)
         reasons += self._broker_trouble()
-        # A spent budget is as it should be, the store is a copy, citations are the product's: none keeps an
-        # answer from being judged.
+        # Notes do not affect readiness: answers are judged without budget, store or citations.
         notes = (self._deferred(), self._store_trouble(), self._citations())
         return Report(not reasons, tuple(reasons), tuple(note for note in notes if note is not None))
 
     def _coordinator_silent(self) -> str | None:
-        """Say that nothing was heard of the broker that keeps our place in the group.
-
-        It is asked all the time.
-        """
+        """Return a message if the group coordinator, which gets regular heartbeats, does not answer."""
         loop = self._loop()
         answered = None if loop is None or not loop.assigned else loop.coordinator_answered
         quiet = 0.0 if answered is None else self._now() - answered

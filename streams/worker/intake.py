@@ -1,4 +1,4 @@
-"""The intake of one worker, made from its settings."""
+"""Build the intake of one worker from its settings."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from streams.telemetry.instruments import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeIntake:
-    """What reads the events' topic.
+    """The intake of the events topic.
 
     Attributes:
-        part: Takes the records.
-        predicate: Turns records down before; None where every record is wanted.
-        room: Room that the topic needs; None for the usual.
-        release: Gives back what waits for more records.
-        registry: Reads records by their schemas; None without a registry.
+        part: Handles the records.
+        predicate: Filters records before that; None to keep all.
+        room: Room of the topic; None for the default.
+        release: Releases records that wait for further ones.
+        registry: Decodes records by their schemas; None without a registry.
     """
 
     part: Intake | TraceIntake | ConversationIntake
@@ -65,20 +65,19 @@ def make_intake(
     agents: Collection[AgentName],
     env: Mapping[str, str],
 ) -> MadeIntake:
-    """Make what reads the events' topic.
+    """Build the intake of the events topic.
 
     Args:
         settings: The settings.
-        metrics: What is judged, by name.
-        output: Where tasks and dead letters are written.
-        counts: What is measured.
-        spending: What judging has cost here.
-        agents: Which agents run in this worker.
+        metrics: Metrics to judge, by name.
+        output: Writes tasks and dead letters.
+        counts: The Prometheus metrics.
+        spending: The judging cost of this worker.
+        agents: The agents of this worker.
         env: Environment variables.
 
     Raises:
-        SettingsError: The registry cannot be used, or the rates would follow a budget that is spent in other
-            workers.
+        SettingsError: The registry cannot be used, or the rates depend on a budget that other workers spend.
     """
     ingest = json_reader(settings.ingest)
     otlp = settings.ingest.format == "otlp"
@@ -119,7 +118,7 @@ def make_intake(
     return MadeIntake(
         part=joining,
         predicate=predicate,
-        # Above what may be open, so that reading never waits for a conversation's end.
+        # More than the limit on open conversations, so that reading never waits for one to close.
         room=Room(records=32 * bounds.groups, bytes=2 * bounds.size),
         release=joining.release,
         registry=registry,
@@ -127,7 +126,7 @@ def make_intake(
 
 
 def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, counts: Metrics) -> MadeIntake:
-    """Have traces read from the events' topic, and what turns records down before."""
+    """Build the intake of traces, with its filter."""
     ingest = settings.ingest
     reader = trace_reader(ingest)
     traces = TraceIntake(
@@ -141,7 +140,7 @@ def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, cou
     )
     room: Room | None = None
     if reader.unit == "trace":
-        # Above what may be open, so that reading never waits for a trace whose rest has yet to be read.
+        # More than the limit on open traces, so that reading never waits for unread spans of one.
         room = Room(records=32 * ingest.otlp.max_traces, bytes=2 * ingest.otlp.max_bytes)
     predicate = None if policy.keeps_all else TracePushDown(policy, reader)
     return MadeIntake(part=traces, predicate=predicate, room=room, release=traces.release)
@@ -150,7 +149,7 @@ def _with_traces(settings: Settings, intake: Intake, policy: SamplingPolicy, cou
 def _rate_factor(
     settings: Settings, spending: Spending, agents: Collection[AgentName]
 ) -> Callable[[], Fraction] | None:
-    """By what the intake lowers its rates: what was spent here is known only beside the judge."""
+    """Return the function that lowers sampling rates by spending, which is known only next to the judge."""
     if settings.judge.budget.when_spent == "defer" or not spending.limits.any:
         return None
     if "judge" not in agents:

@@ -1,4 +1,4 @@
-"""Runs a handler on many records at a time, and acknowledges each when its handler is done."""
+"""Run a handler on many records concurrently, and acknowledge each record when its handler returns."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from streams.telemetry.traces import where
 _log = structlog.stdlib.get_logger(__name__)
 
 Handler = Callable[[Any], Awaitable[None]]
-"""Takes a record; returns when everything that follows from it was written."""
+"""Handles a record; returns when its whole output is written."""
 Surprise = Callable[[Any, Exception], Awaitable[None]]
-"""Takes a record and the unexpected error; returns when the record was set aside."""
+"""Handles a record and its unexpected error; returns when the dead letter is written."""
 Crash = Callable[[BaseException], Awaitable[None]]
 """Stops the worker with an error."""
 
 
 class Pipeline:
-    """One agent's records in flight.
+    """One agent's records in flight, each with its own task.
 
-    How many there can be is the transport's business (its room per topic); here each record simply has a
-    task. A record whose handler is cancelled is not acknowledged: anyone who reads the partition next gets it
-    again.
+    The transport limits their number (the room of the topic). A record whose handler is cancelled is not
+    acknowledged, so it is redelivered to the partition's next owner.
 
     Args:
         name: The agent's name, for the log.
-        handle: What is done with a record.
-        on_unreadable: What is done with what stands in the place of records that cannot be read.
-        on_surprise: What is done with a record that `handle` could not cope with, so that one bad record does
-            not stop everything.
-        crash: Called with an error that every record would meet.
+        handle: Handles a record.
+        on_unreadable: Handles the placeholder of records that cannot be read.
+        on_surprise: Handles a record after an unexpected error of `handle`, so that one bad record does not
+            stop the worker.
+        crash: Called with an error that affects every record.
     """
 
     def __init__(
@@ -50,19 +49,19 @@ class Pipeline:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self.last_finished = time.monotonic()
-        """When a record was finished last, or the agent was last seen idle, on the monotonic clock."""
+        """Time of the last finished record or of the last idle moment, on the monotonic clock."""
 
     @property
     def in_hand(self) -> int:
-        """Records whose handler runs."""
+        """Number of records in flight."""
         return len(self._tasks)
 
     async def run(self, stream: Any) -> None:
-        """Take records from a Faust stream, forever."""
+        """Handle the records of a Faust stream, forever."""
         manual = stream.noack()
         async for event in manual.events():
             if self._closed:
-                continue  # abandoned: not acknowledged, so that it is read again
+                continue  # not acknowledged, so that it is redelivered
             if not self._tasks:
                 self.last_finished = time.monotonic()
             task = asyncio.create_task(self._finish(manual, event))
@@ -74,7 +73,7 @@ class Pipeline:
         try:
             await (self._handle if record.unreadable is None else self._on_unreadable)(record)
         except DrainingError:
-            return  # not acknowledged: the partition's next reader gets it again
+            return  # not acknowledged: redelivered to the partition's next owner
         except (JudgeConfigurationError, SettingsError) as error:
             _log.critical("stopping: the configuration cannot work", agent=self.name, error=str(error))
             await self._crash(error)
@@ -83,8 +82,8 @@ class Pipeline:
             _log.critical("stopping: too many dead letters", agent=self.name, error=str(error))
             await self._crash(error)
             return
-        except Exception as error:  # noqa: BLE001 - the one place that must survive any record
-            # The error's own words may quote the record; they go aside with it.
+        except Exception as error:  # noqa: BLE001 - one bad record must not stop the worker
+            # The error message may quote the record, so it goes into the dead letter only.
             _log.error(
                 "unexpected error: the record becomes a dead letter",
                 agent=self.name,
@@ -97,7 +96,7 @@ class Pipeline:
             _log.debug("unexpected error [may quote the record]", agent=self.name, exc_info=error)
             try:
                 await self._on_surprise(record, error)
-            except Exception as second:  # noqa: BLE001 - it goes to anyone who watches the worker
+            except Exception as second:  # noqa: BLE001 - the crash reports it
                 _log.exception("stopping: the dead letter could not be written", agent=self.name)
                 await self._crash(second)
                 return
@@ -105,11 +104,11 @@ class Pipeline:
         self.last_finished = time.monotonic()
 
     def close(self) -> None:
-        """Begin nothing new, whatever the stream still holds."""
+        """Start no further records."""
         self._closed = True
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Let the records in flight end, and give up what does not in time."""
+        """Wait for the records in flight up to the timeout, then cancel the rest."""
         tasks = set(self._tasks)
         if not tasks:
             return

@@ -1,4 +1,4 @@
-"""The worker: the agents on one application, with its port, from start to an orderly end."""
+"""Run a worker: its agents on one application, and its port, from start to orderly shutdown."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from streams.worker.wiring import Wiring
 _log = structlog.stdlib.get_logger(__name__)
 
 STOP_SECONDS: Final = 20.0
-"""What is in flight gets so long to end after a stop is asked for, and longer where a judge call may take
-longer."""
+"""Shutdown timeout of the records in flight; longer if judge calls may take longer."""
 LONGEST_STOP_SECONDS: Final = 120.0
-"""But no longer than this, however long a call may take."""
+"""Upper limit of that timeout."""
 CLOSE_SECONDS: Final = 15.0
-"""Leaving the group and flushing get so long."""
+"""Timeout of leaving the group and flushing."""
 
 
 def stop_seconds(settings: Settings) -> float:
-    """Say how long what is in flight may take to end after a stop is asked for, in seconds.
+    """Return the shutdown timeout of the records in flight, in seconds.
 
-    Judge calls have their time, for what is cut off was paid for and is paid for again; the chart's grace
-    period follows.
+    It covers a judge call, because a cancelled call is paid for and then repeated. The chart's grace period
+    is derived from it.
     """
     calls = min(settings.judge.timeout_seconds + 5, LONGEST_STOP_SECONDS)
     return max(STOP_SECONDS, calls)
@@ -46,12 +45,12 @@ def stop_seconds(settings: Settings) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A worker that reads.
+    """A running worker.
 
     Args:
-        url: Where its port is.
+        url: URL of its port.
         group_id: The consumer group.
-        agents: What runs.
+        agents: Its agents.
     """
 
     url: str
@@ -69,17 +68,17 @@ async def run_worker(
     env: Mapping[str, str] | None = None,
     on_ready: Callable[[Running], None] | None = None,
 ) -> None:
-    """Run agents until a stop is asked for; several workers may run in one event loop.
+    """Run agents until `stop` is set. Several workers may run in one event loop.
 
-    On a stop nothing new is taken, what is in flight gets `stop_seconds` to end, offsets are committed, and
-    the worker leaves its group. Signals are the caller's to handle.
+    On a stop no further records are taken, records in flight get `stop_seconds` to finish, offsets are
+    committed, and the worker leaves its group. The caller must handle signals.
 
     Args:
         settings: The settings.
-        stop: Set it to have the worker end.
-        agents: Which parts run here. Fewer than all have a consumer group of their own.
-        registry: Where metrics are registered; a new one with process metrics by default. One a worker.
-        chat: The judge to ask; by default the endpoints of the settings. Stays the caller's to close.
+        stop: Set it to stop the worker.
+        agents: The agents to run. A subset has its own consumer group.
+        registry: Registry of this worker's metrics; by default a new one with process metrics.
+        chat: The judge; by default the endpoints of the settings. The caller must close it.
         env: Environment variables, for an endpoint by OPENAI_*; those of the process by default.
         on_ready: Called once, when partitions are assigned.
 
@@ -87,14 +86,14 @@ async def run_worker(
         SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
         StreamsError: The broker does not answer, topics are missing, the port is taken, or the worker
             crashed.
-        JudgeConfigurationError: No judge call can succeed as configured.
+        JudgeConfigurationError: No judge call can succeed with this configuration.
     """
     wiring = Wiring(settings, agents=agents, registry=registry, chat=chat, env=env)
     await _Worker(settings, wiring, env).run(stop, on_ready)
 
 
 class _Worker:
-    """The life of one worker: start, reading, an orderly end."""
+    """Starts, runs and stops one worker."""
 
     def __init__(self, settings: Settings, wiring: Wiring, env: Mapping[str, str] | None) -> None:
         self._settings = settings
@@ -119,7 +118,7 @@ class _Worker:
         await web.start()
         try:
             tell_start(self._settings, group_id=self._wiring.group_id, agents=self._wiring.agents)
-            # What is wrong with the settings is found before anything is waited for.
+            # Report invalid settings before waiting for the broker.
             self._wiring.wire()
             topics_ready = ensure_topics(
                 self._settings.kafka,
@@ -157,7 +156,7 @@ class _Worker:
     async def _serve_alone(
         self, stop: asyncio.Event, running: Running, on_ready: Callable[[Running], None] | None
     ) -> None:
-        """Serve the store alone: it reads by itself, without a group and so without the application."""
+        """Run only the store, which reads without a consumer group or the application."""
         _log.info("reading", agents=running.agents, url=running.url)
         if on_ready is not None:
             on_ready(running)
@@ -193,7 +192,7 @@ class _Worker:
             raise WorkerCrashedError(f"the worker crashed: {reason!r}") from reason
 
     async def _close(self, starting: asyncio.Task[Any]) -> None:
-        """Take nothing new, finish the records in flight, commit, leave."""
+        """Take no further records, finish those in flight, commit, and leave the group."""
         self._wiring.health.stopping = True
         consumer = self._wiring.consumer()
         if consumer is not None:
@@ -210,7 +209,7 @@ class _Worker:
 
 
 async def _ended_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do something unless a stop is asked for meanwhile; say whether it was done."""
+    """Run a coroutine unless `stop` is set first; return whether it completed."""
     working = asyncio.create_task(work)
     asked = asyncio.create_task(stop.wait())
     try:

@@ -1,4 +1,4 @@
-"""The parts of one worker, made from its settings and connected with each other."""
+"""Build the parts of one worker from its settings, and connect them."""
 
 from __future__ import annotations
 
@@ -56,25 +56,23 @@ from streams.worker.pipeline import Pipeline
 from streams.worker.port.standing import Standing
 
 HOPELESS_SECONDS: Final = 0.5
-"""Time for what waits for a judge that is down: it would not end in time."""
+"""Shutdown timeout of records that wait for an unavailable judge: they would not finish in time."""
 KEEP_SECONDS: Final = 5.0
-"""Time to keep the monitor's state when partitions are given away."""
+"""Timeout of saving the monitor's state when partitions are revoked."""
 ROOM_BYTES: Final = 32 * 1024 * 1024
 TASK_RECORDS: Final = 512
-"""Tasks in flight, a topic: room for those that timed out beside those that continue; to wait costs
-nothing.
-"""
+"""Tasks in flight per topic, including those that wait for a retry, which costs nothing."""
 SHORT_ROOM: Final = Room(records=2_000, bytes=ROOM_BYTES)
 
 
 class Wiring:
-    """The parts of one worker; `wire` adds the agents, `finish` and `close` end them in this order.
+    """The parts of one worker; `wire` adds the agents, `finish` and then `close` stop them.
 
     Args:
         settings: The settings.
-        agents: Which agents run.
-        registry: Where metrics are registered; a new one with process metrics by default.
-        chat: The judge to ask; by default the endpoints of the settings. Stays the caller's to close.
+        agents: The agents to run.
+        registry: Registry of the metrics; by default a new one with process metrics.
+        chat: The judge; by default the endpoints of the settings. The caller must close it.
         env: Environment variables; those of the process by default.
 
     Raises:
@@ -112,8 +110,7 @@ class Wiring:
             },
             default_room=Room(records=max(TASK_RECORDS, 2 * settings.judge.max_in_flight), bytes=ROOM_BYTES),
             finish=self.finish,
-            # A judge call may end before its partition is given away; the group waits for at most the
-            # rebalance timeout.
+            # Long enough for a judge call, but within the rebalance timeout, for which the group waits.
             finish_seconds=min(
                 settings.judge.timeout_seconds + 5, settings.kafka.rebalance_timeout_seconds * 0.8
             ),
@@ -137,9 +134,9 @@ class Wiring:
         self._registry: Unpacking | None = None
         self._judging: JudgingStack | None = None
         self.keeper: Keeper | None = None
-        """Keeps the monitors of the partitions owned here, where the monitor runs."""
+        """Holds the monitors of the owned partitions; None without the monitor agent."""
         self.store: StoreAgent | None = None
-        """Keeps the verdict store, where it runs here."""
+        """Writes the verdict store; None without the store agent."""
         self._citations = CitationWatch([name for name, metric in BUILT_IN.items() if metric.cites])
         self.health = Health(
             loop=self._loop,
@@ -161,29 +158,29 @@ class Wiring:
             partitions=self.partitions,
             monitor=lambda: None if self.keeper is None else self.keeper.snapshot(datetime.now(UTC)),
         )
-        """How the worker stands, for its page."""
+        """The data of the status page."""
 
     def _judge_trouble(self) -> str | None:
-        """Why no judge can be asked; None while one can, or where none runs here."""
+        """Return why no judge is available; None if one is, or if none is used here."""
         return None if self._judging is None else self._judging.pool.trouble
 
     def consumer(self) -> Consumer | None:
-        """Give the consumer; None before the application has made one."""
+        """Return the consumer; None before the application has created it."""
         consumer: Consumer | None = self.app._consumer  # noqa: SLF001 - the property would create one
         return consumer
 
     def _loop(self) -> Loop | None:
-        """Give what reads: the group's consumer, or the store's own where nothing else runs here."""
+        """Return the reading loop: the group's consumer, or the store if it runs alone."""
         return self.store if self.agents == ("store",) else self.consumer()
 
     def wire(self) -> None:
-        """Add every agent that runs here.
+        """Add the agents.
 
         Raises:
             SettingsError: A secret, certificate, prompt pack or endpoint cannot be used.
         """
         if "sink" in self.agents and len(self.agents) > 1:
-            # Both would read the results in one group; and nothing that a receiver does may hold up judging.
+            # Monitor and sink would share the results of one group, and a slow receiver would delay judging.
             raise SettingsError(["agents: sink needs a worker of its own; start another with --agents sink"])
         for name in self.agents:
             {
@@ -196,28 +193,28 @@ class Wiring:
         self.metrics.watch_partitions(self.partitions, time.time)
 
     def begin_nothing(self) -> None:
-        """Take no record any longer, and send no call for a verdict that has not begun."""
+        """Take no further records, and send no judge call for a verdict that has not started."""
         for pipeline in self.pipelines:
             pipeline.close()
         if self._judging:
             self._judging.pool.drain(close=True)
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Let the records in flight end, for this long at most."""
+        """Wait for the records in flight, up to the timeout."""
         waits = self._spending.deferring is not None or self._judge_trouble() is not None
         bound = min(timeout_seconds, HOPELESS_SECONDS) if waits else timeout_seconds
         self._release()
         if self._judging is not None:
-            # What was not sent would not end in time, or be paid for and thrown away.
+            # Unsent calls would not finish in time, or would be paid for in vain.
             self._judging.pool.drain()
         await asyncio.gather(*(pipeline.finish(bound) for pipeline in self.pipelines))
         if self.keeper is not None:
-            # What is not kept in time is read again by the partition's next owner.
+            # The partition's next owner reads again what is not saved in time.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.keeper.save(), min(timeout_seconds, KEEP_SECONDS))
 
     async def close(self) -> None:
-        """Give back what judging has opened."""
+        """Close judge, sinks and registry."""
         await self._recent.close()
         if self._judging is not None:
             await self._judging.close()
@@ -318,7 +315,7 @@ class Wiring:
             self.metrics.set_range(name, *metric.score_range)
 
     def explorer(self) -> Explorer | None:
-        """Make what shows the store; None where none runs here."""
+        """Open the verdict explorer; None without the store agent."""
         return open_explorer(self._settings) if "store" in self.agents else None
 
     def _add_sinks(self) -> None:
@@ -337,7 +334,7 @@ class Wiring:
         self.store = open_agent(self._settings)
 
     def partitions(self) -> tuple[PartitionState, ...]:
-        """Say how every assigned partition stands."""
+        """Return the state of every assigned partition."""
         consumer = self.consumer()
         return () if consumer is None else tuple(consumer.partitions())
 

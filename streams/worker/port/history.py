@@ -1,4 +1,4 @@
-"""The latest hour or so in a worker's memory, for its page: few points, of fixed number."""
+"""The history on the status page: about an hour, in a bounded number of points."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Final
 from streams.monitoring.snapshot import MonitorSnapshot
 
 STEP_SECONDS: Final = 2.0
-"""Between two points at first."""
+"""Initial interval between points."""
 LONGEST_STEP_SECONDS: Final = 16.0
-"""Between two points in the end: 256 of them are 68 minutes."""
+"""Final interval between points: 256 points are 68 minutes."""
 MAX_POINTS: Final = 256
 MAX_LINES: Final = 12
-"""Series of the whole traffic: one for each metric and evaluator."""
+"""Series of the whole traffic: one per metric and evaluator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """How things stood at one moment.
+    """The worker's state at one time.
 
     Attributes:
         at: Seconds since the epoch.
         events: Events so far, by outcome.
-        lag: Records that are not finished.
-        lines: Mean, lower and upper end of the latest judged answers, by metric and fingerprint.
+        lag: Unfinished records.
+        lines: Mean, lower and upper bound of the latest judged answers, by metric and fingerprint.
     """
 
     at: float
@@ -35,12 +35,12 @@ class Point:
 
 
 def line_name(metric: str, fingerprint: str) -> str:
-    """Name the line of a metric by one evaluator."""
+    """Return the name of the line of a metric and an evaluator."""
     return f"{metric} {fingerprint}"
 
 
 def lines_of(snapshot: MonitorSnapshot | None) -> dict[str, tuple[float, float, float]]:
-    """Take the means of the whole traffic from where the monitor stands."""
+    """Return the means of the whole traffic in a monitor snapshot."""
     if snapshot is None:
         return {}
     whole = [one for one in snapshot.series if not one.labels and one.recent is not None]
@@ -56,9 +56,10 @@ def lines_of(snapshot: MonitorSnapshot | None) -> dict[str, tuple[float, float, 
 
 
 class History:
-    """Points at even distances.
+    """Points at equal intervals.
 
-    Full at first, it halves their number and doubles the distance; later the oldest goes.
+    If it is full, half of the points are dropped and the interval doubles, up to the longest interval; then
+    the oldest point is dropped.
     """
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class History:
         self.step_seconds = STEP_SECONDS
 
     def add(self, point: Point) -> None:
-        """Take one, if it is time for one."""
+        """Add a point, unless the interval has not passed."""
         if self._points and point.at - self._points[-1].at < self.step_seconds * 0.9:
             return
         self._points.append(point)
@@ -79,13 +80,13 @@ class History:
             del self._points[0]
 
     def begin_with(self, points: Sequence[Point]) -> None:
-        """Take what was before the start, at the longest distance."""
+        """Start with points from before the start, at the longest interval."""
         if points and not self._points:
             self._points = list(points[-MAX_POINTS:])
             self.step_seconds = LONGEST_STEP_SECONDS
 
     def as_values(self) -> dict[str, Any]:
-        """Give it as plain values, one list a line."""
+        """Return the history as plain values, one list per line."""
         names = list(dict.fromkeys(name for point in self._points for name in point.lines))[:MAX_LINES]
         outcomes = sorted({name for point in self._points for name in point.events})
         return {

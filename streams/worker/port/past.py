@@ -1,4 +1,4 @@
-"""The hour before a worker's start, from the verdict store: its page's charts survive a restart."""
+"""Read the hour before the worker's start from the verdict store, for the charts of its page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from streams.store.verdicts import scores_since
 from streams.worker.port.history import LONGEST_STEP_SECONDS, MAX_POINTS, Point, line_name
 
 MAX_SCORES = 200_000
-"""More are not walked through for a picture: then the charts begin with the start."""
+"""Limit on scores; with more, the charts start at the worker's start."""
 
 
 def earlier_points(reader: Reader, ranges: dict[str, tuple[float, float]], now: float) -> list[Point]:
-    """Give the mean of the latest judged answers as it was, oldest first.
-
-    Nothing where there is no store yet.
+    """Return the running mean of the judged answers, oldest first; empty without a store.
 
     Args:
         reader: The store.

@@ -1,4 +1,4 @@
-"""The worker's one port: /metrics, /healthz, /readyz, a page, and the explorer where a store runs."""
+"""The worker's HTTP port: /metrics, /healthz, /readyz, the status page, and the explorer of its store."""
 
 from __future__ import annotations
 
@@ -34,22 +34,20 @@ _UNGUARDED: Final = (
 
 
 class WebServer:
-    """Serves one worker's state. Nothing can be changed here: every method but GET and HEAD is refused.
+    """Serves one worker's state, read-only: every method but GET and HEAD is rejected.
 
     Args:
         host: Address to listen on.
-        port: Port; 0 takes a free one.
-        registry: What /metrics shows.
-        health: What /healthz and /readyz say.
-        status: What the page shows; values that JSON can hold.
-        auth: Asks for user and password; None allows everyone who reaches the port.
-        tls: Has the port speak TLS; None leaves it plain.
-        explorer: Shows the verdict store; None where none runs.
-        near_page: Shows the page to this machine alone, where nobody is asked who they are; metrics and
-            probes to all.
-        allowed_hosts: Names that requests may give beside those that are this machine's, where nobody is
-            asked.
-        request_seconds: Until a request's headers have come; above 0.
+        port: Port; 0 selects a free one.
+        registry: The metrics at /metrics.
+        health: The checks at /healthz and /readyz.
+        status: Returns the data of the page, as JSON values.
+        auth: Requires user and password; None for no login.
+        tls: TLS context; None for plain HTTP.
+        explorer: Shows the verdict store; None without a store.
+        near_page: Without a login, serve the page only to this machine; metrics and probes to all.
+        allowed_hosts: Host names accepted in requests besides this machine's, if there is no login.
+        request_seconds: Timeout of a request's headers; above 0.
     """
 
     def __init__(
@@ -87,14 +85,14 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """URL of the port."""
         return self._port.url
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            PortError: The port is taken, or not this machine's.
+            PortError: The port is taken, or the address is not of this machine.
         """
         app = self._port.application()
         app.router.add_get("/metrics", self._metrics)
@@ -104,7 +102,7 @@ class WebServer:
         for path in self._assets:
             app.router.add_get(path, self._asset)
         if self._explorer is not None:
-            # The page shows ids and reasons; the explorer whole answers of customers.
+            # The page shows only ids and reasons; the explorer shows complete answers of customers.
             refusal = _UNGUARDED if self._open else None
             self._explorer.add_to(app, refusal=refusal, this_machine_only=not self._port.asks)
         await self._port.start(app)

@@ -1,4 +1,4 @@
-"""How one worker stands: now, and over the past hours."""
+"""Collect the state and history of one worker for its status page."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from streams.worker.port.totals import totals_of
 
 
 class Standing:
-    """Gathers what the status page shows.
+    """Collects the data of the status page.
 
     Args:
         settings: The settings.
         group_id: The consumer group.
-        agents: Which agents run here.
-        metrics: What is measured.
-        health: Whether the worker is ready.
-        ranges: The scale of each metric that is judged.
-        partitions: Gives the assigned partitions as they stand.
-        monitor: Gives the monitor as it stands; None where none runs here.
+        agents: The agents of this worker.
+        metrics: The Prometheus metrics.
+        health: The health checks.
+        ranges: Lowest and highest score of each metric.
+        partitions: Returns the state of the assigned partitions.
+        monitor: Returns a snapshot of the monitor; None without one.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Standing:
         self._history = History()
 
     def status(self) -> dict[str, Any]:
-        """Say what the page shows."""
+        """Return the data of the page."""
         return status_of(
             group_id=self._group_id,
             agents=self._agents,
@@ -73,7 +73,7 @@ class Standing:
         )
 
     async def remember(self) -> None:
-        """Note every few seconds how things stand, for the page."""
+        """Add a point to the history every few seconds."""
         if "store" in self._agents:
             reader = Reader(self._settings.store.path)
             self._history.begin_with(

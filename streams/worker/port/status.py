@@ -1,4 +1,4 @@
-"""What the status page shows, as plain values. Pure."""
+"""Build the data of the status page as plain values. Pure."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def status_of(
     history: History,
     totals: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Put a worker's state together.
+    """Return a worker's state as plain values.
 
     Args:
         group_id: Its consumer group.
-        agents: Workloads.
-        running_seconds: Since its start.
+        agents: Its agents.
+        running_seconds: Time since its start.
         events: Events by outcome and reason.
-        partitions: As they stand.
-        ready: Whether it can do its work.
-        monitor: Where every series stands; None where no monitor runs.
+        partitions: State of the assigned partitions.
+        ready: The readiness check.
+        monitor: Snapshot of every series; None without a monitor.
         ranges: Lowest and highest score of each metric.
         history: The latest hour.
-        totals: What has been counted, as `totals_of` gives it.
+        totals: The result of `totals_of`.
     """
     lag: dict[str, int] = {}
     for state in partitions:
@@ -68,7 +68,7 @@ def status_of(
 
 
 def by_outcome(events: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """Add events up over their reasons."""
+    """Return the number of events by outcome, over all reasons."""
     outcomes: dict[str, int] = {}
     for (outcome, _), count in events.items():
         outcomes[outcome] = outcomes.get(outcome, 0) + count
@@ -98,7 +98,7 @@ def _series(one: SeriesSnapshot) -> dict[str, Any]:
 
 
 def _foremost(alerts: Sequence[Alert]) -> list[Alert]:
-    """Pick some: those about all of the traffic before those about parts of it, the latest first."""
+    """Return the first alerts: those of the whole traffic before those of parts, in the given order."""
     return sorted(alerts, key=lambda one: bool(one.labels))[:SHOWN_ALERTS]
 
 

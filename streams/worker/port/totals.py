@@ -1,4 +1,4 @@
-"""What a worker has counted since its start, added up for its page. Pure."""
+"""Total the worker's metrics since its start, for its status page. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _VERDICTS = frozenset({"scored", "unscored"})
 
 
 def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
-    """Add up over all event labels.
+    """Return totals over all event labels.
 
     Args:
-        families: What the registry has collected.
+        families: The collected metric families.
 
     Returns:
         `results` by metric and status, `scores` by metric and score, `dead_letters`, `corrections` and
-        `suspicions` by reason, and `judges`: one entry for each endpoint and model.
+        `suspicions` by reason, and `judges`: one entry per endpoint and model.
     """
     results: dict[str, Counter[str]] = defaultdict(Counter)
     scores: dict[str, Counter[str]] = defaultdict(Counter)
@@ -57,7 +57,7 @@ def totals_of(families: Iterable[MetricFamily]) -> dict[str, Any]:
 
 
 class _Judge:
-    """One endpoint's calls."""
+    """Totals of one endpoint and model."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -92,10 +92,7 @@ class _Judge:
         }
 
     def _p95(self) -> float | None:
-        """The bound of the bucket that holds the 95th percentile.
-
-        None without calls or beyond the last bound.
-        """
+        """Return the upper bound of the bucket with the 95th percentile; None without a finite bound."""
         for bound, count in sorted(self._buckets.items()):
             if self._calls and count >= 0.95 * self._calls:
                 return None if bound == inf else bound

@@ -1,1 +1,1 @@
-"""Judges a stretch of the past again, beside the live stream and never mixed with it."""
+"""Judge past events again, separately from the live stream."""

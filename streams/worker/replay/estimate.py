@@ -1,6 +1,6 @@
-"""What judging will take, estimated from a sample of judged answers. Pure.
+"""Estimate the effort of judging from a sample of judged answers. Pure.
 
-Tokens and cost go with the length of the texts, which is known of every task; so the mean of the sample is
+Tokens and cost depend on the length of the texts, which is known for every task. So the sample mean is
 corrected by regression on it: N * (y + b * (X - x)), with y and x the means of the sample and X the mean
 length of all. Source: Cochran, "Sampling Techniques" (1977), chapter 7.
 """
@@ -17,14 +17,14 @@ from schemas import Failed, Scored, Unscored
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What judging one answer took.
+    """The effort of judging one answer.
 
     Args:
         chars: Length of its texts.
-        input_tokens: Tokens asked with.
-        output_tokens: Tokens answered.
-        usd: Its cost; None where the price is not known.
-        seconds: How long the judge took; 0 where it was not asked.
+        input_tokens: Input tokens.
+        output_tokens: Output tokens.
+        usd: Its cost; None if the price is unknown.
+        seconds: Duration of the judge call; 0 without one.
     """
 
     chars: int
@@ -35,7 +35,7 @@ class Sampled:
 
     @classmethod
     def of(cls, result: Scored | Unscored | Failed, chars: int) -> Sampled:
-        """Take it from a result."""
+        """Return the effort recorded in a result."""
         usage = result.usage
         return cls(
             chars, usage.input_tokens, usage.output_tokens, result.cost_usd, result.times.judge_seconds or 0.0
@@ -50,19 +50,19 @@ class Lengths:
     chars: int = 0
 
     def add(self, chars: int) -> None:
-        """Count one."""
+        """Count one task."""
         self.count += 1
         self.chars += chars
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How fast a replay may judge.
+    """Limits on the rate of a replay.
 
     Args:
         in_flight: Answers judged concurrently.
-        per_second: Answers a second; None: no limit.
-        requests_per_minute: Of all endpoints together; None: none is known.
+        per_second: Answers per second; None for no limit.
+        requests_per_minute: Of all endpoints together; None if unknown.
         tokens_per_minute: Likewise.
     """
 
@@ -74,14 +74,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What judging takes.
+    """The estimated effort of judging.
 
     Args:
-        results: Results.
-        input_tokens: Tokens asked with.
-        output_tokens: Tokens answered.
-        usd: Cost; None where the price is not known.
-        seconds: Time at the limits.
+        results: Number of results.
+        input_tokens: Input tokens.
+        output_tokens: Output tokens.
+        usd: Cost; None if the price is unknown.
+        seconds: Duration at the limits.
     """
 
     results: int
@@ -91,7 +91,7 @@ class Estimate:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return the JSON form."""
         return {
             "results": self.results,
             "input_tokens": round(self.input_tokens),
@@ -101,22 +101,20 @@ class Estimate:
         }
 
     def text(self) -> str:
-        """Give it for people."""
+        """Return the text form."""
         cost = "price not known" if self.usd is None else f"${self.usd:.4f}"
         return (
-            f"{self.results:,} results: about {self.input_tokens:,.0f} tokens in and "
-            f"{self.output_tokens:,.0f} out, "
-            f"{cost}, {_duration(self.seconds)}"
+            f"{self.results:,} results: about {self.input_tokens:,.0f} input and {self.output_tokens:,.0f} "
+            f"output tokens, {cost}, {_duration(self.seconds)}"
         )
 
 
 def estimate(parts: Sequence[tuple[Lengths, Sequence[Sampled]]], limits: Limits) -> Estimate:
-    """Estimate what tasks will take.
+    """Estimate the effort of tasks.
 
     Args:
-        parts: For each metric its tasks, and a sample of what such tasks took; not empty where there are
-            tasks.
-        limits: How fast it may go.
+        parts: For each metric its tasks, and a sample of their effort; not empty if there are tasks.
+        limits: Limits on the rate.
     """
     parts = [part for part in parts if part[0].count]
     tokens_in = sum(_total(all_, sample, [one.input_tokens for one in sample]) for all_, sample in parts)

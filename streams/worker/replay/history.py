@@ -1,4 +1,4 @@
-"""What was judged before: live results of the same events, and what this replay has published already."""
+"""Read earlier results: live ones of the same events, and those that this replay has published."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams.kafka.stretch import PastRecord
 from streams.worker.replay.estimate import Sampled
 
 MOST_SAMPLED: Final = 2_000
-"""Results of a metric that an estimate rests on at most."""
+"""Maximum samples per metric for an estimate."""
 
 
 class _Place(msgspec.Struct):
@@ -26,7 +26,7 @@ class _Place(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    """What says whether a result is of interest."""
+    """The fields that decide whether a result is used."""
 
     result_id: str
     event_id: str
@@ -38,22 +38,22 @@ class _Head(msgspec.Struct):
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 Wanted = Callable[[str, _Place], bool]
-"""Says whether a live result's event, by id and place, is in the stretch."""
+"""Return whether a live result's event, given its id and place, is in the time range."""
 
 
 @dataclass(slots=True)
 class History:
-    """Results that exist already.
+    """Earlier results.
 
     Args:
-        fingerprints: The evaluator of each metric that is judged now.
+        fingerprints: The current evaluator of each metric.
         live: Scores of the live stream, by metric and event id.
-        took: What judging took where this evaluator judged, by metric and event id; some of it.
-        now: Scores that this replay has published, by metric and event id.
-        done: Ids of all results that it has published.
+        took: Effort of results by these evaluators, by metric and event id; limited in number.
+        now: Scores published by this replay, by metric and event id.
+        done: Ids of all results published by it.
         outcomes: Their number by metric and status.
-        spent: What they took.
-        priced: Number of those whose cost is known.
+        spent: Their tokens and cost.
+        priced: Number of those with a known cost.
         usd: The sum of these costs.
     """
 
@@ -68,12 +68,12 @@ class History:
     usd: float = 0.0
 
     async def read(self, results: AsyncIterable[PastRecord], replay_id: str, wanted: Wanted) -> None:
-        """Take in the records of the results' topic.
+        """Add records of the results topic.
 
         Args:
             results: The records.
             replay_id: This replay.
-            wanted: Which events' live results count.
+            wanted: Selects the events whose live results are added.
         """
         async for record in results:
             try:
@@ -95,7 +95,7 @@ class History:
                 self._add_live(result)
 
     def add(self, result: Scored | Unscored | Failed) -> None:
-        """Take in a result of this replay; one that is known counts once."""
+        """Add a result of this replay; a repeated one is ignored."""
         if result.result_id in self.done:
             return
         self.done.add(result.result_id)

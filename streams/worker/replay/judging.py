@@ -1,4 +1,4 @@
-"""Judges the tasks of a replay and publishes the results, within its share, its rate and its budget."""
+"""Judge the tasks of a replay and publish the results, within its share, rate and budget."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from streams.judging.files.judging import outage
 from streams.worker.replay.history import History
 
 End: TypeAlias = Literal["done", "stopped", "max_usd", "outage"]
-"""Why judging ended: nothing is left, the user asked, the budget is used up, no endpoint answers."""
+"""Why judging ended: all done, stopped by the user, budget used up, no endpoint available."""
 OUTAGE_SECONDS = 120.0
-"""With all endpoints down for this long, the replay ends; it can be resumed."""
+"""A replay ends after an outage of all endpoints for this long; it can be resumed."""
 END_SECONDS = 60.0
-"""So long what is under way may take to end after the user asked to stop."""
+"""Timeout of the calls in flight after a stop."""
 
 
 class ReplayJudging:
-    """Judges tasks.
+    """Judges the tasks of a replay.
 
     Args:
-        judges: By metric.
+        judges: Judges by metric.
         pool: Their endpoints.
         publish: Writes a result, and returns when the broker has confirmed it.
-        history: What is there already; results are added.
+        history: Earlier results; new ones are added.
         at_once: Answers judged concurrently; at least 1.
-        per_second: Answers a second at most; None: no limit.
-        max_usd: What all results of the replay may cost together; None: no limit.
+        per_second: Answers per second; None for no limit.
+        max_usd: Limit on the cost of all results of the replay; None for no limit.
         stop: Set it to end early.
     """
 
@@ -49,7 +49,7 @@ class ReplayJudging:
         stop: asyncio.Event,
     ) -> None:
         self.trouble: str | None = None
-        """Why no endpoint can be asked, where judging ended for that."""
+        """Why no endpoint is available, if that ended judging."""
         self._judges = judges
         self._pool = pool
         self._publish = publish
@@ -63,14 +63,14 @@ class ReplayJudging:
         self._count = 0
 
     async def run(self, tasks: AsyncIterator[JudgeTask], told: Callable[[], None]) -> End:
-        """Judge what is not there yet.
+        """Judge the tasks that have no result.
 
         Args:
-            tasks: The tasks; read as far as there is room.
+            tasks: The tasks; read as capacity allows.
             told: Called after each result.
 
         Raises:
-            JudgeConfigurationError: No event can be judged as things are configured.
+            JudgeConfigurationError: No event can be judged with this configuration.
             KafkaError: A result cannot be written.
         """
         watches = (
@@ -109,7 +109,7 @@ class ReplayJudging:
         told()
 
     async def _room(self, watches: tuple[asyncio.Task[bool], asyncio.Task[str]]) -> End | None:
-        """Wait until one more may be judged; give the reason where none may."""
+        """Wait until another task may start; return the reason if none may."""
         if self._stop.is_set():
             return "stopped"
         while len(self._running) >= self._at_once or not self._affordable():
@@ -121,11 +121,11 @@ class ReplayJudging:
         return None
 
     def _affordable(self) -> bool:
-        """Whether one more stays within the budget, if it and what is under way cost what others did."""
+        """Return whether another task fits the budget, at the mean cost for it and those in flight."""
         if self._max_usd is None:
             return True
         spent, count = self._history.usd, self._history.priced
-        if not count:  # nothing is known of the cost yet: one at a time
+        if not count:  # the cost is unknown so far: one at a time
             return not self._running
         return spent + (len(self._running) + 1) * spent / count <= self._max_usd
 
@@ -147,12 +147,12 @@ class ReplayJudging:
             await asyncio.wait({stopping}, timeout=seconds)
 
     async def _ended(self, end: End) -> End:
-        """Let what is under way end: it is paid for."""
+        """Wait for the calls in flight, which are paid for."""
         if self._running and end != "outage":
             self._pool.drain()
             done, _ = await asyncio.wait(self._running, timeout=END_SECONDS)
             for task in done:
                 self._running.discard(task)
-                with contextlib.suppress(JudgeUnavailableError):  # it still waited for an endpoint
+                with contextlib.suppress(JudgeUnavailableError):  # it was still waiting for an endpoint
                     task.result()
         return end

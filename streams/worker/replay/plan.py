@@ -1,4 +1,4 @@
-"""What a replay is asked to do, and the settings that follow from it."""
+"""Plan a replay, and derive its settings."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which events, judged how.
+    """Selects the events of a replay and how they are judged.
 
     Args:
-        since: The first record's time; None with `file`.
-        until: The time of the first record that is not wanted.
-        file: Events of a file, in place of the topic.
-        incident: The incident that this is about.
-        parts: Labels of the parts of the traffic that are wanted; empty for all.
-        metrics: Names of metrics; empty for all of the settings.
-        pack: Prompts in place of the metric's own.
-        endpoint: Name of the only endpoint to ask; None: as the settings say.
-        per_second: Answers a second at most.
-        max_usd: What it may cost.
-        share: Share of the worker's limits that it may take, above 0 and at most 1.
+        since: Time of the first record; None with `file`.
+        until: End time (exclusive).
+        file: File with events, instead of the topic.
+        incident: The incident to examine.
+        parts: Labels of the selected parts of the traffic; empty for all.
+        metrics: Names of metrics; empty for all in the settings.
+        pack: Prompts instead of the metric's own.
+        endpoint: Name of the only endpoint to use; None for those of the settings.
+        per_second: Limit on answers per second.
+        max_usd: Limit on the cost.
+        share: Share of the worker's limits to use, above 0 and at most 1.
     """
 
     since: datetime | None = None
@@ -50,7 +50,7 @@ class Plan:
     share: float = 0.2
 
     def digest(self) -> str:
-        """Eight digits that differ where other events are judged, or otherwise."""
+        """Return eight hex digits that identify the selected events and how they are judged."""
         what = [
             *(None if one is None else one.isoformat() for one in (self.since, self.until)),
             None if self.file is None else self.file.name,
@@ -63,15 +63,15 @@ class Plan:
 
 
 def new_id(plan: Plan, now: datetime) -> str:
-    """Name a replay that begins now."""
+    """Return the id of a replay that starts now."""
     return f"replay-{now.astimezone(UTC):{_TIME}}-{plan.digest()}"
 
 
 def begun_at(replay_id: str, plan: Plan) -> datetime:
-    """Give the time when a replay was begun, to resume it.
+    """Return the start time of a replay, to resume it.
 
     Raises:
-        SettingsError: This is the id of no replay, or of one with other options.
+        SettingsError: The id is not of a replay, or of one with other options.
     """
     found = _ID.fullmatch(replay_id)
     if found is None:
@@ -84,10 +84,10 @@ def begun_at(replay_id: str, plan: Plan) -> datetime:
 
 
 def settings_of(plan: Plan, settings: Settings) -> Settings:
-    """Give the settings that a replay judges with: its metrics, its endpoint, its share of every limit.
+    """Return the settings of a replay: its metrics, its endpoint, its share of every limit.
 
     Raises:
-        SettingsError: There is no such metric or endpoint.
+        SettingsError: A metric or endpoint does not exist.
     """
     metrics = _metrics(plan, settings)
     judge = settings.judge
@@ -110,7 +110,7 @@ def settings_of(plan: Plan, settings: Settings) -> Settings:
 
 
 def limits_of(plan: Plan, judge: JudgeSettings, endpoints: tuple[EndpointSettings, ...]) -> Limits:
-    """Say how fast a replay goes with settings that `settings_of` gave."""
+    """Return the rate limits of a replay with the settings from `settings_of`."""
     requests = [one.requests_per_minute for one in endpoints]
     tokens = [one.tokens_per_minute for one in endpoints]
     places = [one.max_in_flight or judge.max_in_flight for one in endpoints]
@@ -131,7 +131,7 @@ def _metrics(plan: Plan, settings: Settings) -> dict[str, MetricSettings]:
     if plan.pack is None:
         return {name: settings.metrics[name] for name in wanted}
     if len(wanted) != 1:
-        raise SettingsError([f"--pack: belongs to one metric, got {len(wanted)}; name it with --metric"])
+        raise SettingsError([f"--pack: needs exactly one metric, got {len(wanted)}; name it with --metric"])
     own = settings.metrics.get(wanted[0], MetricSettings())
     return {wanted[0]: own.model_copy(update={"prompt_pack": plan.pack, "mode": None})}
 

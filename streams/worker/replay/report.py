@@ -1,4 +1,4 @@
-"""What happened to a replay."""
+"""The report of a replay."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from streams.worker.replay.scan import Scan
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What happened to a replay.
+    """The outcome of a replay.
 
     Args:
         replay_id: Its id.
-        end: Why it ended; None if nothing went wrong.
-        estimate: What all of it was estimated to take; None where there was nothing to judge.
-        scan: What there was to judge.
-        history: What was published.
+        end: Why it ended; None if the user declined.
+        estimate: Estimated effort of all tasks; None if there was nothing to judge.
+        scan: The tasks.
+        history: The published results.
         comparisons: Each metric's scores against those of the live stream.
-        trouble: Why no endpoint could be asked.
+        trouble: Why no endpoint was available.
     """
 
     replay_id: str
@@ -37,7 +37,7 @@ class Report:
     trouble: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return the JSON form."""
         return {
             "replay_id": self.replay_id,
             "end": self.end,
@@ -50,7 +50,7 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """Give it for people."""
+        """Return the lines of the text form."""
         done = len(self.history.done)
         told = [
             f"{self.replay_id}: {done:,} of {sum(one.count for one in self.scan.tasks.values()):,} results, "
@@ -59,7 +59,7 @@ class Report:
         for metric, statuses in self.history.outcomes.items():
             told.append(f"  {metric}: " + ", ".join(f"{n} {status}" for status, n in statuses.items()))
         for one in self.comparisons:
-            told.append(f"against the live results, {one.text()}")
+            told.append(f"compared with the live results, {one.text()}")
             for apart in one.disagreements:
                 told.append(f"  {printable(apart.event_id, 100)}: {apart.before:g} -> {apart.now:g}")
                 told.append(f"    before: {apart.why_before}")

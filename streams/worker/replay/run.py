@@ -1,4 +1,4 @@
-"""One replay from its estimate to its report."""
+"""Run one replay, from its estimate to its report."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ from streams.worker.replay.selection import Selection, Tally
 _log = structlog.stdlib.get_logger(__name__)
 
 STEPS: Final = 10
-"""So often it says how far it has come."""
+"""Number of progress messages."""
 
 
 class Person(Protocol):
     """The user interface: progress and prompts."""
 
     def tell(self, text: str) -> None:
-        """Say something."""
+        """Print a message."""
 
     def agrees(self, question: str) -> bool:
         """Ask whether to continue."""
 
 
 class Replay:
-    """Judges a stretch of the past again.
+    """Judges past events again.
 
     Args:
-        plan: What to judge.
+        plan: The plan.
         replay_id: The id of all its results.
-        begun: When it was begun first.
+        begun: Time of its first start.
         settings: The worker's settings.
-        producer: A started producer; stays the caller's to stop.
-        lines: The events of `plan.file`; called for each reading of it.
+        producer: A started producer; the caller must stop it.
+        lines: Returns the events of `plan.file`; called once per pass.
         env: Environment variables.
 
     Raises:
-        SettingsError: A metric or endpoint cannot be used, or a budget in dollars cannot be kept.
+        SettingsError: A metric or endpoint cannot be used, or a cost limit lacks a price.
     """
 
     def __init__(
@@ -100,16 +100,16 @@ class Replay:
         )
         unknown = [one.name for one in self._endpoints if price_of(one) is None]
         if plan.max_usd is not None and unknown:
-            what = f"needs a price, and none is known for {unknown[0]}"
+            what = f"needs a price, and the price of {unknown[0]} is unknown"
             raise SettingsError([f"--max-usd: {what}; set usd_per_million_tokens of this endpoint"])
 
     async def run(self, person: Person, stop: asyncio.Event) -> Report:
-        """Estimate, ask, judge, compare.
+        """Estimate, ask for consent, judge and compare.
 
         Raises:
-            JudgeConfigurationError: No event can be judged as things are configured.
-            KafkaError: The broker refuses a reading or a result.
-            StreamsError: The broker gives no records.
+            JudgeConfigurationError: No event can be judged with this configuration.
+            KafkaError: The broker rejects a read or a result.
+            StreamsError: The broker sends no records.
         """
         try:
             return await self._run(person, stop)
@@ -155,7 +155,7 @@ class Replay:
                 scan.add_sample(task, history.took.get(task.metric, {}).get(task.event_id))
         all_ = self._estimate(scan, scan.tasks)
         left = self._estimate(scan, scan.left_without(wanted))
-        person.tell(f"the whole: {all_.text()}")
+        person.tell(f"total: {all_.text()}")
         if not left.results:
             return all_, "done"
         if not person.agrees(f"{left.text()}; judge them?"):
@@ -165,7 +165,7 @@ class Replay:
         async with aclosing(self._tasks(Tally())) as tasks:
             return all_, await judging.run(tasks, progress.step)
 
-    # What there is
+    # Records and tasks
 
     async def _history(self) -> History:
         plan = self._plan
@@ -195,7 +195,7 @@ class Replay:
         return history
 
     def _fingerprint(self, name: str, metric: Metric) -> str:
-        """Name the evaluator that is asked first; none where code or a panel decides."""
+        """Return the fingerprint of the preferred evaluator; empty for code or a panel."""
         wanted = self._settings.metrics[name]
         asked = asked_by(wanted, [(one.name, one.model) for one in self._endpoints])
         if wanted.is_code or wanted.panel is not None or not asked:
@@ -221,7 +221,7 @@ class Replay:
         ):
             async for task in tasks:
                 known = bytes.fromhex(task.result_id)
-                if known not in seen:  # one that was produced twice is judged once
+                if known not in seen:  # judge a duplicate event once
                     seen.add(known)
                     yield task
 
@@ -235,19 +235,19 @@ class Replay:
             yield PastRecord(self._plan.file.name, 0, line.number - 1, None, None, line.value)
 
     def _holds(self, place: Any) -> bool:
-        """Whether a record, or the place of one, is in the stretch."""
+        """Return whether a record, or its place, is in the time range."""
         if self._plan.file is not None:
             return True
         start, end = self._stretch.get(place.partition, (0, 0))
         return bool(start <= place.offset < end)
 
-    # What it takes
+    # Estimate
 
     def _estimate(self, scan: Scan, tasks: Mapping[str, Lengths]) -> Estimate:
         limits = limits_of(self._plan, self._settings.judge, self._endpoints)
         return estimate([(all_, scan.samples[name]) for name, all_ in tasks.items() if all_.count], limits)
 
-    # What comes of it
+    # Results
 
     async def _publish(self, result: Scored | Unscored | Failed) -> None:
         headers, key = result_headers(result), result.event_id.encode()
@@ -273,7 +273,7 @@ class Replay:
 
 
 class _Progress:
-    """Says occasionally how far it has come."""
+    """Prints the progress at intervals."""
 
     def __init__(self, total: int, done: int, person: Person) -> None:
         self._total = total
@@ -282,7 +282,7 @@ class _Progress:
         self._next = self._done + max(1, (total - done) // STEPS)
 
     def step(self) -> None:
-        """One more is done."""
+        """Count a result."""
         self._done += 1
         if self._done >= self._next:
             self._next += max(1, self._total // STEPS)

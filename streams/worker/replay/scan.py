@@ -1,4 +1,4 @@
-"""What there is to judge in a stretch. Pure."""
+"""Count the tasks of a time range. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from streams.worker.replay.estimate import Lengths, Sampled
 from streams.worker.replay.selection import Tally
 
 SAMPLE: Final = 40
-"""Answers of a metric that an estimate rests on at least, where there are as many."""
+"""Minimum samples per metric for an estimate, if there are as many."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """What there is to judge.
+    """The tasks of a time range.
 
     Args:
-        tally: What happened to the records.
+        tally: Outcomes of the records.
         tasks: All tasks, by metric.
-        left: Those that have no result yet.
-        samples: What such tasks took where they were judged live.
-        pilots: Of those that have no result yet some at random, by metric: a heap by result id.
+        left: Those without a result.
+        samples: Effort of tasks that were judged before.
+        pilots: A random sample of the tasks without a result, by metric: a heap by result id.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -38,8 +38,8 @@ class Scan:
         """Count a task.
 
         Args:
-            task: It.
-            took: What judging it took before, where that is known.
+            task: The task.
+            took: Effort of judging it before; None if unknown.
             done: Whether it has a result.
         """
         chars = texts_chars(task)
@@ -49,19 +49,19 @@ class Scan:
             return
         self.left.setdefault(task.metric, Lengths()).add(chars)
         heap = self.pilots.setdefault(task.metric, [])
-        entry = (-int(task.result_id, 16), task)  # a hash: those with the smallest are a random sample
+        entry = (-int(task.result_id, 16), task)  # a hash: the smallest ids are a random sample
         if len(heap) < SAMPLE:
             heappush(heap, entry)
         elif entry[0] > heap[0][0]:
             heapreplace(heap, entry)
 
     def add_sample(self, task: JudgeTask, took: Sampled | None) -> None:
-        """Note what judging a task took."""
+        """Add the effort of a task to the samples."""
         if took is not None:
             self.samples.setdefault(task.metric, []).append(replace(took, chars=texts_chars(task)))
 
     def wanted(self) -> list[JudgeTask]:
-        """Give the tasks to be judged first, of metrics of which too little is known."""
+        """Return the tasks to judge first, of metrics with too few samples."""
         return [
             task
             for name, heap in self.pilots.items()
@@ -70,7 +70,7 @@ class Scan:
         ]
 
     def left_without(self, done: Sequence[JudgeTask]) -> Mapping[str, Lengths]:
-        """Give what is left after these."""
+        """Return the remaining tasks after these are done."""
         rest = {name: Lengths(one.count, one.chars) for name, one in self.left.items()}
         for task in done:
             rest[task.metric].count -= 1
@@ -78,7 +78,7 @@ class Scan:
         return rest
 
     def text(self, replay_id: str, done: int) -> str:
-        """Give it for people."""
+        """Return the text form."""
         passed = ", ".join(f"{count:,} {reason}" for reason, count in self.tally.passed.most_common())
         tasks = ", ".join(f"{all_.count:,} {name}" for name, all_ in self.tasks.items()) or "nothing to judge"
         again = f"; {done:,} exist already" if done else ""

@@ -1,4 +1,4 @@
-"""Which tasks the records of the past become, by the sampling and the routes of the live intake."""
+"""Turn past records into tasks, with the sampling and routes of the live intake."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from streams.settings import SamplingSettings, Settings
 
 T = TypeVar("T")
 _Found: TypeAlias = tuple[PastRecord, QAEvent, tuple[Route, ...]]
-"""An event, the first of its records, and where it may lead."""
+"""The first record of an event, the event, and its possible routes."""
 Records: TypeAlias = AsyncIterator[PastRecord]
 Inside: TypeAlias = Callable[[PastRecord], bool]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What happened to the records of a stretch.
+    """Outcomes of the records in a time range.
 
     Args:
         records: Records read.
-        sampled: Events that become a task.
-        passed: Events and records that do not, by reason.
+        sampled: Events that become tasks.
+        passed: Other events and records, by reason.
     """
 
     records: int = 0
@@ -57,20 +57,20 @@ class Tally:
     passed: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return the JSON form."""
         return {"records": self.records, "sampled": self.sampled, "passed": dict(self.passed.most_common())}
 
 
 class Selection:
-    """Turns records of the past into tasks.
+    """Turns past records into tasks.
 
     Args:
-        settings: The settings; `metrics` names what judges.
+        settings: The settings; `metrics` names the metrics to judge.
         metrics: These metrics, by name.
-        replay_id: The replay that asks.
-        parts: Labels of the parts of the traffic that are wanted; empty for all of it.
-        whole: Whether every event is taken, sampled or not (events of a file).
-        unpacking: Reads records by their schemas, where there is a registry.
+        replay_id: Id of the replay.
+        parts: Labels of the selected parts of the traffic; empty for all.
+        whole: Whether to take every event without sampling (events of a file).
+        unpacking: Decodes records by their schemas; None without a registry.
     """
 
     def __init__(
@@ -101,18 +101,18 @@ class Selection:
         self._predicate = None if otlp else push_down(self._read, self._ingest)
         self._reader = trace_reader(ingest) if otlp else None
         self.straddle_seconds = ingest.otlp.max_seconds if self._reader and ingest.otlp.unit == "trace" else 0
-        """For so long before and after a stretch its traces or conversations may have records."""
+        """Seconds before and after the time range in which its traces or conversations may have records."""
         if self._whole_routes:
             self.straddle_seconds = ingest.conversations.max_seconds
 
     async def tasks(self, records: Records, tally: Tally, inside: Inside) -> AsyncGenerator[JudgeTask, None]:
-        """Give the tasks of records.
+        """Yield the tasks of records.
 
         Args:
-            records: In the order of each partition.
-            tally: Counts their outcomes.
-            inside: Whether a record lies in the stretch; a trace or a conversation does where its first
-                record does.
+            records: Records, in order per partition.
+            tally: Counts outcomes.
+            inside: Returns whether a record is in the time range; a trace or conversation is if its first
+                record is.
         """
         events = (
             self._events(records, tally, inside)
@@ -173,7 +173,7 @@ class Selection:
     def _conversations(
         self, joins: dict[int, _PartitionJoin[QAEvent]], record: PastRecord, event: QAEvent, inside: Inside
     ) -> Iterator[_Found]:
-        """The conversations that are closed by the time of a record."""
+        """Yield the conversations that are closed by a record's time."""
         if not self._whole_routes or event.conversation_id is None:
             return
         if not self._policy.decide_event(event, record.key).keep:
@@ -234,7 +234,7 @@ class Selection:
 
 
 class _PartitionJoin(Generic[T]):
-    """Joins the traces or the conversations of one partition by the time of its records."""
+    """Joins the traces or conversations of one partition, by the time of its records."""
 
     def __init__(self, bounds: Bounds, is_complete: Callable[[Sequence[T]], bool] | None = None) -> None:
         self._join = Join[T](bounds, is_complete=is_complete)
@@ -242,7 +242,7 @@ class _PartitionJoin(Generic[T]):
         self._now = 0.0
 
     def add(self, record: PastRecord, parts: Mapping[str, list[T]]) -> Iterator[tuple[PastRecord, list[T]]]:
-        """Take a record, and give what is closed by its time."""
+        """Add a record, and yield the groups that are closed by its time."""
         self._now = max(self._now, record.timestamp or 0.0)
         yield from self._closed(self._now)
         for key, own in parts.items():
@@ -252,7 +252,7 @@ class _PartitionJoin(Generic[T]):
                 self._first.setdefault(group, record)
 
     def rest(self) -> Iterator[tuple[PastRecord, list[T]]]:
-        """Close and give what is open."""
+        """Close and yield the open groups."""
         yield from self._closed(inf)
 
     def _closed(self, now: float) -> Iterator[tuple[PastRecord, list[T]]]:

@@ -58,7 +58,7 @@ def test_a_pack_takes_the_place_of_the_metrics_own_prompts(tmp_path: Path) -> No
     assert found.metrics["tone"].prompt_pack == pack
     for plan, problem in (
         (Plan(metrics=("tone",)), "--metric: must be one of coverage, relevance, got 'tone'"),
-        (Plan(pack=pack), "--pack: belongs to one metric, got 2"),
+        (Plan(pack=pack), "--pack: needs exactly one metric, got 2"),
         (Plan(endpoint="third"), "--endpoint: must be one of first, second, got 'third'"),
     ):
         with pytest.raises(SettingsError, match=problem):
