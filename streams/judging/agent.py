@@ -1,4 +1,4 @@
-"""Judge: tasks in, results out. A judge that is down is waited for; an outage never becomes a dead letter."""
+"""The judge agent: tasks in, results out. It waits out an outage of the judge, without dead letters."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ MAX_PROBLEMS: Final = 3
 
 
 class PatientJudge(Protocol):
-    """What judges a task however long it takes; `judge.pool.reliable.ReliableJudge` does."""
+    """Judges a task, waiting for the judge as long as needed; implemented by `ReliableJudge`."""
 
     async def judge(self, task: JudgeTask) -> Scored | Unscored | Failed:
         """Judge one answer.
 
         Raises:
-            JudgeConfigurationError: No event can be judged as things are configured.
+            JudgeConfigurationError: No event can be judged with this configuration.
         """
 
 
 class JudgeAgent:
-    """Judges tasks within the budget. How many at a time, and how patiently, the judges decide.
+    """Judges tasks within the budget. The judges decide concurrency and retries.
 
     Args:
-        judges: By metric.
-        output: Where results and dead letters go.
+        judges: Judges by metric.
+        output: Writes results and dead letters.
         spending: The budget of the worker.
-        citations: Is notified of every result.
-        free: Metrics that cost nothing; no budget holds them up.
+        citations: Receives every result.
+        free: Metrics without cost, which ignore the budget.
     """
 
     def __init__(
@@ -82,6 +82,6 @@ class JudgeAgent:
             await self._output.dead_letter(record, "oversized", str(error), event_id=task.event_id)
 
     async def on_surprise(self, record: Incoming, error: Exception) -> None:
-        """Set aside a task that met an unexpected error."""
+        """Write a dead letter for a task after an unexpected error."""
         detail = surprise(error)
         await self._output.dead_letter(record, "invalid_task", detail)

@@ -1,4 +1,4 @@
-"""Which endpoints a metric asks: those of the settings, or the same with a model of its own. Pure."""
+"""Select the endpoints of a metric: those of the settings, or the same with the metric's own model. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from streams.settings import EndpointSettings, MetricSettings
 def with_own_models(
     endpoints: Sequence[EndpointSettings], metrics: Iterable[MetricSettings]
 ) -> tuple[EndpointSettings, ...]:
-    """Add an endpoint for each model that a metric asks for in place of an endpoint's own.
+    """Return the endpoints, with one added for each model that a metric sets instead of an endpoint's own.
 
-    It has the address, the key and the limits of its endpoint, and counts for itself: its own breaker, and
-    the published price of its model.
+    It has the address, key and limits of its endpoint, but its own breaker and its model's published price.
 
     Args:
-        endpoints: Those of the settings.
+        endpoints: The endpoints of the settings.
         metrics: The metrics' settings.
     """
     found = {one.name: one for one in endpoints}
@@ -28,7 +27,7 @@ def with_own_models(
             update: dict[str, object] = {"name": f"{endpoint.name}/{model}", "model": model}
             update |= {"usd_per_million_tokens": None, "context_tokens": None}
             if metric.embeds:
-                update["parameters"] = {}  # those of the endpoint are for sampling
+                update["parameters"] = {}  # the endpoint's parameters are for sampling
             own = endpoint.model_copy(update=update)
             found.setdefault(own.name, own)
     return tuple(found.values())
@@ -41,13 +40,13 @@ def _asks(metric: MetricSettings, endpoint: EndpointSettings, endpoints: Sequenc
 
 
 def asked_by(metric: MetricSettings, endpoints: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Name the endpoints that a metric asks, in order of preference.
+    """Return the names of a metric's endpoints, in order of preference.
 
     Args:
         metric: Its settings.
-        endpoints: Name and model of each that there is, in order, those of `with_own_models` included.
+        endpoints: Name and model of every endpoint in order, including those of `with_own_models`.
     """
-    # No name in the settings has a slash.
+    # Names in the settings have no slash.
     models = {name: model for name, model in endpoints if "/" not in name}
     names = metric.asked or tuple(models)
     if metric.panel is not None and not metric.asked:

@@ -1,15 +1,15 @@
-"""What may be spent on judging, an hour and a day. Pure: the time is an argument.
+"""The judging budget per hour and day. Pure: the time is an argument.
 
-Hours and days are those of UTC. What was spent is counted by each worker for itself and in memory: the budget
-of several workers is the sum of theirs, and a worker that restarts starts with nothing spent.
+Hours and days are those of UTC. Each worker counts its own spending in memory: several workers together may
+spend the sum of their budgets, and a restarted worker starts at 0.
 
-**Admission.** A verdict is admitted where, with what the verdicts under way will cost by the mean so far,
-none of the limits is passed. So the number of calls is kept to but for repair turns and repeated tries, and
-the cost to about one verdict.
+**Admission.** A verdict is admitted if no limit is exceeded, with verdicts in flight counted at the mean cost
+so far. So the limit on calls holds except for repair turns and retries, and the limit on cost except for
+about one verdict.
 
-**A lower rate.** From `LOWER_FROM` of a limit on, the sampling rate is to be halved, and halved again each
-time half of what is left is spent, so that the rest lasts. The factor is a power of two that follows from
-what was spent so far and from nothing about the event at hand.
+**Lower rate.** From `LOWER_FROM` of a limit on, the sampling rate is halved, and halved again each time half
+of the rest is spent, so that the budget lasts. The factor is a power of two, and depends only on the spending
+so far, not on the event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTHS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """What may be spent in a period; None where there is no limit.
+    """Limits on spending per period; None for no limit.
 
     Args:
         usd_per_hour: US dollars, above 0.
@@ -46,16 +46,16 @@ class BudgetLimits:
 
     @property
     def any(self) -> bool:
-        """Whether anything is limited."""
+        """Whether there is a limit."""
         return any(usd is not None or calls is not None for _, usd, calls in self.by_period())
 
     @property
     def in_usd(self) -> bool:
-        """Whether money is limited, so that prices must be known."""
+        """Whether there is a limit in dollars, which requires known prices."""
         return self.usd_per_hour is not None or self.usd_per_day is not None
 
     def by_period(self) -> Iterator[tuple[Period, float | None, int | None]]:
-        """Each period with its limits in dollars and in calls."""
+        """Yield each period with its limits in dollars and in calls."""
         yield "hour", self.usd_per_hour, self.calls_per_hour
         yield "day", self.usd_per_day, self.calls_per_day
 
@@ -68,10 +68,10 @@ class _Spent:
 
 
 class Budget:
-    """Keeps account of what was spent in the current hour and day.
+    """Tracks spending in the current hour and day.
 
     Args:
-        limits: What may be spent.
+        limits: The limits.
     """
 
     def __init__(self, limits: BudgetLimits) -> None:
@@ -82,13 +82,13 @@ class Budget:
         self._known_verdicts = 0
 
     def admit(self, now: datetime) -> datetime | None:
-        """Ask to start a verdict; one that is admitted must be settled.
+        """Admit or refuse a verdict; an admitted one must be settled.
 
         Args:
             now: The time, in UTC.
 
         Returns:
-            None where it is admitted; else when the period ends whose limit stands against it.
+            None if it is admitted; otherwise the end of the period whose limit is reached.
         """
         self._roll(now)
         refused = [self._end(period) for period, usd, calls in self._limits if self._full(period, usd, calls)]
@@ -98,12 +98,12 @@ class Budget:
         return None
 
     def settle(self, now: datetime, *, usd: float | None, calls: int) -> None:
-        """Book a verdict that was admitted.
+        """Record the cost of an admitted verdict.
 
         Args:
             now: The time, in UTC.
-            usd: What it cost; None if unknown.
-            calls: Calls that were made for it; 0 where none was needed, or none ended.
+            usd: Its cost; None if unknown.
+            calls: Its number of calls; 0 if none was needed or completed.
         """
         self._under_way -= 1
         if calls and usd is not None:
@@ -112,12 +112,12 @@ class Budget:
         self.book(now, usd=usd, calls=calls)
 
     def book(self, now: datetime, *, usd: float | None, calls: int = 1) -> None:
-        """Book calls that needed no admission.
+        """Record calls that needed no admission.
 
         Args:
             now: The time, in UTC.
-            usd: What they cost; None if unknown.
-            calls: How many.
+            usd: Their cost; None if unknown.
+            calls: Number of calls.
         """
         self._roll(now)
         for spent in self._spent.values():
@@ -125,14 +125,14 @@ class Budget:
             spent.calls += calls
 
     def spent_ratio(self, now: datetime, period: Period) -> float:
-        """Which share of a period's limit is spent, of the limit of which most is; 0 without a limit."""
+        """Return the spent share of a period's limit; the larger one of two limits; 0 without a limit."""
         self._roll(now)
         spent = self._spent[period]
         usd, calls = next((usd, calls) for name, usd, calls in self._limits if name == period)
         return max(0.0 if usd is None else spent.usd / usd, 0.0 if calls is None else spent.calls / calls)
 
     def rate_factor(self, now: datetime) -> Fraction:
-        """By which factor the sampling rate is to be lowered: 1 or a negative power of two."""
+        """Return the factor for the sampling rate: 1 or a negative power of two."""
         spent = max(self.spent_ratio(now, period) for period in PERIODS)
         left = 1 - Fraction(spent)
         factor = Fraction(1)
@@ -149,7 +149,7 @@ class Budget:
         if usd is None:
             return False
         if not self._under_way:
-            # The last verdict may pass the limit by what it costs; else a costly one would never be admitted.
+            # The last verdict may exceed the limit by its cost; otherwise an expensive one never runs.
             return spent.usd >= usd
         mean = self._known_usd / self._known_verdicts if self._known_verdicts else 0.0
         return spent.usd + (self._under_way + 1) * mean > usd or spent.usd >= usd
@@ -159,7 +159,7 @@ class Budget:
             start = now.replace(minute=0, second=0, microsecond=0)
             if period == "day":
                 start = start.replace(hour=0)
-            # A clock that is set back does not give the budget again.
+            # A clock that is set back does not reset the budget.
             if spent.start is None or start > spent.start:
                 self._spent[period] = _Spent(start)
 

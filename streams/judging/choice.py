@@ -1,4 +1,4 @@
-"""Which judge a command asks without a settings file: the OPENAI_* variables, or the offline judge."""
+"""Choose the judge of a command without a settings file: the OPENAI_* variables, or the offline judge."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _MODEL_TO_BE_FOUND = "?"
 async def chosen_endpoint(
     env: Mapping[str, str], *, base_url: str | None = None, model: str | None = None
 ) -> EndpointSettings | None:
-    """Find the endpoint that options and environment describe.
+    """Return the endpoint that options and environment describe.
 
     Args:
-        env: Environment variables: OPENAI_BASE_URL, OPENAI_API_KEY (sent to whichever address is chosen) and
+        env: Environment variables: OPENAI_BASE_URL, OPENAI_API_KEY (sent to the chosen address) and
             OPENAI_MODEL.
-        base_url: Goes before OPENAI_BASE_URL.
-        model: Goes before OPENAI_MODEL. Where neither names one, the only model at the address is taken.
+        base_url: Overrides OPENAI_BASE_URL.
+        model: Overrides OPENAI_MODEL. If neither is set, the only model at the address is used.
 
     Returns:
-        The endpoint, or None where nothing names one.
+        The endpoint; None if neither options nor environment describe one.
 
     Raises:
-        SettingsError: The address is none, or the model has to be named.
-        JudgeUnavailableError: The models cannot be asked for.
+        SettingsError: The address is invalid, or the model must be set.
+        JudgeUnavailableError: The models cannot be listed.
     """
     values = dict(env)
     if base_url is not None:
@@ -69,7 +69,7 @@ async def _models(base_url: str, api_key: str) -> tuple[str, ...]:
         raise JudgeUnavailableError(
             f"{url} does not answer ({type(error).__name__}); check the address and that it runs"
         ) from error
-    if listed.status != 200:  # the one status that carries a list
+    if listed.status != 200:
         raise JudgeUnavailableError(
             f"{url} answers with status {listed.status}; set OPENAI_MODEL to the model's name"
         )

@@ -1,4 +1,4 @@
-"""Notices that most judged answers have no citation that is understood: their 1s say nothing of quality."""
+"""Detect that most judged answers have no recognised citation: their relevance of 1 has no meaning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import structlog
 from schemas import Failed, Scored, Unscored
 
 MIN_RESULTS: Final = 20
-"""Results before anything is said."""
+"""Results before the first note."""
 REMEDY: Final = (
     "set metrics.relevance.citation_pattern, or metrics.relevance.without_citations: unscored, or use a "
     "metric without citations"
@@ -20,7 +20,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class CitationWatch:
-    """Counts results whose answer cites nothing that is understood, and says so once where most do.
+    """Counts results without a recognised citation, and logs a warning once if they are the majority.
 
     Args:
         metrics: The metrics that read citations.
@@ -34,7 +34,7 @@ class CitationWatch:
         self._told = False
 
     def add(self, result: Scored | Unscored | Failed) -> None:
-        """Take a result."""
+        """Count a result."""
         if isinstance(result, Failed) or result.metric not in self._metrics:
             return
         self._results += 1
@@ -47,10 +47,7 @@ class CitationWatch:
 
     @property
     def note(self) -> str | None:
-        """What is to be known; None while most answers cite, or few have been judged.
-
-        It quotes no text of an answer.
-        """
+        """The note; None while most answers have citations or few are judged. Quotes no answer text."""
         if self._results < MIN_RESULTS or 2 * self._uncited <= self._results:
             return None
         return (

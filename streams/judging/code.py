@@ -1,4 +1,4 @@
-"""From settings to the metrics that code decides."""
+"""Build the metrics that are computed by code, from their settings."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from streams.settings.sections.code import CodeSettings, PythonSettings
 Range = tuple[float, float]
 
 LONGEST: Final[Range] = (0, 1000)
-"""Units of length, where the settings name no scale."""
+"""Default scale of lengths, in the unit of the check."""
 SLOWEST: Final[Range] = (0, 60)
-"""Seconds."""
+"""Default scale of latency, in seconds."""
 MOST_EXPENSIVE: Final[Range] = (0, 1)
-"""US dollars."""
+"""Default scale of cost, in US dollars."""
 
 
 def build_code_metric(name: str, settings: MetricSettings) -> CodeMetric:
-    """Build one metric; a function's module is looked for and not imported.
+    """Build one metric; a function's module is located but not imported.
 
     Args:
         name: Its name.
@@ -82,7 +82,7 @@ def _check(name: str, code: CodeSettings, score_range: Range | None) -> Check:
 
 
 def _measured(code: CodeSettings, score_range: Range | None) -> Check | None:
-    """A check with a scale of its own; None where it is none of these."""
+    """Return a check with a configurable scale; None for the other checks."""
     if code.length is not None:
         return Length(code.length.unit, score_range or LONGEST, code.length.of)
     if code.latency is not None:

@@ -1,4 +1,4 @@
-"""What may be spent, built from the settings."""
+"""Build the budget limits from the settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from streams.settings import JudgeSettings
 
 
 def budget_limits(judge: JudgeSettings) -> BudgetLimits:
-    """Give what may be spent on judging, an hour and a day."""
+    """Return the limits on judging per hour and day."""
     budget = judge.budget
     return BudgetLimits(
         usd_per_hour=budget.usd_per_hour,

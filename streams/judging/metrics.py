@@ -1,4 +1,4 @@
-"""From settings to the metrics."""
+"""Build the metrics from their settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def build_metric(name: str, settings: MetricSettings) -> Metric:
         settings: Its settings.
 
     Raises:
-        SettingsError: Its prompt pack or its pattern cannot be used, or nothing says its range.
+        SettingsError: Its prompt pack or pattern cannot be used, or it has no score range.
     """
     if settings.embeds:
         return _by_embeddings(name, settings)
@@ -49,7 +49,7 @@ def _by_embeddings(name: str, settings: MetricSettings) -> Metric:
 
 
 def pack_warnings(metric: Metric, pack: PromptPack | None) -> Sequence[str]:
-    """What is odd about a metric's pack: its text, and examples that would not come out as it says."""
+    """Return the warnings about a metric's pack: its text, and examples that do not give their verdict."""
     return () if pack is None else (*pack.warnings, *example_warnings(metric, pack))
 
 
@@ -80,7 +80,7 @@ def _metric(name: str, settings: MetricSettings, pack: PromptPack | None) -> Met
         raise SettingsError(
             [
                 (
-                    f"metrics.{name}.score_range: is required, for {settings.prompt_pack} names none; "
+                    f"metrics.{name}.score_range: is required, because {settings.prompt_pack} has none; "
                     "set [lowest, highest]"
                 )
             ]
@@ -101,10 +101,10 @@ def _pack(name: str, settings: MetricSettings) -> PromptPack | None:
 
 
 def build_metrics(settings: Settings) -> dict[str, Metric]:
-    """Build all metrics that the settings name.
+    """Build all metrics of the settings.
 
     Raises:
-        SettingsError: With every one that cannot be built.
+        SettingsError: Some metrics cannot be built; the error names all of them.
     """
     built: dict[str, Metric] = {}
     problems: list[str] = []
@@ -119,10 +119,10 @@ def build_metrics(settings: Settings) -> dict[str, Metric]:
 
 
 def guarded(metric: Metric, judge: JudgeSettings) -> Metric:
-    """Bound and redact a metric's texts as the section `judge` says.
+    """Limit and redact a metric's texts by the settings of `judge`.
 
     Raises:
-        SettingsError: Names are to be redacted, and the engine for them is not installed.
+        SettingsError: Names are redacted, but the engine for that is not installed.
     """
     limits = TextLimits(
         question=judge.max_question_chars, answer=judge.max_answer_chars, context=judge.max_context_chars

@@ -1,4 +1,4 @@
-"""What the judge's tokens cost, by the settings or by the published lists."""
+"""Prices of the judge's tokens, from the settings or the published lists."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
-    """Collect the prices of endpoints: the settings' own, else the published ones.
+    """Return the prices of endpoints: from the settings, else published ones.
 
-    One whose price is not known is named in the log; its results have no cost.
+    An endpoint without a known price is logged; its results have no cost.
     """
     prices: dict[str, Price] = {}
     for endpoint in endpoints:
@@ -39,7 +39,7 @@ def build_prices(endpoints: Iterable[EndpointSettings]) -> PriceTable:
 
 
 def price_of(endpoint: EndpointSettings) -> Price | None:
-    """Find what an endpoint's tokens cost; None if unknown."""
+    """Return the price of an endpoint's tokens; None if unknown."""
     usd = endpoint.usd_per_million_tokens
     if usd is not None:
         return ModelPrice(input_usd=usd.input, output_usd=usd.output, cached_usd=usd.cached)
@@ -49,7 +49,7 @@ def price_of(endpoint: EndpointSettings) -> Price | None:
 
 
 def is_paid(endpoint: EndpointSettings) -> bool:
-    """Say whether an endpoint's tokens have a known price above 0, on another machine than this one."""
+    """Return whether an endpoint on another machine has a known price above 0."""
     price = price_of(endpoint)
     million = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
     return (
@@ -60,7 +60,7 @@ def is_paid(endpoint: EndpointSettings) -> bool:
 
 
 def may_cost(endpoint: EndpointSettings) -> bool:
-    """Say whether a call may cost money: on another machine, without a price of 0."""
+    """Return whether a call may cost money: on another machine, and not with a price of 0."""
     usd = endpoint.usd_per_million_tokens
     is_free = usd is not None and not (usd.input or usd.output or usd.cached)
     near = is_loopback(urlsplit(endpoint.base_url).hostname or "")
@@ -68,16 +68,15 @@ def may_cost(endpoint: EndpointSettings) -> bool:
 
 
 def check_prices(judge: JudgeSettings, endpoints: Sequence[EndpointSettings]) -> None:
-    """See to it that what judging may cost is said, and that a budget in dollars can be kept.
+    """Check that paid endpoints have a budget, and that a budget in dollars has known prices.
 
     Raises:
-        SettingsError: An endpoint is paid for and nothing bounds that, or its price is not known beside a
-            budget in dollars.
+        SettingsError: An endpoint is paid but not limited, or a budget in dollars lacks its price.
     """
     limits = budget_limits(judge)
     paid = [one for one in endpoints if is_paid(one)]
     if paid and not limits.any and not judge.budget.unlimited:
-        what = f"is required, for {paid[0].model} at {paid[0].base_url} is paid per token"
+        what = f"is required, because {paid[0].model} at {paid[0].base_url} is paid per token"
         raise SettingsError(
             [f"judge.budget: {what}; set usd_per_day or calls_per_day, or write budget: none"]
         )
@@ -93,8 +92,7 @@ def _unpriced(name: str) -> str:
     if "/" in name:  # a metric's own model
         return (
             f"metrics.*.model ({name}): has no known price, and a budget in dollars needs one; add an "
-            "endpoint "
-            "with this model and usd_per_million_tokens, or limit calls instead"
+            "endpoint with this model and usd_per_million_tokens, or limit calls instead"
         )
     return (
         f"judge.endpoints ({name}).usd_per_million_tokens: is required with a budget in dollars, {why}; set "

@@ -1,4 +1,4 @@
-"""Keeps judging within its budget: verdicts wait while it is spent, and the backlog waits in Kafka."""
+"""Keep judging within its budget: if it is spent, verdicts wait, and the backlog remains in Kafka."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from streams.settings.base import PERIODS, Period
 _log = structlog.stdlib.get_logger(__name__)
 
 LONGEST_SLEEP_SECONDS: Final = 30.0
-"""The clock is looked at so often while verdicts wait, because it may be set."""
+"""Interval of clock checks while verdicts wait, as the clock may be set."""
 
 Settle = Callable[[Scored | Unscored | Failed], None]
-"""Books what a verdict took."""
+"""Records the cost of a verdict."""
 
 
 class Spending:
     """The budget of one worker.
 
     Args:
-        limits: What may be spent; without any, nothing ever waits.
-        now: Tells the time, in UTC.
+        limits: The limits; without any, verdicts never wait.
+        now: Returns the time, in UTC.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Spending:
 
     @property
     def deferring(self) -> str | None:
-        """Why verdicts wait; None while none does."""
+        """Why verdicts wait; None if none does."""
         if not self._waiting or self._deferred_until is None:
             return None
         return (
@@ -54,18 +54,18 @@ class Spending:
         )
 
     def spent_ratio(self, period: Period) -> float:
-        """Which share of a period's budget is spent."""
+        """Return the spent share of a period's budget."""
         return self._budget.spent_ratio(self._now(), period)
 
     def rate_factor(self) -> Fraction:
-        """By which factor the sampling rate is to be lowered now."""
+        """Return the current factor for the sampling rate."""
         return self._budget.rate_factor(self._now())
 
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[Settle]:
-        """Wait until the budget admits one more verdict; the value books what it took.
+        """Wait until the budget admits a verdict; call the yielded function with its result.
 
-        A verdict that ends without being booked (by an error, or cancelled) counts as nothing spent.
+        A verdict without a result (error or cancellation) counts as no spending.
         """
         if not self._is_limited:
             yield _book_nothing
@@ -86,7 +86,7 @@ class Spending:
             change.set()
 
     def book(self, usd: float | None) -> None:
-        """Book a call that is for no verdict; None if unknown what it cost."""
+        """Record a call that belongs to no verdict, with its cost; None if unknown."""
         if self._is_limited:
             self._budget.book(self._now(), usd=usd)
 
@@ -97,7 +97,7 @@ class Spending:
                 self._defer(until)
                 seconds = max((until - self._now()).total_seconds(), 0.0)
                 with suppress(TimeoutError):
-                    # What is under way may cost less than was expected, and leave room.
+                    # Verdicts in flight may cost less than expected.
                     await asyncio.wait_for(self._change.wait(), min(seconds, LONGEST_SLEEP_SECONDS))
         finally:
             self._waiting -= 1
@@ -113,4 +113,4 @@ class Spending:
 
 
 def _book_nothing(result: Scored | Unscored | Failed) -> None:
-    """There is no budget to book on."""
+    """Do nothing: there is no budget."""

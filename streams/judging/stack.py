@@ -1,4 +1,4 @@
-"""Opens the judging stack as the settings say: for a worker, a file, a check."""
+"""Open the judging stack from the settings: for a worker, a file or a check."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def judge_endpoints(
     env: Mapping[str, str],
     metrics: Mapping[str, MetricSettings] | None = None,
 ) -> tuple[EndpointSettings, ...]:
-    """Give the endpoints that may be asked, in order of preference.
+    """Return the endpoints, in order of preference.
 
     Args:
         judge: The section `judge`.
         env: Environment variables, for the usual OPENAI_* ones.
-        metrics: What they judge; where code decides all of it, none is needed. A metric's own model is an
-            endpoint more.
+        metrics: The metrics to judge; if all of them are code, no endpoint is needed. A metric's own model
+            adds an endpoint.
 
     Raises:
-        SettingsError: There is none.
+        SettingsError: There is no endpoint.
     """
     endpoints = judge.endpoints or default_endpoints(env)
     if not endpoints and metrics and all(metric.is_code for metric in metrics.values()):
@@ -74,21 +74,21 @@ def open_stack(
     cached: bool = True,
     confirm_seconds: float = CONFIRM_SECONDS,
 ) -> JudgingStack:
-    """Open what judges; an asynchronous context manager that closes it, to be used in this event loop.
+    """Return the judging stack, an asynchronous context manager to be used in this event loop.
 
     Args:
         judge: The section `judge`.
-        endpoints: In order of preference; none where code decides every metric.
-        chat: The judge to ask in their place; stays the caller's to close.
-        prices: What tokens cost there.
-        observer: Is notified of calls and outages.
-        cached: Whether verdicts that were given before may be used.
-        confirm_seconds: For so long an endpoint that never answered must refuse neutral events before it is
-            given up.
+        endpoints: In order of preference; empty if all metrics are code.
+        chat: The judge to use instead of the endpoints; the caller must close it.
+        prices: Prices of the endpoints' tokens.
+        observer: Notified of calls and outages.
+        cached: Whether to use cached verdicts.
+        confirm_seconds: How long an endpoint that never answered must refuse neutral events until its
+            configuration counts as wrong.
 
     Raises:
-        SettingsError: A key is not where the settings say.
-        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot work as configured.
+        SettingsError: A key is missing.
+        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
     """
     asked = (
         [_open_endpoint(endpoint, judge) for endpoint in endpoints]
@@ -105,12 +105,12 @@ def open_stack(
 def metric_judges(
     stack: JudgingStack, metrics: Mapping[str, Metric], settings: Mapping[str, MetricSettings]
 ) -> dict[str, PatientJudge]:
-    """Give each metric's judge, at the endpoints and with the parameters that its settings name.
+    """Return each metric's judge, with the endpoints and parameters of its settings.
 
     Args:
-        stack: What judges.
-        metrics: By name.
-        settings: Theirs; a metric without any is judged at all endpoints.
+        stack: The judging stack.
+        metrics: Metrics by name.
+        settings: Settings by name; a metric without settings uses all endpoints.
     """
     return {name: _metric_judge(stack, metric, settings.get(name)) for name, metric in metrics.items()}
 
@@ -161,11 +161,11 @@ def _options(judge: JudgeSettings, confirm_seconds: float) -> JudgingOptions:
 
 
 def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
-    """Open the connection to an endpoint; to be called, used and closed in one event loop.
+    """Open the connection to an endpoint; call, use and close it in one event loop.
 
     Raises:
-        SettingsError: Its key is not where the settings say.
-        JudgeConfigurationError: The endpoint cannot work as configured.
+        SettingsError: Its key is missing.
+        JudgeConfigurationError: The endpoint cannot be used.
     """
     key = resolve_api_key(endpoint)
     if sends_key_in_the_clear(endpoint.base_url, has_key=key is not None):
@@ -176,17 +176,17 @@ def open_chat(endpoint: EndpointSettings, judge: JudgeSettings) -> ChatClient:
         base_url=endpoint.base_url,
         api_key="" if key is None else key.get_secret_value(),
         timeout_seconds=min(judge.timeout_seconds, endpoint.timeout_seconds or judge.timeout_seconds),
-        # More, to find out whether it answers while all others hang.
+        # Further connections for probes while all others hang.
         max_connections=min(judge.max_in_flight, endpoint.max_in_flight or judge.max_in_flight) + MOST_PROBES,
     )
 
 
 def open_cache(settings: CacheSettings, on_failure: Callable[[], None]) -> VerdictCache | None:
-    """Open the verdict cache; None where it is off.
+    """Open the verdict cache; None if it is off.
 
     Args:
         settings: The section `judge.cache`.
-        on_failure: Called each time that it cannot be read or written.
+        on_failure: Called for each failed read or write.
 
     Raises:
         JudgeConfigurationError: Its file cannot be used.

@@ -1,4 +1,4 @@
-"""Turns what the judge's endpoints do into metrics and log lines, and books what no result carries."""
+"""Record calls and outages of the judge's endpoints, as metrics, log lines and spending."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 def _book_nothing(cost_usd: float | None) -> None:
-    """Nobody keeps account."""
+    """Do nothing: spending is not recorded."""
 
 
 class JudgeWatch:
-    """Is notified of calls and outages, as `judge.pool.observer.PoolObserver` wants it.
+    """Implements `judge.pool.observer.PoolObserver`.
 
     Args:
-        counts: Where it is counted.
-        prices: What tokens cost.
-        book: Books calls, with what they cost (None if unknown), that are for no verdict.
+        counts: The Prometheus metrics.
+        prices: Prices of tokens.
+        book: Records the cost (None if unknown) of calls that belong to no verdict.
         now: The monotonic clock, in seconds.
     """
 
@@ -43,26 +43,26 @@ class JudgeWatch:
         self._down_since: dict[str, float] = {}
 
     def in_flight(self, endpoint: str, calls: int) -> None:
-        """This many calls to an endpoint are under way."""
+        """Set the number of calls in flight to an endpoint."""
         self._counts.set_in_flight(endpoint, calls)
 
     def asked(self, endpoint: str, model: str, outcome: str, seconds: float) -> None:
-        """A judge was asked, and this came of it."""
+        """Record a completed call with its outcome."""
         self._counts.observe_call(endpoint, model, outcome, seconds)
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """A call has used tokens."""
+        """Record the tokens of a call."""
         cost_usd = self._prices.cost_usd(model, usage, endpoint=endpoint)
         self._counts.observe_usage(endpoint, model, usage, cost_usd)
         if not for_verdict:
             self._book(cost_usd)
 
     def cache_failed(self) -> None:
-        """A verdict could not be read from the cache, or not be kept in it; the cache has said why."""
+        """Count a failed read or write of the verdict cache, which logs the reason."""
         self._counts.count_cache_failure()
 
     def down(self, endpoint: str, reason: str | None) -> None:
-        """An endpoint's breaker opened, for this reason, or closed (None)."""
+        """Record that an endpoint's breaker opened, with the reason, or closed (None)."""
         self._counts.set_breaker(endpoint, is_open=reason is not None)
         if reason is not None:
             self._down_since.setdefault(endpoint, self._now())

@@ -79,7 +79,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             "config check key.yaml",
             2,
-            "judge.budget: is required, for gpt-4.1-mini at https://api.openai.com/v1 is paid",
+            "judge.budget: is required, because gpt-4.1-mini at https://api.openai.com/v1 is paid",
         ),
         (
             "config check pack.yaml",
@@ -97,7 +97,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         ("judge events.jsonl -m coverage -o table.jsonl", 2, "add --resume to continue it, or --overwrite"),
         ("judge array.jsonl -m coverage", 2, "is a JSON array, not JSON lines; add --format json"),
-        ("judge table.jsonl -m coverage", 2, "a CSV's head; add --format csv"),
+        ("judge table.jsonl -m coverage", 2, "a CSV header; add --format csv"),
         ("judge bad.jsonl -m coverage", 1, "line 1"),
         ("judge no.jsonl -m coverage", 2, "cannot read no.jsonl: No such file or directory"),
         ("judge events.jsonl -m coverge", 2, "--metric must be one of coverage, relevance,"),

@@ -1,1 +1,1 @@
-"""Judging a file without Kafka: events in, results, a summary and a comparison out."""
+"""Judge a file without Kafka: events in; results, a summary and a comparison out."""

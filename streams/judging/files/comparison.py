@@ -1,4 +1,4 @@
-"""Two runs over the same events: the paired difference of their scores, with its interval. Pure."""
+"""Compare two runs over the same events: the paired difference of their scores, with its interval. Pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from schemas import Failed, Scored, Unscored
 from streams.monitoring.statistics.estimators import student_quantile
 
 SHOWN: Final = 10
-"""Answers that are listed, those whose scores differ most."""
+"""Number of listed answers, those with the largest differences."""
 REASON_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a comparison keeps of a scored result.
+    """The part of a scored result that a comparison keeps.
 
     Args:
         score: The score.
-        fingerprint: The evaluator's.
-        reason: The first words of why.
+        fingerprint: The evaluator's fingerprint.
+        reason: The start of the reason.
     """
 
     score: float
@@ -33,13 +33,13 @@ class Seen:
 
     @classmethod
     def of(cls, result: Scored) -> Seen:
-        """Take it from a result."""
+        """Return the part of a result that is kept."""
         return cls(result.amount, result.evaluator.fingerprint, reason_of(result, REASON_CHARS))
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """An answer whose score differs, with the reason that each run gave."""
+    """An answer whose scores differ, with the reason of each run."""
 
     event_id: str
     before: float
@@ -48,7 +48,7 @@ class Disagreement:
     why_now: str
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return the JSON form."""
         return {
             "event_id": self.event_id,
             "before": self.before,
@@ -60,7 +60,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One metric, then and now.
+    """The comparison of one metric.
 
     Args:
         metric: Its name.
@@ -69,9 +69,9 @@ class Comparison:
         interval: Its 95% interval, by Student's t over the pairs; None with fewer than two.
         better: Events that score higher now.
         worse: Events that score lower now.
-        disagreements: Those whose scores differ most.
-        fallen: Those that fell most.
-        evaluators: Fingerprints then and now; where they differ, the judge changed, too.
+        disagreements: Those with the largest differences.
+        fallen: Those with the largest decreases.
+        evaluators: Fingerprints before and now; if they differ, the judge changed, too.
     """
 
     metric: str
@@ -86,11 +86,11 @@ class Comparison:
 
     @property
     def is_worse(self) -> bool:
-        """Whether the fall is more than chance explains: the whole interval lies below 0."""
+        """Whether the decrease is significant: the whole interval is below 0."""
         return self.interval is not None and self.interval[1] < 0
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return the JSON form."""
         return {
             "metric": self.metric,
             "pairs": self.pairs,
@@ -107,7 +107,7 @@ class Comparison:
         }
 
     def text(self) -> str:
-        """Give it for people."""
+        """Return the text form."""
         if self.difference is None:
             return f"{self.metric}: no event was scored in both runs"
         ends = "" if self.interval is None else f" (95%: {self.interval[0]:+.2f} to {self.interval[1]:+.2f})"
@@ -126,7 +126,7 @@ def compare(
     Args:
         metric: The metric; results of others are skipped.
         before: The results of the earlier run.
-        now: Those of this one.
+        now: The results of this run.
     """
     return compare_scores(metric, _scores(metric, before), _scores(metric, now))
 
@@ -161,7 +161,7 @@ def compare_scores(metric: str, before: Mapping[str, Seen], now: Mapping[str, Se
 
 
 def paired_interval(differences: list[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """Give the interval of a mean difference: d ± t s / sqrt(n), with t of n - 1 degrees of freedom.
+    """Return the interval of a mean difference: d ± t s / sqrt(n), with t of n - 1 degrees of freedom.
 
     Source: Student, "The probable error of a mean" (Biometrika, 1908).
 

@@ -1,7 +1,7 @@
-"""Judging the events of a file, without Kafka: several at a time, results in the order of the lines.
+"""Judge the events of a file, without Kafka: concurrently, with results in the order of the lines.
 
-The judge is the worker's own: the same endpoints, limits, redaction, bounds, prices and cache. Only its
-patience ends: nobody waits an hour at a terminal.
+The judge is the same as the worker's: endpoints, limits, redaction, prices and cache. Only outages are
+bounded, because a user is waiting.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from streams.judging.stack import metric_judges, open_stack
 from streams.settings import EndpointSettings, JudgeSettings, MetricSettings
 
 OUTAGE_SECONDS = 5.0
-"""With all endpoints down for this long, the file is abandoned."""
+"""Judging the file ends after an outage of all endpoints for this long."""
 CONFIRM_SECONDS = 2.0
-"""For so long a wrong key or model is confirmed: less than an outage takes, and a person is waiting."""
+"""How long a wrong key or model is confirmed: shorter than an outage, because a user is waiting."""
 _LOOK_SECONDS = 0.1
 
 
@@ -61,31 +61,31 @@ Outcome: TypeAlias = Scored | Unscored | Failed | InvalidLine
 
 
 class Checks(Unobserved):
-    """Keeps what calls have used that are for no verdict.
+    """Collects the usage of calls that belong to no verdict.
 
     Args:
-        prices: What tokens cost.
+        prices: Prices of tokens.
     """
 
     def __init__(self, prices: PriceTable) -> None:
         self._prices = prices
         self.used_up: list[tuple[Usage, float | None]] = []
-        """Tokens of each call and what they cost in USD; None if unknown."""
+        """Tokens of each call and their cost in USD; None if unknown."""
 
     def used(self, endpoint: str, model: str, usage: Usage, *, for_verdict: bool) -> None:
-        """A call has used tokens."""
+        """Record the tokens of a call."""
         if not for_verdict:
             self.used_up.append((usage, self._prices.cost_usd(model, usage, endpoint=endpoint)))
 
 
 @dataclass(frozen=True, slots=True)
 class FileJudge:
-    """Metrics' judges over the endpoints of the settings.
+    """The judges of metrics, on the endpoints of the settings.
 
     Args:
-        judges: By metric, in the order of the results of one event.
+        judges: Judges by metric, in the order of the results of one event.
         pool: The endpoints.
-        checks: What was used to find out whether endpoints answer at all; no result carries it.
+        checks: Usage of calls that only check whether endpoints answer; it is in no result.
     """
 
     judges: Mapping[Metric, PatientJudge]
@@ -100,18 +100,18 @@ async def open_file_judge(
     endpoints: Sequence[EndpointSettings],
     wanted: Mapping[str, MetricSettings] | None = None,
 ) -> AsyncIterator[FileJudge]:
-    """Open what judges a file, as a worker would.
+    """Open the judges of a file, as a worker does.
 
     Args:
-        metrics: The metrics, bounded and redacted as the settings say (`streams.judging.metrics.guarded`).
-        judge: The section `judge`; its budget is the worker's and bounds nothing here.
+        metrics: The metrics, limited and redacted (`streams.judging.metrics.guarded`).
+        judge: The section `judge`; its budget does not apply here.
         endpoints: In order of preference; at least one.
-        wanted: The metrics' settings, for the endpoints and parameters that they name; None: all endpoints
-            judge all metrics.
+        wanted: The metrics' settings, with their endpoints and parameters; None to judge all metrics at all
+            endpoints.
 
     Raises:
-        SettingsError: A key is not where the settings say.
-        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot work as configured.
+        SettingsError: A key is missing.
+        JudgeConfigurationError: An endpoint, or the file of the verdict cache, cannot be used.
     """
     prices = build_prices(endpoints)
     checks = Checks(prices)
@@ -123,16 +123,16 @@ async def open_file_judge(
 
 
 async def outage(pool: EndpointPool, *, seconds: float = OUTAGE_SECONDS) -> str:
-    """Wait until all endpoints have been down for this long.
+    """Wait until all endpoints have been down for some time.
 
-    A pause that an endpoint asks for is waited for, however long: that is no outage.
+    A pause that an endpoint requests is no outage, however long.
 
     Returns:
-        Why none can be asked.
+        Why no endpoint is available.
 
     Raises:
-        JudgeConfigurationError: They refuse everything for their configuration. The pauses between probes
-            may take longer than `seconds`, so that this is not always confirmed by then.
+        JudgeConfigurationError: All refuse every request because of their configuration. Pauses between
+            probes may exceed `seconds`, so this may be confirmed too late.
     """
     since: float | None = None
     while True:
@@ -159,25 +159,25 @@ async def judge_lines(
     done: Collection[str] = (),
     whole: Collection[str] = (),
 ) -> AsyncGenerator[Outcome, None]:
-    """Judge events by each metric; while no endpoint answers, this waits.
+    """Yield the judged results of a file's events; waits while no endpoint answers.
 
-    The events of conversations are kept until the last line was read.
+    Conversations are judged after the last line.
 
     Args:
-        lines: Events.
+        lines: The lines of the file.
         judge: The metrics and their judges.
         ingest: Reads an event, with the mapping of the settings.
-        source: Names the file; part of each result's id.
-        concurrency: Results that are worked on concurrently; at least 1.
-        done: Ids of results that exist already; they are skipped.
-        whole: Names of the metrics that judge conversations: all events of one `conversation_id` together.
+        source: Name of the file; part of each result's id.
+        concurrency: Results judged concurrently; at least 1.
+        done: Ids of existing results, which are skipped.
+        whole: Names of metrics that judge conversations: all events of one `conversation_id` together.
 
     Yields:
-        A result for each event and metric, in the order of the lines, or one `InvalidLine`; then those of
-        conversations, in the order in which they begin.
+        A result for each event and metric, or an `InvalidLine`, in the order of the lines; then those of
+        conversations, in the order of their first lines.
 
     Raises:
-        JudgeConfigurationError: No line can be judged as things are configured.
+        JudgeConfigurationError: No line can be judged with this configuration.
     """
     pending: deque[asyncio.Task[Outcome]] = deque()
     try:
@@ -237,7 +237,7 @@ async def _as_it_is(outcome: Outcome) -> Outcome:
 
 
 def read_event(line: Line, ingest: Ingest) -> QAEvent | InvalidLine:
-    """Read an event from a line; one without an id has its line's number for one, a number is a text."""
+    """Read an event from a line; a missing id becomes the line number, a numeric one text."""
     value = line.value
     if line.problem:
         return InvalidLine(line.number, line.problem)

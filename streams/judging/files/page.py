@@ -1,4 +1,4 @@
-"""A run's summary as one HTML file without any other part, so that it can be mailed."""
+"""Write a run's summary as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ small{color:#a0a6af}.worse{color:#ff8a80}}
 
 
 def page(title: str, summary: FileSummary, comparisons: Sequence[Comparison] = ()) -> str:
-    """Write the page.
+    """Return the page.
 
     Args:
-        title: What was judged.
-        summary: What happened to it.
-        comparisons: With an earlier run.
+        title: Name of the input.
+        summary: The summary.
+        comparisons: Comparisons with an earlier run.
     """
     shown = escape(printable(title, 200))
     parts = [
@@ -50,8 +50,7 @@ def _metric(summary: Summary) -> Iterable[str]:
     if ends is not None and summary.scored.mean is not None:
         yield (
             f"<p><strong>{summary.scored.mean:.2f}</strong> <small>95% interval {ends[0]:.2f} to "
-            f"{ends[1]:.2f}, "
-            f"{summary.scored.count:,} scored</small></p>"
+            f"{ends[1]:.2f}, {summary.scored.count:,} scored</small></p>"
         )
     yield f"<p><small>{escape(summary.spending.line())}</small></p>"
     if summary.distribution:
@@ -105,7 +104,7 @@ def _labels(summary: Summary) -> Iterable[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table whose last column holds numbers; cells are HTML already."""
+    """Return a table whose last column holds numbers; cells must be HTML."""
     first = "".join(
         f"<th{' class=n' if number == len(head) - 1 else ''}>{cell}</th>" for number, cell in enumerate(head)
     )

@@ -1,4 +1,4 @@
-"""Events in a file: JSON lines, a JSON array, CSV or Parquet, each as the bytes that a record would have."""
+"""Read events from JSON lines, a JSON array, CSV or Parquet, each as the bytes of a record."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _BATCH_ROWS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event as it stands in a file.
+    """One event of a file.
 
     Args:
-        number: Its line; of a JSON array or a table its position. From 1.
+        number: Its line; in a JSON array or a table its position. From 1.
         value: A JSON object.
-        problem: Why there is none; empty where there is.
+        problem: Why the line is not an event; empty if it is.
     """
 
     number: int
@@ -47,20 +47,20 @@ class Line:
 
 
 def format_of(file: Path, given: Format | None) -> Format:
-    """Tell the format: as it was given, else by the file's name, else JSON lines."""
+    """Return the given format, else that of the file's suffix, else JSON lines."""
     return given or _SUFFIXES.get(file.suffix.lower(), "jsonl")
 
 
 def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
-    """Read the events of a file, as far as they are asked for.
+    """Yield the events of a file.
 
     Args:
-        handle: The file; read to its end.
-        form: Its format; of tables see `judge.rows`.
+        handle: The file; read lazily to its end.
+        form: Its format; for tables see `judge.rows`.
         name: The file's name, for errors.
 
     Raises:
-        SettingsError: The file is of another format, or its reader is not installed.
+        SettingsError: The file has another format, or its reader is not installed.
     """
     match form:
         case "jsonl":
@@ -74,11 +74,10 @@ def read_lines(handle: BinaryIO, form: Format, name: str) -> Iterator[Line]:
 
 
 def misspelt(value: bytes) -> list[tuple[str, str]]:
-    """Find the fields of an event that look like a field's name with a slip of the pen.
+    """Find misspelt field names of an event.
 
     Returns:
-        Pairs of what stands there and what may have been meant, for fields that are not there under their own
-        name.
+        Pairs of the name and the field that it resembles, for fields that the event does not have.
     """
     try:
         document = orjson.loads(value)
@@ -108,7 +107,7 @@ def _json_lines(handle: BinaryIO, name: str) -> Iterator[Line]:
 
 
 def _refuse_other(start: bytes, name: str) -> None:
-    """Say what a file is whose first line is not JSON object."""
+    """Raise if the first line shows another format than JSON lines."""
     if start.startswith(b"["):
         raise SettingsError([f"{name}: is a JSON array, not JSON lines; add --format json"])
     if start.startswith(b"PAR1"):
@@ -116,7 +115,7 @@ def _refuse_other(start: bytes, name: str) -> None:
     if not start.startswith(b"{") and b'"' not in start.split(b",")[0][1:-1] and start.count(b",") >= 1:
         columns = start.split(b"\n")[0].decode("utf-8", "replace").strip()[:80]
         if any(field in columns for field in ("question", "answer", "event_id")):
-            raise SettingsError([f"{name}: begins with {columns!r}, a CSV's head; add --format csv"])
+            raise SettingsError([f"{name}: begins with {columns!r}, a CSV header; add --format csv"])
 
 
 def _json_array(handle: BinaryIO, name: str) -> Iterator[Line]:
@@ -152,11 +151,11 @@ def _csv(handle: BinaryIO, name: str) -> Iterator[Line]:
         what = f"{name}: is not CSV in UTF-8 ({error}); save it as UTF-8, or see --format"
         raise SettingsError([what]) from None
     finally:
-        text.detach()  # the file is its opener's to close
+        text.detach()  # the caller closes the file
 
 
 def _delimiter(heading: str) -> str:
-    """The sign between cells: the one that gives the heading the most fields of an event, the comma first."""
+    """Return the delimiter that gives the heading the most known fields; the comma by preference."""
     return max(",;\t", key=lambda sign: sum(one.strip('" \r\n') in _KNOWN for one in heading.split(sign)))
 
 

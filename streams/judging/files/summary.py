@@ -1,4 +1,4 @@
-"""What `judgestream judge` says at its end, one summary a metric."""
+"""The summary that `judgestream judge` prints at its end, one per metric."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from schemas import Failed, Scored, Unscored, Usage
 from streams.monitoring.statistics.estimators import WeightedSums
 
 WORST: Final = 10
-"""Scored answers that are listed, worst first."""
+"""Number of listed answers, those with the lowest scores."""
 MAX_LABEL_VALUES: Final = 100
-"""Values of a label that have a mean of their own; the rest of a label with more is left out."""
+"""Values of a label with their own mean; further values are omitted."""
 
 
 @dataclass(slots=True)
 class Spending:
-    """Tokens and what they cost.
+    """Tokens and their cost.
 
     Attributes:
-        cost_usd: US dollars; None once a call's price was not known.
+        cost_usd: US dollars; None if a call's price is unknown.
     """
 
     input_tokens: int = 0
@@ -32,16 +32,16 @@ class Spending:
     cost_usd: float | None = 0.0
 
     def add(self, usage: Usage, cost_usd: float | None) -> None:
-        """Take what was used, and what that cost."""
+        """Add tokens and their cost."""
         self.input_tokens += usage.input_tokens
         self.cached_tokens += usage.cached_tokens
         self.output_tokens += usage.output_tokens
-        # One call without a known price, and the sum is not known either.
+        # If the price of one call is unknown, so is the sum.
         known = self.cost_usd is not None and cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs."""
+        """Return the JSON form."""
         return {
             "tokens": self.input_tokens + self.output_tokens,
             "usage": {
@@ -53,7 +53,7 @@ class Spending:
         }
 
     def line(self) -> str:
-        """Give it for people."""
+        """Return the text form."""
         cost = "price not known" if self.cost_usd is None else f"${self.cost_usd:.4f}"
         return (
             f"tokens in {self.input_tokens:,} (cached {self.cached_tokens:,}), out "
@@ -63,7 +63,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bad:
-    """A low score, as it is listed."""
+    """A listed low score."""
 
     score: float
     event_id: str
@@ -72,7 +72,7 @@ class Bad:
 
 @dataclass(slots=True)
 class Summary:
-    """Adds up the results of one metric.
+    """Collects the results of one metric.
 
     Attributes:
         metric: The metric's name.
@@ -93,11 +93,11 @@ class Summary:
 
     @property
     def results(self) -> int:
-        """Events that became a result."""
+        """Number of results."""
         return self.scored.count + self.unscored.total() + self.failed.total()
 
     def add(self, result: Scored | Unscored | Failed) -> None:
-        """Take one result."""
+        """Add one result."""
         if isinstance(result, Scored):
             self._add_score(result)
         elif isinstance(result, Failed):
@@ -116,14 +116,14 @@ class Summary:
             values = self.by_label.setdefault(name, {})
             if value in values or len(values) < MAX_LABEL_VALUES:
                 values[value] = values.get(value, WeightedSums()).add(result.amount)
-        # A heap of the lowest scores: its first is the highest of them, the next to go.
+        # A heap of the lowest scores; its first entry is the highest of them and is removed first.
         bad = Bad(result.amount, result.event_id, reason_of(result))
         heapq.heappush(self.worst, (-bad.score, -self.scored.count, bad))
         if len(self.worst) > WORST:
             heapq.heappop(self.worst)
 
     def _step(self, result: Scored) -> tuple[float, str]:
-        """Where a result stands in the distribution: its score, its label, or its tenth of the scale."""
+        """Return a result's bin of the distribution: its score, its label, or a tenth of the scale."""
         if result.kind != "number":
             return result.score, printable(result.shown, 60)
         lowest, highest = self.score_range
@@ -133,17 +133,17 @@ class Summary:
         return start, f"{start:g}-{start + tenth:g}"
 
     def worst_first(self) -> list[Bad]:
-        """The lowest scores below the best possible one, worst first."""
+        """Return the lowest scores, without the best possible one, lowest first."""
         listed = sorted(self.worst, key=lambda entry: (-entry[0], -entry[1]))
         return [bad for _, _, bad in listed if bad.score < self.score_range[1]]
 
     def interval(self, sums: WeightedSums | None = None) -> tuple[float, float] | None:
-        """The 95% interval of the mean, or of that of a part."""
+        """Return the 95% interval of the mean, or of a part's mean."""
         lowest, highest = self.score_range
         return (self.scored if sums is None else sums).interval(lowest=lowest, highest=highest)
 
     def as_json(self) -> dict[str, Any]:
-        """Give the summary for programs."""
+        """Return the JSON form."""
         return {
             "metric": self.metric,
             "scored": self.scored.count,
@@ -171,7 +171,7 @@ class Summary:
         }
 
     def lines(self) -> list[str]:
-        """Give the summary for people."""
+        """Return the lines of the text form."""
         head = f"{self.metric}: {self.results} results, {self.scored.count} scored{self._mean(self.scored)}"
         told = [
             f"{head}, {self.unscored.total()} unscored, {self.failed.total()} failed; {self.spending.line()}"
@@ -220,15 +220,15 @@ class Summary:
 
 @dataclass(slots=True)
 class FileSummary:
-    """What happened to a whole file.
+    """The summary of a whole file.
 
     Attributes:
-        metrics: A summary each.
-        invalid: Lines that are no event, by what is wrong with them.
-        lines: Lines that were looked at.
-        checks: Tokens that were used to find out whether endpoints answer.
-        outage: Why it ended early, if the judge stayed away.
-        interrupted: Whether the user asked to stop.
+        metrics: The summary of each metric.
+        invalid: Lines that are not events, by problem.
+        lines: Lines read.
+        checks: Tokens of calls that only check whether endpoints answer.
+        outage: The reason, if an outage ended the run.
+        interrupted: Whether the user stopped the run.
     """
 
     metrics: Sequence[Summary]
@@ -240,20 +240,20 @@ class FileSummary:
 
     @property
     def results(self) -> int:
-        """Results of all metrics."""
+        """Number of results of all metrics."""
         return sum(one.results for one in self.metrics)
 
     @property
     def all_failed(self) -> bool:
-        """Whether there are results and judging went wrong for each of them."""
+        """Whether there are results and all of them failed."""
         return self.results > 0 and all(one.failed.total() == one.results for one in self.metrics)
 
     def add(self, result: Scored | Unscored | Failed) -> None:
-        """Take one result of one of the metrics."""
+        """Add one result of one of the metrics."""
         next(one for one in self.metrics if one.metric == result.metric).add(result)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for programs: of a single metric its summary, of several each under `metrics`."""
+        """Return the JSON form: the summary of a single metric, or each one under `metrics`."""
         common = {"lines": self.lines, "invalid": self.invalid.total()}
         if self.checks.input_tokens or self.checks.output_tokens:
             common["checks"] = self.checks.as_json()  # type: ignore[assignment] # JSON
@@ -262,7 +262,7 @@ class FileSummary:
         return {**common, "metrics": {one.metric: one.as_json() for one in self.metrics}}
 
     def text(self) -> str:
-        """Give it for people."""
+        """Return the text form."""
         told = [line for one in self.metrics for line in one.lines()]
         if self.invalid:
             reasons = ", ".join(f"{reason} ({count})" for reason, count in self.invalid.most_common(5))

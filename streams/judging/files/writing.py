@@ -1,7 +1,7 @@
-"""The file that results go to: never half of it, and never in place of another that was not meant to go.
+"""Write results to a file: never partially, and never over another file by mistake.
 
-Results are written beside the file, to `NAME.partial`, and take its place when all are there. A run that ends
-early leaves the partial file: its verdicts were paid for, and `--resume` continues from them.
+Results are written to `NAME.partial`, which replaces the file when complete. A run that ends early keeps the
+partial file, because its verdicts are paid for, and `--resume` continues from it.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _COLUMNS: Final = (
 
 
 class ResultFile:
-    """Results on their way to a file.
+    """A result file in progress.
 
     Args:
         path: The file.
         form: Its format.
-        earlier: Results that a run before wrote, which stay.
+        earlier: Results of an earlier run, which are kept.
     """
 
     def __init__(self, path: Path, form: Format, earlier: list[Scored | Unscored | Failed]) -> None:
@@ -56,7 +56,7 @@ class ResultFile:
 
     @property
     def done(self) -> frozenset[str]:
-        """Ids of the results that exist already."""
+        """Ids of the existing results."""
         return frozenset(result.result_id for result in self.earlier)
 
     def write(self, result: Scored | Unscored | Failed) -> None:
@@ -69,8 +69,8 @@ class ResultFile:
         self._count += 1
 
     def finish(self) -> None:
-        """Let the results take the file's place."""
-        if self._handle is None:  # nothing new: what is there is all there is
+        """Replace the file by the complete results."""
+        if self._handle is None:  # no new results
             self._handle = self._partial.open("w", encoding="utf-8")
             for one in self.earlier:
                 self._handle.write(one.model_dump_json() + "\n")
@@ -86,7 +86,7 @@ class ResultFile:
             self._partial.replace(self.path)
 
     def leave(self) -> str | None:
-        """End early: keep what was written, and say where it is; None where there is nothing."""
+        """End early: keep the partial file and return a message with its path; None if there is none."""
         if self._handle is None:
             return None
         self._handle.close()
@@ -94,24 +94,24 @@ class ResultFile:
 
 
 def partial_of(path: Path) -> Path:
-    """Where the results of a run stand that has not ended."""
+    """Return the path of an unfinished run's results."""
     return path.with_name(path.name + PARTIAL)
 
 
 def open_results(
     path: Path, form: Format, *, source: Path | None, overwrite: bool = False, resume: bool = False
 ) -> ResultFile:
-    """Make sure that a file may be written, without touching it.
+    """Check that a file may be written, without changing it.
 
     Args:
         path: The file.
         form: Its format.
-        source: The file with the events, if it is one.
-        overwrite: Results that are there may go.
-        resume: Results that are there stay, and are not judged again.
+        source: The file with the events, if they are in one.
+        overwrite: Whether to overwrite existing results.
+        resume: Whether to keep existing results and skip their events.
 
     Raises:
-        SettingsError: Something is there that must not go, or the folder cannot be written to.
+        SettingsError: An existing file must not be overwritten, or the folder is not writable.
     """
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         raise SettingsError([f"--output {path}: is the input file; name another"])
@@ -133,7 +133,7 @@ def open_results(
 
 
 def read_results(path: Path) -> Iterator[Scored | Unscored | Failed]:
-    """Read the results of an earlier run, JSON lines or one JSON array.
+    """Yield the results of an earlier run, from JSON lines or one JSON array.
 
     Raises:
         SettingsError: The file cannot be read, or a line is not a result.
@@ -165,7 +165,7 @@ def _result(line: bytes, path: Path, number: int) -> Scored | Unscored | Failed:
 
 
 def _read_results(there: Path, path: Path) -> list[Scored | Unscored | Failed]:
-    """Read what a run before left; its last line may be cut."""
+    """Return the results of an earlier run; its last line may be truncated."""
     if not there.exists():
         return []
     if there == path and path.suffix.lower() in {".csv", ".parquet"}:
@@ -202,7 +202,7 @@ def _as_array(source: Path, target: Path) -> None:
 
 
 def row_of(result: Scored | Unscored | Failed) -> dict[str, Any]:
-    """Give a result as a row of a table: what an analyst looks at, and the ids that lead to the rest."""
+    """Return a result as a row of a table: its main fields and ids."""
     verdict = getattr(result, "verdict", None) or {}
     justification = verdict.get("justification", verdict.get("rationale", ""))
     return {

@@ -134,7 +134,7 @@ def test_an_empty_settings_file_starts_nothing(
         assert "2 problems in the settings" in said
         assert "metrics: is required" in said
         assert (
-            "judge.budget: is required, for gpt-4.1-mini at https://api.openai.com/v1 is paid per token"
+            "judge.budget: is required, because gpt-4.1-mini at https://api.openai.com/v1 is paid per token"
             in said
         )
 

@@ -204,7 +204,7 @@ judge:
     err = capsys.readouterr().err
     assert "2 problems" in err
     assert "NO_SUCH_KEY" in err
-    assert "judge.budget: is required, for m at https://llm.example.com/v1 is paid per token" in err
+    assert "judge.budget: is required, because m at https://llm.example.com/v1 is paid per token" in err
     path.write_text(text.replace(", api_key_env: NO_SUCH_KEY", "") + "  budget: none\n")
     assert call("config", "check", str(path)) == 0
     path.write_text(

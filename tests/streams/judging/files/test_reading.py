@@ -150,7 +150,7 @@ def test_cells_beyond_the_heading_are_that_lines_fault() -> None:
     [
         (b"event_id,answer,answer\n1,a,b\n", "csv", "has the column 'answer' twice; rename or remove one"),
         (b'[{"event_id": "1"}]', "jsonl", "is a JSON array, not JSON lines; add --format json"),
-        (b"event_id,question,answer\n1,q,a\n", "jsonl", "a CSV's head; add --format csv"),
+        (b"event_id,question,answer\n1,q,a\n", "jsonl", "a CSV header; add --format csv"),
         (b"PAR1\x15\x04", "jsonl", "is a Parquet file, not JSON lines; add --format parquet"),
         (b'{"event_id": "1"}\n', "json", "is not a JSON array of events"),
         (b'event_id,answer\n1,"x\n', "csv", "is not CSV in UTF-8"),
