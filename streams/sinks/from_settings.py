@@ -16,6 +16,7 @@ from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery, Http
 from streams.sinks.evaluation import Evaluation
 from streams.sinks.incidents import IncidentAgent, IncidentWebhook, Notice
+from streams.sinks.otlp import log_request, trace_request
 from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
 from streams.sinks.topic import TopicSink
 
@@ -98,7 +99,8 @@ def _secret(name: str, sink: SinkSettings, env: Mapping[str, str]) -> str | None
 def _receiver(name: str, sink: SinkSettings, version: str, env: Mapping[str, str]) -> Receiver:
     secret = _secret(name, sink, env)
     receivers: Mapping[str, Callable[[], Receiver]] = {
-        "otlp_http": lambda: OtlpHttp(version, secret),
+        "otlp_http": lambda: OtlpHttp(partial(log_request, version=version), secret),
+        "otlp_spans": lambda: OtlpHttp(partial(trace_request, version=version), secret),
         "langfuse": lambda: Langfuse(sink.public_key or "", secret or ""),
         "phoenix": lambda: Phoenix(secret),
         "mlflow": lambda: Mlflow(secret),

@@ -1,25 +1,30 @@
-"""A verdict as an OpenTelemetry log event, `gen_ai.evaluation.result`, beside the span that it is about.
+"""A verdict as OpenTelemetry's log event, `gen_ai.evaluation.result`, beside the span that it is about.
 
-Pure.
+And what the judge did for it, as spans of a trace of their own. Pure.
 
 Attributes are those of `semantic-conventions-genai` (in development): `gen_ai.evaluation.name`,
 `.score.value`, `.score.label`, `.explanation`, and `error.type` where judging failed; the project's own are
-under `judgestream.`. A failed verdict has no score, an unscored one a label and no score.
+under `judgestream.`. A failed verdict has no score, an unscored one a label and no score. Ids of the spans
+come from the result's id: the same verdict again gives the same spans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
-from schemas import Failed, Scored
-from streams.intake.reading.otlp.requests.messages import Logs
+from schemas import Failed, JudgeCall, Scored
+from streams.intake.reading.otlp.requests.messages import Logs, OwnTraces
 from streams.sinks.evaluation import Evaluation, metadata
 
 EVENT_NAME: Final = "gen_ai.evaluation.result"
 SCOPE: Final = "judgestream"
 _INFO: Final = 9
 _WARN: Final = 13
+_INTERNAL: Final = 1
+_CLIENT: Final = 3
+_ERROR: Final = 2
 
 
 def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
@@ -31,18 +36,79 @@ def log_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
     """
     request = Logs()
     of_service = request.resource_logs.add()
-    _put(of_service.resource.attributes, "service.name", SCOPE)
-    _put(of_service.resource.attributes, "service.version", version)
-    of_scope = of_service.scope_logs.add()
-    of_scope.scope.name, of_scope.scope.version = SCOPE.encode(), version.encode()
+    of_scope = _of_us(of_service, of_service.scope_logs, version)
     for one in evaluations:
         _write(of_scope.log_records.add(), one)
     return bytes(request.SerializeToString())
 
 
+def trace_request(evaluations: Iterable[Evaluation], *, version: str) -> bytes:
+    """Write an ExportTraceServiceRequest in Protobuf: what the judge did for each verdict.
+
+    A span of the judging, linked to the judged span, and within it one of the model's call, if there was one.
+
+    Args:
+        evaluations: The verdicts.
+        version: Of judgestream.
+    """
+    request = OwnTraces()
+    of_service = request.resource_spans.add()
+    of_scope = _of_us(of_service, of_service.scope_spans, version)
+    for one in evaluations:
+        _write_judging(of_scope.spans.add(), one)
+        judge, seconds = one.result.judge, one.result.times.judge_seconds
+        if judge is not None and not judge.cached and seconds is not None:
+            _write_call(of_scope.spans.add(), one, judge, seconds)
+    return bytes(request.SerializeToString())
+
+
+def _of_us(of_service: Any, scopes: Any, version: str) -> Any:
+    """Name ourselves as service and scope; gives the scope."""
+    _put(of_service.resource.attributes, "service.name", SCOPE)
+    _put(of_service.resource.attributes, "service.version", version)
+    of_scope = scopes.add()
+    of_scope.scope.name, of_scope.scope.version = SCOPE.encode(), version.encode()
+    return of_scope
+
+
+def _write_judging(span: Any, one: Evaluation) -> None:
+    result = one.result
+    span.trace_id, span.span_id = bytes.fromhex(result.result_id), bytes.fromhex(result.result_id[:16])
+    span.name, span.kind = f"evaluate {one.name}".encode(), _INTERNAL
+    span.end_time_unix_nano = _nanoseconds(result.times.judged_at)
+    span.start_time_unix_nano = min(_nanoseconds(result.times.sampled_at), span.end_time_unix_nano)
+    if result.trace_id is not None and result.span_id is not None:
+        link = span.links.add()
+        link.trace_id, link.span_id = _identifier(result.trace_id, 32), _identifier(result.span_id, 16)
+    _put_verdict(span.attributes, one)
+    if isinstance(result, Failed):
+        span.status.code = _ERROR
+
+
+def _write_call(span: Any, one: Evaluation, judge: JudgeCall, seconds: float) -> None:
+    result = one.result
+    span.trace_id, span.span_id = bytes.fromhex(result.result_id), bytes.fromhex(result.result_id[16:])
+    span.parent_span_id = bytes.fromhex(result.result_id[:16])
+    span.name, span.kind = f"chat {judge.model_asked}".encode("utf-8", "replace"), _CLIENT
+    span.end_time_unix_nano = _nanoseconds(result.times.judged_at)
+    span.start_time_unix_nano = span.end_time_unix_nano - round(seconds * 1e9)
+    put = span.attributes
+    _put(put, "gen_ai.operation.name", "chat")
+    _put(put, "gen_ai.provider.name", "openai")  # the conventions' name for any endpoint of this interface
+    _put(put, "gen_ai.request.model", judge.model_asked)
+    _put(put, "gen_ai.response.model", judge.model_answered)
+    _put(put, "gen_ai.usage.input_tokens", result.usage.input_tokens)
+    _put(put, "gen_ai.usage.cache_read.input_tokens", result.usage.cached_tokens)
+    _put(put, "gen_ai.usage.output_tokens", result.usage.output_tokens)
+    _put(put, "judgestream.endpoint", judge.endpoint)
+    _put(put, "judgestream.tries", judge.tries)
+    if result.cost_usd is not None:
+        _put(put, "judgestream.cost_usd", result.cost_usd)
+
+
 def _write(record: Any, one: Evaluation) -> None:
     result = one.result
-    at = 1000 * round(result.times.judged_at.timestamp() * 1e6)  # 1e9 is beyond a float's digits
+    at = _nanoseconds(result.times.judged_at)
     record.time_unix_nano = record.observed_time_unix_nano = at
     record.severity_number = _WARN if isinstance(result, Failed) else _INFO
     record.event_name = EVENT_NAME.encode()
@@ -51,10 +117,14 @@ def _write(record: Any, one: Evaluation) -> None:
     # An id of another form is no OTLP id: a Collector refuses the whole request for it.
     record.trace_id = _identifier(result.trace_id, 32)
     record.span_id = _identifier(result.span_id, 16)
-    put = record.attributes
+    _put_verdict(record.attributes, one)
+
+
+def _put_verdict(put: Any, one: Evaluation) -> None:
+    result = one.result
     _put(put, "gen_ai.evaluation.name", one.name)
     if one.score is not None:
-        _put(put, "gen_ai.evaluation.score.value", one.score)
+        _put(put, "gen_ai.evaluation.score.value", float(one.score))
     if isinstance(result, Failed):
         _put(put, "error.type", result.error_type)
     elif not isinstance(result, Scored) or isinstance(result.value, bool | str):
@@ -67,6 +137,10 @@ def _write(record: Any, one: Evaluation) -> None:
         _put(put, f"judgestream.label.{name}", value)
 
 
+def _nanoseconds(at: datetime) -> int:
+    return 1000 * round(at.timestamp() * 1e6)  # 1e9 is beyond a float's digits
+
+
 def _identifier(value: str | None, digits: int) -> bytes:
     return bytes.fromhex(value) if value is not None and len(value) == digits else b""
 
@@ -76,5 +150,7 @@ def _put(attributes: Any, name: str, value: str | float) -> None:
     pair.key = name.encode()
     if isinstance(value, str):
         pair.value.string_value = value.encode("utf-8", "replace")
+    elif isinstance(value, int):
+        pair.value.int_value = value
     else:
         pair.value.double_value = value

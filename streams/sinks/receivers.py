@@ -19,7 +19,6 @@ import structlog
 
 from schemas import Failed
 from streams.sinks.evaluation import Evaluation, metadata
-from streams.sinks.otlp import log_request
 from streams.sinks.signature import signed_headers
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -77,9 +76,9 @@ def _all_refused(batch: Sequence[Evaluation], answer: Answer) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class OtlpHttp:
-    """A Collector's OTLP/HTTP receiver."""
+    """A Collector's OTLP/HTTP receiver: of log events, or of spans."""
 
-    version: str
+    write: Callable[[Sequence[Evaluation]], bytes]
     token: str | None = None
 
     def wants(self, _: Evaluation) -> bool:
@@ -89,7 +88,7 @@ class OtlpHttp:
     async def send(self, call: Call, batch: Sequence[Evaluation]) -> Mapping[str, str]:
         """Send one request."""
         headers = {"Content-Type": "application/x-protobuf"} | _bearer(self.token)
-        answer = await call("POST", "", body=log_request(batch, version=self.version), headers=headers)
+        answer = await call("POST", "", body=self.write(batch), headers=headers)
         return {} if answer.status < 300 else _all_refused(batch, answer)
 
 

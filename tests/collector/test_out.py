@@ -15,6 +15,7 @@ from streams.intake.reading.otlp.span import Attributes
 from tests.collector.collector import KEYED, collector, to_kafka
 from tests.integration.deadlines import until
 from tests.integration.stage import Stage
+from tests.integration.test_traces import counts
 from tests.integration.test_worker import Chat
 from tests.streams.intake.reading.otlp.golden_files import SAMPLES, events_of
 from tests.streams.results import failed, scored, unscored
@@ -138,3 +139,49 @@ async def test_each_verdict_comes_out_of_a_collector_beside_its_span(stage: Stag
             await shown(by_http, results)
             await shown(by_topic, results)
     assert await stage.dead_letters() == []
+
+
+async def test_what_the_judge_did_comes_out_of_a_collector_and_is_not_judged(stage: Stage) -> None:
+    """Spans of verdicts, through the Collector that writes the topic we read: one trace a verdict, linked to
+    the judged span, and never an event.
+    """
+    traced = SAMPLES.joinpath("openinference-openai-0.1.66.pb").read_bytes()
+    stage.changes |= {"ingest.format": "otlp", "ingest.otlp": {"grace_seconds": 0.5}}
+    file = stage.directory / "spans.json"
+    exporters = {"kafka": to_kafka(stage, **KEYED), "file": {"path": str(file)}}
+
+    def judgings() -> list[dict[str, Any]]:
+        return [
+            one
+            for request in lines(file)
+            for of_resource in request["resourceSpans"]
+            if attributes(of_resource["resource"]["attributes"])["service.name"] == "judgestream"
+            for of_scope in of_resource["scopeSpans"]
+            for one in of_scope["spans"]
+        ]
+
+    async with collector(stage.directory, exporters) as source:
+        async with stage.worker(Chat()) as (_, registry):
+            await source.post(traced)
+            await until(lambda: counts(registry)["sampled", ""] == 3, "three events")
+
+            async def judged() -> bool:
+                return len(await stage.read("observations")) >= 3
+
+            await until(judged, "three results")
+        stage.changes["sinks"] = {"judge": {"kind": "otlp_spans", "url": f"{source.url}/v1/traces"}}
+        async with stage.worker(None, agents=("sink",)):
+            await until(lambda: len(judgings()) >= 6, "six spans")
+        async with stage.worker(Chat()) as (_, registry):
+            await until(lambda: counts(registry)["skipped", "ours"] == 3, "our own three traces")
+            assert counts(registry)["sampled", ""] == 0
+    results = {one.result_id: one for one in await stage.results()}
+    assert len(results) == 3
+    for one in judgings():
+        result = results[one["traceId"]]
+        if one["name"] == "evaluate tone":
+            (link,) = one["links"]
+            assert (link["traceId"], link["spanId"]) == (result.trace_id, result.span_id)
+        else:
+            assert (one["name"], one["kind"]) == ("chat m", 3)
+            assert attributes(one["attributes"])["gen_ai.response.model"] == "m"

@@ -10,7 +10,9 @@ from streams.settings.addresses import web_address
 from streams.settings.base import EnvName, FilePath, Section, refuse
 
 SinkName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
-SinkKind = Literal["otlp_topic", "otlp_http", "langfuse", "phoenix", "mlflow", "webhook", "incident_webhook"]
+SinkKind = Literal[
+    "otlp_topic", "otlp_http", "otlp_spans", "langfuse", "phoenix", "mlflow", "webhook", "incident_webhook"
+]
 
 
 class SinkSettings(Section):
@@ -18,15 +20,15 @@ class SinkSettings(Section):
 
     kind: SinkKind = Field(
         description="otlp_topic: gen_ai.evaluation.result log events on topics.evaluations; otlp_http: the "
-        "same to a "
-        "Collector; langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: signed JSON; "
+        "same to a Collector; otlp_spans: spans of the judge's own calls to a Collector; "
+        "langfuse: scores; phoenix: span annotations; mlflow: assessments; webhook: signed JSON; "
         "incident_webhook: signed JSON, once per incident."
     )
     url: Annotated[str, AfterValidator(web_address)] | None = Field(
         default=None,
         description=(
-            "The receiver's address: for otlp_http including /v1/logs, for webhooks complete, otherwise the "
-            "host."
+            "The receiver's address: for otlp_http including /v1/logs, for otlp_spans /v1/traces, for "
+            "webhooks complete, otherwise the host."
         ),
     )
     public_key: str | None = Field(default=None, min_length=1, description="Langfuse's public key.")

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from schemas import JudgeCall, Times, Usage
+from streams.intake.reading.otlp.reader import OtlpReader
+from streams.intake.reading.otlp.requests.messages import OwnTraces
 from streams.intake.reading.otlp.requests.wire import spans
 from streams.sinks.evaluation import AnyResult, evaluation
-from streams.sinks.otlp import log_request
-from tests.streams.results import failed, scored, unscored
+from streams.sinks.otlp import log_request, trace_request
+from tests.streams.results import at, failed, scored, unscored
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -73,3 +76,63 @@ def test_an_answer_without_a_trace_gives_an_event_without_one(trace_id: str | No
     result = scored(1, 4).model_copy(update={"trace_id": trace_id})
     (record,) = spans(log_request([evaluation(result)], version="1"))
     assert record.trace_id == ""
+
+
+def asked(**call: Any) -> AnyResult:
+    """Make the result of a call that took 2 of the 5 seconds between sampling and result."""
+    judge = JudgeCall(endpoint="east", model_asked="gpt-4.1", model_answered="gpt-4.1-2025", tries=2, **call)
+    return scored(1, 4).model_copy(
+        update={
+            "trace_id": TRACE,
+            "span_id": SPAN,
+            "judge": judge,
+            "usage": Usage(input_tokens=700, cached_tokens=600, output_tokens=40),
+            "cost_usd": 0.25,
+            "times": Times(occurred_at=at(0), sampled_at=at(1), judged_at=at(6), judge_seconds=2),
+        }
+    )
+
+
+def test_what_the_judge_did_is_a_trace_of_its_own() -> None:
+    """The judging, linked to the judged span, and within it the call, with the attributes of a model's."""
+    result = asked()
+    value = trace_request([evaluation(result)], version="1.2.3")
+    judging, call = spans(value)
+    assert [one.trace_id for one in (judging, call)] == [result.result_id] * 2
+    assert (judging.name, judging.parent_id) == ("evaluate relevance", "")
+    assert (call.name, call.parent_id) == ("chat gpt-4.1", judging.span_id)
+    # START is 1,741,960,800 s; sampled after 1 s, judged after 6 s, of which the call took the last 2.
+    assert (judging.start, judging.end) == (1_741_960_801 * 10**9, 1_741_960_806 * 10**9)
+    assert (call.start, call.end) == (1_741_960_804 * 10**9, 1_741_960_806 * 10**9)
+    assert judging.attributes["gen_ai.evaluation.score.value"] == 4
+    assert call.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4.1",
+        "gen_ai.response.model": "gpt-4.1-2025",
+        "gen_ai.usage.input_tokens": 700,
+        "gen_ai.usage.cache_read.input_tokens": 600,
+        "gen_ai.usage.output_tokens": 40,
+        "judgestream.endpoint": "east",
+        "judgestream.tries": 2,
+        "judgestream.cost_usd": 0.25,
+    }
+    (of_service,) = OwnTraces.FromString(value).resource_spans
+    ((link,), ()) = (one.links for one in of_service.scope_spans[0].spans)
+    assert (link.trace_id.hex(), link.span_id.hex()) == (TRACE, SPAN)
+    assert trace_request([evaluation(result)], version="1.2.3") == value  # the same again
+
+
+@pytest.mark.parametrize("result", [asked(cached=True), failed(1), unscored(2)])
+def test_without_a_call_there_is_the_judging_alone(result: AnyResult) -> None:
+    """From the cache, or without a reply; a failed one has an error."""
+    (judging,) = spans(trace_request([evaluation(result)], version="1"))
+    assert judging.name == "evaluate relevance"
+    assert judging.error == ("error" if result.status == "failed" else None)
+
+
+def test_our_own_spans_are_not_judged() -> None:
+    """Where a Collector sends them to the topic that we read."""
+    reader = OtlpReader(unit="trace", max_event_bytes=100_000)
+    (trace,) = reader.spans(trace_request([evaluation(asked())], version="1")).values()
+    assert reader.read(trace).why_none == "ours"

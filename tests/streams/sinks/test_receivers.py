@@ -12,6 +12,7 @@ import hmac
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from streams.sinks import delivery
 from streams.sinks.agent import SinkAgent
 from streams.sinks.delivery import Delivery, Http, RefusedError
 from streams.sinks.evaluation import Evaluation, evaluation
+from streams.sinks.otlp import log_request
 from streams.sinks.receivers import Langfuse, Mlflow, OtlpHttp, Phoenix, Receiver, Webhook
 from tests.streams.results import failed, scored, unscored
 
@@ -190,7 +192,7 @@ async def test_a_webhook_is_signed_over_time_and_body() -> None:
 async def test_a_collector_gets_otlp_by_http() -> None:
     """A request in Protobuf with all that waited."""
     server = Server()
-    async with way(server, OtlpHttp("1")) as one:
+    async with way(server, OtlpHttp(partial(log_request, version="1"))) as one:
         await asyncio.gather(*(one.delivery.put(traced(number)) for number in range(3)))
     ((_, _, headers, body),) = server.asked
     assert headers["Content-Type"] == "application/x-protobuf"

@@ -81,6 +81,23 @@ _MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "ScopeLogHeads": {"heads": (2, "*LogHead")},
     "ResourceLogHeads": {"scopes": (2, "*ScopeLogHeads")},
     "LogHeads": {"resources": (1, "*ResourceLogHeads")},
+    # Spans as they are written: reading goes without these fields.
+    "Link": {"trace_id": (1, "bytes"), "span_id": (2, "bytes")},
+    "OwnSpan": {
+        "trace_id": (1, "bytes"),
+        "span_id": (2, "bytes"),
+        "parent_span_id": (4, "bytes"),
+        "name": (5, "bytes"),
+        "kind": (6, "enum"),
+        "start_time_unix_nano": (7, "fixed64"),
+        "end_time_unix_nano": (8, "fixed64"),
+        "attributes": (9, "*KeyValue"),
+        "links": (13, "*Link"),
+        "status": (15, "Status"),
+    },
+    "OwnScopeSpans": {"scope": (1, "Scope"), "spans": (2, "*OwnSpan")},
+    "OwnResourceSpans": {"resource": (1, "Resource"), "scope_spans": (2, "*OwnScopeSpans")},
+    "OwnTraces": {"resource_spans": (1, "*OwnResourceSpans")},
 }
 
 
@@ -108,7 +125,7 @@ def _build() -> dict[str, Any]:
     pool.AddSerializedFile(file.SerializeToString())
     return {
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-        for name in ("Traces", "Logs", "Heads", "LogHeads")
+        for name in ("Traces", "Logs", "Heads", "LogHeads", "OwnTraces")
     }
 
 
@@ -117,3 +134,4 @@ Traces: Final[Any] = _CLASSES["Traces"]
 Logs: Final[Any] = _CLASSES["Logs"]
 Heads: Final[Any] = _CLASSES["Heads"]
 LogHeads: Final[Any] = _CLASSES["LogHeads"]
+OwnTraces: Final[Any] = _CLASSES["OwnTraces"]
