@@ -1,7 +1,7 @@
-"""One answer in, one verdict out. Knows nothing of Kafka, Faust or Prometheus.
+"""Judging of single answers, independent of Kafka, Faust and Prometheus.
 
-`from judge import Judge` is the library: `await Judge().score(event, "coverage")`; `BlockingJudge` is its
-twin for programs without an event loop. See `judge.library`.
+Use `from judge import Judge` and `await Judge().score(event, "coverage")`, or `BlockingJudge` in programs
+without an event loop. See `judge.library`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a part of the library when it is asked for: a pure module of this package costs nothing else."""
+    """Import a part of the library on first use, so that pure modules of this package load nothing else."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

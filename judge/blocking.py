@@ -1,4 +1,4 @@
-"""The library for programs without an event loop of their own: scripts, notebooks, pandas and Polars."""
+"""The library for programs without an event loop: scripts, notebooks, pandas and Polars."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHOSEN = frozenset({"boolean", "label"})
 
 
 class BlockingJudge:
-    """Scores answers and waits for them; a context manager, with the arguments of `Judge`.
+    """Scores answers synchronously; a context manager with the arguments of `Judge`.
 
-    Use it where `await` cannot be written, and in notebooks, whose own event loop it leaves alone: a thread
-    of its own runs the judge. `score` may be called from several threads concurrently.
+    Use it in code without `await`, and in notebooks: the judge runs in its own thread and event loop. Several
+    threads may call `score` concurrently.
 
     Raises:
         JudgeConfigurationError: As `Judge`.
@@ -76,18 +76,18 @@ class BlockingJudge:
         """Judge the rows of a pandas or Polars data frame.
 
         Args:
-            frame: Columns are the fields of events, as `judge.rows` reads them.
+            frame: Its columns are fields of events (see `judge.rows`).
             metric: As for `score`.
             concurrency: As for `score_many`.
             progress: As for `score_many`.
 
         Returns:
-            A frame of the same kind with the columns `status`, `score`, `label`, `reason` and `justification`
-            added; `label` is the label, or true or false, of a metric that gives one. A row that is not an
-            event has the status `invalid`, and the reason says why.
+            A frame of the same kind with the additional columns `status`, `score`, `label`, `reason` and
+            `justification`. `label` is set for metrics whose result is a label or true/false. A row that is
+            not a valid event gets the status `invalid` and a reason.
 
         Raises:
-            TypeError: It is neither.
+            TypeError: It is neither kind of frame.
             JudgeError: As `score`.
         """
         rows = [_read(row) for row in rows_of(frame)]
@@ -96,7 +96,7 @@ class BlockingJudge:
         return with_columns(frame, [next(results) if isinstance(row, QAEvent) else row for row in rows])
 
     def close(self) -> None:
-        """Release the connections and end the thread."""
+        """Close the connections and end the thread."""
         if self._thread.is_alive():
             self._run(self._judge.close())
             self._end()
@@ -131,7 +131,7 @@ async def _awaited(work: Any) -> Any:
 
 
 def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
-    """Return the rows of a data frame as fields of events.
+    """Yield the rows of a data frame as fields of events.
 
     Raises:
         TypeError: It is neither a pandas nor a Polars data frame.
@@ -147,7 +147,7 @@ def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
 
 
 def _read(fields: dict[str, Any]) -> QAEvent | str:
-    """The event, or why it is none: one row must not cost the results of the others."""
+    """Return the event, or the reason why it is invalid, so that one bad row does not stop the others."""
     try:
         return read_event(fields)
     except InvalidEventError as error:
@@ -155,7 +155,7 @@ def _read(fields: dict[str, Any]) -> QAEvent | str:
 
 
 def with_columns(frame: Any, results: list[Scored | Unscored | Failed | str]) -> Any:
-    """Add what came out to a data frame, a row a result, or why it is not an event."""
+    """Add the results, or the reasons for invalid rows, to a data frame as columns."""
     columns: dict[str, list[Any]] = {
         "status": ["invalid" if isinstance(one, str) else one.status for one in results],
         "score": [one.amount if isinstance(one, Scored) else None for one in results],

@@ -1,4 +1,4 @@
-"""The edge to a judge model: what is asked, what comes back, and the one protocol between."""
+"""Interface to a judge model: request, reply and client protocol."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from schemas import Usage
 Role = Literal["system", "user", "assistant"]
 
 OFFLINE_MODEL: Final = "offline-rules-1"
-"""The name in every result of the offline judge, which distinguishes it from a language model."""
+"""Model name in every result of the offline judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaReport:
-    """What an endpoint says about one of its limits; None where it does not say.
+    """One limit as reported by an endpoint; None for what is not reported.
 
     Args:
-        limit: Requests or tokens a minute.
-        remaining: What is left of them.
-        reset_seconds: Until all of them are there again.
+        limit: Requests or tokens per minute.
+        remaining: Remaining requests or tokens.
+        reset_seconds: Time until the full limit is available again.
     """
 
     limit: float | None = None
@@ -31,7 +31,7 @@ class QuotaReport:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What an endpoint says about its limits."""
+    """Limits that an endpoint reports."""
 
     requests: QuotaReport = QuotaReport()
     tokens: QuotaReport = QuotaReport()
@@ -59,29 +59,29 @@ class ChatRequest:
 
     messages: tuple[ChatMessage, ...]
     response_schema: ResponseSchema | None = None
-    """None asks for plain text."""
+    """None: plain text."""
     max_output_tokens: int = 4096
     temperature: float | None = None
-    """Sent where the endpoint takes it; one among the parameters goes before."""
+    """Sent if the endpoint accepts it; overridden by `parameters`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Sampling parameters as the endpoint names them (temperature, seed, ...)."""
     embeds: bool = False
-    """Compare the two messages by the vectors that the endpoint gives for them, in place of a completion: the
-    reply's text is `{"cosine": 0.83, "dimensions": 1536}`."""
+    """Request embeddings of the two messages instead of a completion; the reply's text is `{"cosine": 0.83,
+    "dimensions": 1536}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """What the judge answered."""
+    """A judge's reply."""
 
     text: str
     model: str
-    """The model that answered, by its own account."""
+    """The model named in the reply."""
     usage: Usage
     seconds: float
     """Wall-clock time of the call."""
     limits: RateLimits | None = None
-    """What the endpoint says about its limits, where it does."""
+    """Limits that the endpoint reports, if any."""
 
 
 class ChatClient(Protocol):
@@ -99,13 +99,13 @@ class ChatClient(Protocol):
         """The model that is asked."""
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Ask once.
+        """Send one request.
 
         Raises:
             JudgeUnavailableError: The endpoint cannot answer now.
             JudgeConfigurationError: No call can succeed as configured.
-            EventError: The endpoint refuses this request, or its reply is cut or refused.
+            EventError: The endpoint refuses this request, or its reply is truncated or refused.
         """
 
     async def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""

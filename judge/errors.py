@@ -1,15 +1,15 @@
-"""Everything that judging can raise.
+"""All errors that judging can raise.
 
 JudgeError
-├── JudgeUnavailableError      the endpoint is down, slow or asks for patience: wait and try again
-│   ├── EndpointDownError      it was not asked, because it is down
-│   └── DrainingError          not asked: the worker ends or rebalances, the task's next reader judges it
-├── JudgeConfigurationError    every call would fail alike (401, 403, unknown model): stop and say it
-│   └── ResponseFormatError    the endpoint does not take the response format that was asked for
-├── EventError                 this event only: becomes a Failed result with its `error_type`
-│   └── InvalidVerdictError    the judge's reply does not hold
-├── InvalidEventError          fields that are no event's, given to the library
-└── PromptPackError            a prompt pack cannot be used as it is
+├── JudgeUnavailableError      the endpoint is down, slow or rate-limited: retry later
+│   ├── EndpointDownError      not asked: the endpoint is down
+│   └── DrainingError          not asked: the worker stops or rebalances
+├── JudgeConfigurationError    every call would fail (401, 403, unknown model): stop
+│   └── ResponseFormatError    the endpoint refuses the response format
+├── EventError                 only this event: becomes a Failed result with this `error_type`
+│   └── InvalidVerdictError    the judge's reply is invalid
+├── InvalidEventError          the fields given to the library are no valid event
+└── PromptPackError            a prompt pack is invalid
 """
 
 from __future__ import annotations
@@ -21,33 +21,31 @@ from judge.chat import ChatReply, RateLimits
 from schemas import FailedType
 
 UnavailableKind = Literal["rate_limited", "overloaded", "timeout", "unavailable"]
-"""rate_limited: asked too often; overloaded: too busy, by its own account; timeout: no answer in time;
-unavailable: all else, from a connection refused to a reply that is none."""
+"""rate_limited: too many requests; overloaded: the endpoint reports overload; timeout: no answer in time;
+unavailable: anything else, such as a refused connection or an unreadable reply."""
 
 
 class JudgeError(Exception):
-    """Base of all errors of this package.
+    """Base class of all errors of this package.
 
-    `reply` is what came back, where the endpoint says that it used tokens for it although it is not a
-    verdict:
-    they are paid for.
+    `reply` is set if the endpoint reports used tokens although there is no verdict.
     """
 
     reply: ChatReply | None = None
     said: str = ""
-    """The endpoint's own words, cut. They may quote question and answer: for the log at level debug and for a
-    request of your own only."""
+    """The endpoint's message, truncated. It may quote question and answer: log it only at level debug, or for
+    a request of your own."""
 
 
 class JudgeUnavailableError(JudgeError):
-    """The endpoint cannot answer now; the same call may succeed later.
+    """The endpoint cannot answer now; retry later.
 
     Args:
         message: What happened, with endpoint and status.
-        retry_after_seconds: How long the endpoint asked to be left alone, if it did.
-        kind: In which way it cannot.
-        limits: What the endpoint says about its limits, if it does.
-        reply: What came back, if tokens were used for it.
+        retry_after_seconds: Requested pause, if any.
+        kind: Kind of failure.
+        limits: Limits that the endpoint reports, if any.
+        reply: The reply, if it used tokens.
     """
 
     def __init__(
@@ -67,22 +65,22 @@ class JudgeUnavailableError(JudgeError):
 
 
 class EndpointDownError(JudgeUnavailableError):
-    """The endpoint was not asked at all, because its breaker is open."""
+    """The endpoint was not asked, because its breaker is open."""
 
 
 class DrainingError(JudgeUnavailableError):
-    """The endpoint was not asked, because calls that wait are abandoned.
+    """The call was cancelled in the queue, because the worker stops or rebalances.
 
-    Nothing was decided and nothing paid.
+    It was not sent; the next reader of the task judges it.
     """
 
 
 class JudgeConfigurationError(JudgeError):
-    """No call can succeed until the configuration is changed.
+    """No call can succeed until the configuration is corrected.
 
     Args:
         told: What is wrong.
-        remedy: What to change, where `told` does not say so.
+        remedy: What to change, if `told` does not say so.
     """
 
     def __init__(self, told: str, remedy: str = "") -> None:
@@ -91,16 +89,16 @@ class JudgeConfigurationError(JudgeError):
 
 
 class ResponseFormatError(JudgeConfigurationError):
-    """The endpoint refuses the way in which the reply's form was asked for; a weaker way may do."""
+    """The endpoint refuses the response format; a weaker one may work."""
 
 
 class EventError(JudgeError):
-    """The judge cannot judge this event; a retry would not help.
+    """This event cannot be judged; a retry would not help.
 
     Args:
-        error_type: The `error_type` of the result that this becomes.
+        error_type: The `error_type` of the result.
         detail: What happened, in one or a few lines.
-        reply: What came back, if tokens were used for it.
+        reply: The reply, if it used tokens.
     """
 
     def __init__(self, error_type: FailedType, detail: str, *, reply: ChatReply | None = None) -> None:
@@ -111,18 +109,18 @@ class EventError(JudgeError):
 
 
 class InvalidVerdictError(EventError):
-    """The judge's reply is not a verdict that holds; the detail says what to repair."""
+    """The judge's reply is not a valid verdict; the detail says what to repair."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("invalid_verdict", detail)
 
 
 class PromptPackError(JudgeError):
-    """A prompt pack cannot be read or does not say what it must."""
+    """A prompt pack cannot be read, or is incomplete or wrong."""
 
 
 class InvalidEventError(JudgeError):
-    """The fields that the library was given are no event's.
+    """The fields given to the library are no valid event.
 
     Args:
         problems: One line each: the field and what is wrong with it.

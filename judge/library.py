@@ -1,4 +1,4 @@
-"""Judging without Kafka, in a few lines of your own program."""
+"""Judging without Kafka, from your own program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Event: TypeAlias = QAEvent | Mapping[str, Any]
 MetricChoice: TypeAlias = str | Path | Metric
 """A built-in metric's name, the path of a prompt pack, or a metric."""
 Progress: TypeAlias = Callable[[int], object]
-"""Hears how many results there are."""
+"""Called with the number of results so far."""
 CONCURRENCY = 16
 MAX_PROBLEMS = 5
 
@@ -47,34 +47,33 @@ MAX_PROBLEMS = 5
 class Judge:
     """Scores answers; an asynchronous context manager.
 
-    Without an address and without a key, neither given nor in OPENAI_BASE_URL and OPENAI_API_KEY, the offline
-    judge answers: rules inside this process, which understand nothing and cost nothing; its results carry its
-    name.
+    Use it to judge answers from your own program. Without `base_url` and `api_key` (as arguments or as
+    OPENAI_BASE_URL and OPENAI_API_KEY) the offline judge is used: rules in this process that compare words.
+    Its results carry its name.
 
     Args:
-        base_url: An OpenAI-compatible endpoint, up to and with `/v1`; else OPENAI_BASE_URL, else OpenAI's
-            own.
+        base_url: An OpenAI-compatible endpoint, including `/v1`; default: OPENAI_BASE_URL, else OpenAI's own.
         model: The model; default: OPENAI_MODEL.
-        api_key: Its key; else OPENAI_API_KEY.
-        chat: An endpoint of your own, in place of all these; stays the caller's to close.
+        api_key: Its key; default: OPENAI_API_KEY.
+        chat: A client of your own instead of these three; you close it.
         parameters: Sampling parameters as the endpoint names them (temperature, seed, ...).
         redact: What to replace in all texts before they leave the process (`judge.text.redaction.Kind`;
             `names` needs the extra `presidio`).
-        timeout_seconds: Bound on one call, above 0.
-        retry: Wait out what passes (an outage, a rate limit), however long it takes, as a worker does; else
-            a call that fails raises `JudgeUnavailableError`.
-        requests_per_minute: The endpoint's limit, where its headers do not report it; with `retry`.
+        timeout_seconds: Time limit of one call, above 0.
+        retry: Retry transient failures (an outage, a rate limit) without a time limit, as a worker does; else
+            a failed call raises `JudgeUnavailableError`.
+        requests_per_minute: The endpoint's limit, if its headers do not report it; used with `retry`.
         tokens_per_minute: Likewise, input and output together.
-        context_tokens: The model's context window, to which references and pages are fitted; None: the
-            endpoint finds out what is too long.
-        options: Concurrent calls, pauses, hedging, bound on replies, repair turns.
-        limits: How long texts may be.
-        prices: What tokens cost, for `cost_usd`.
-        cache: Verdicts given before; closed with the judge.
+        context_tokens: The model's context window, to which references and pages are fitted; None: nothing is
+            cut.
+        options: Concurrency, retries, hedging, limit of replies, repair turns.
+        limits: Limits of texts.
+        prices: Prices of tokens, for `cost_usd`.
+        cache: Cache of verdicts; closed with the judge.
 
     Raises:
-        JudgeConfigurationError: There is an endpoint and no model is named, the address is none, or `redact`
-            names an unknown kind.
+        JudgeConfigurationError: An endpoint is given without a model, `base_url` is not a valid address, or
+            `redact` names an unknown kind.
     """
 
     def __init__(
@@ -114,24 +113,23 @@ class Judge:
         self._scored = 0
 
     async def score(self, event: Event, metric: MetricChoice) -> Scored | Unscored | Failed:
-        """Judge one answer; any number concurrently.
+        """Judge one answer. Calls may run concurrently.
 
         Args:
             event: The event, or its fields: `question`, `answer`, and what the metric needs of `reference`
-                and `context` (a mapping of page names to texts, or a list of texts). Without an `event_id` it
-                gets a hash of its texts.
+                and `context` (a mapping of page names to texts, or a list of texts). The default `event_id`
+                is a hash of the texts.
             metric: The name of a built-in metric, the path of a prompt pack that names its score range, or a
                 metric.
 
         Returns:
-            The result. What is wrong with this event alone is one, too: `Unscored` or `Failed`.
+            The result. A problem of this event is a result, too: `Unscored` or `Failed`.
 
         Raises:
-            JudgeUnavailableError: The endpoint cannot answer now; without `retry` one call is made, and
-                trying again is the caller's to decide.
-            JudgeConfigurationError: No event can be judged as things are.
-            PromptPackError: The prompt pack cannot be used.
-            InvalidEventError: The fields are no event's.
+            JudgeUnavailableError: The endpoint cannot answer now. Without `retry` one call is made.
+            JudgeConfigurationError: No event can be judged with this configuration.
+            PromptPackError: The prompt pack is invalid.
+            InvalidEventError: The fields are no valid event.
         """
         known = self._judges.get(metric)
         if known is None:
@@ -150,18 +148,18 @@ class Judge:
         concurrency: int = CONCURRENCY,
         progress: Progress | None = None,
     ) -> AsyncGenerator[Scored | Unscored | Failed, None]:
-        """Judge answers, several concurrently; results come in the order of the events.
+        """Judge several answers concurrently; yields results in the order of the events.
 
-        Use it for a list or a generator of any length: no more than `concurrency` events are held.
+        Use it for a list or generator of any length: at most `concurrency` events are held in memory.
 
         Args:
             events: The events, as `score` takes them.
             metric: As for `score`.
-            concurrency: Events that are judged concurrently; at least 1.
-            progress: Called with the number of results before each of them is given.
+            concurrency: Events judged concurrently; at least 1.
+            progress: Called with the number of results so far, before each result is yielded.
 
         Raises:
-            JudgeError: As `score`; the first one ends the iteration.
+            JudgeError: As `score`; the first error ends the iteration.
             ValueError: `concurrency` is less than 1.
         """
         if concurrency < 1:
@@ -202,7 +200,7 @@ class Judge:
         return guarded, self._stack.judge(guarded) if self._retry else self._stack.evaluator(guarded)
 
     async def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""
         await self._stack.close()
 
     async def __aenter__(self) -> Self:
@@ -216,13 +214,13 @@ def read_event(event: Event) -> QAEvent:
     """Read an event from its fields.
 
     Raises:
-        InvalidEventError: They are no event's.
+        InvalidEventError: They are no valid event.
     """
     if isinstance(event, QAEvent):
         return event
     fields = dict(event)
     if isinstance(fields.get("event_id"), int):
-        fields["event_id"] = str(fields["event_id"])  # what a column of a table holds
+        fields["event_id"] = str(fields["event_id"])  # as in table columns
     at = fields.get("occurred_at")
     if isinstance(at, datetime) and at.tzinfo is None:
         fields["occurred_at"] = at.replace(tzinfo=UTC)
@@ -238,7 +236,7 @@ def read_event(event: Event) -> QAEvent:
 
 
 def _redactor(kinds: Iterable[Kind]) -> Redactor:
-    """Build the redactor; unknown kinds are an error, because they would replace nothing."""
+    """Build the redactor; unknown kinds are an error."""
     given: tuple[Kind, ...] = () if isinstance(kinds, str) else tuple(kinds)
     kinds_known = get_args(Kind)
     unknown = [kind for kind in given if kind not in kinds_known]
@@ -261,7 +259,7 @@ def _chat(base_url: str | None, model: str | None, api_key: str | None, timeout_
     asked = model or os.environ.get("OPENAI_MODEL", "")
     if not asked:
         raise JudgeConfigurationError("an endpoint needs a model; give model, or set OPENAI_MODEL")
-    # Here, because the SDK takes longer to import than all the rest.
+    # Imported here, because the SDK takes longer than everything else.
     from judge.endpoint.openai_chat import OpenAIChat  # noqa: PLC0415
 
     return OpenAIChat(

@@ -1,4 +1,4 @@
-"""What a metric is to the rest of the judge."""
+"""Interface of metrics."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from schemas.event import MAX_ROLE_CHARS, MAX_TOOL_NAME_CHARS
 
 DEFAULT_SECONDS: Final = 5.0
 DEFAULT_MEMORY_MB: Final = 512
-"""Bounds of a code metric's process."""
+"""Default limits of a code metric's process."""
 
 Mode = Literal["evidence", "verbatim", "code"]
-"""evidence: the judge lists, code checks and counts; verbatim: the judge's own score, checked as far as
-possible; code: no judge is used, `prepare` decides."""
+"""evidence: the judge lists items, code checks and counts them; verbatim: the judge's own score, checked as
+far as possible; code: `prepare` decides without a judge."""
 
 Verification = Literal["marks", "strict", "off"]
-"""What happens to what code merely suspects: marks: it is noted on the result; strict: it lowers the score;
-off: nothing is looked for. What code can show to be wrong lowers a score under each."""
+"""Handling of suspicions: marks: recorded on the result; strict: they lower the score; off: not computed.
+Proven errors lower the score in every mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The part of an event that a metric needs; everything else stays behind."""
+    """The texts of an event that a metric needs."""
 
     question: str
     answer: str
@@ -46,7 +46,7 @@ class Inputs:
     tool_calls: tuple[ToolCall, ...] | None = None
     other_answer: str | None = None
     fields: Mapping[str, str] | None = None
-    """Named texts, and labels as `labels.<name>`; empty where the event has none of the name."""
+    """Named texts, and labels as `labels.<name>`; empty if the event has none of that name."""
 
     @classmethod
     def of(cls, texts: QAEvent | JudgeTask, uses: Collection[str] | None = None) -> Self:
@@ -60,7 +60,7 @@ class Inputs:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def changed(self, change: Callable[[str], str]) -> Inputs:
-        """The same with every text changed, names of pages included; no page may hide another."""
+        """Return a copy with every text changed, including page names, which stay distinct."""
         context: dict[str, str] | None = None
         if self.context is not None:
             context = {}
@@ -83,7 +83,7 @@ class Inputs:
         )
 
 
-# A change may leave more of a name than a task may carry, or nothing.
+# A changed name may be too long for a task, or empty.
 _LIMITS: Final = {"role": MAX_ROLE_CHARS, "name": MAX_TOOL_NAME_CHARS}
 _Turn = TypeVar("_Turn", ChatMessage, ToolCall)
 
@@ -96,7 +96,7 @@ def _changed(one: _Turn, change: Callable[[str], str]) -> _Turn:
 
 
 def further_texts(texts: QAEvent | JudgeTask | Inputs) -> Iterator[str]:
-    """The texts beside question, answer, reference and pages."""
+    """Yield the texts other than question, answer, reference and pages."""
     for one in (*(texts.messages or ()), *(texts.tool_calls or ())):
         yield from (text for _, text in one)
     yield texts.other_answer or ""
@@ -105,7 +105,7 @@ def further_texts(texts: QAEvent | JudgeTask | Inputs) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ScoredOutcome:
-    """A verdict with its number."""
+    """A verdict with its score."""
 
     verdict: Mapping[str, Any]
     score: int
@@ -114,19 +114,19 @@ class ScoredOutcome:
     corrections: tuple[Correction, ...] = ()
     suspicions: tuple[Suspicion, ...] = ()
     objection: str | None = None
-    """What the judge is asked, once, to repair; this outcome stands where it does not."""
+    """Problem that the judge is asked once to repair; this outcome is used if it does not."""
     kind: ResultKind = "integer"
     value: bool | float | str | None = None
-    """The number, or what the judge chose; `score` is then the nearest whole number or that of the choice,
-    more being better."""
+    """The number, or the judge's choice; `score` is then the nearest whole number, or the choice's number
+    (higher is better)."""
 
     @classmethod
     def of_number(cls, number: float, verdict: Mapping[str, Any], **findings: Any) -> Self:
-        """The outcome of a metric whose scale has numbers between the whole ones.
+        """Return the outcome of a metric whose scores need not be whole numbers.
 
         Args:
-            number: Finite; counted to six decimals.
-            verdict: As it is published.
+            number: Finite; rounded to six decimals.
+            verdict: The published verdict.
             findings: Further fields.
         """
         value = round(float(number), 6)
@@ -142,7 +142,7 @@ class ScoredOutcome:
 
 @dataclass(frozen=True, slots=True)
 class UnscoredOutcome:
-    """There is nothing to judge."""
+    """An outcome without a score, because there is nothing to judge."""
 
     reason: UnscoredReason
     verdict: Mapping[str, Any] | None = None
@@ -156,12 +156,12 @@ Outcome = ScoredOutcome | UnscoredOutcome
 
 @dataclass(frozen=True, slots=True)
 class OwnProcess:
-    """Bounds of a process in which alone a code metric may be asked to decide, for its code is not ours.
+    """Limits of the child process that runs a user's code metric.
 
     Args:
-        seconds: Of one call; above 0.
-        memory_mb: Data that the process may hold, in MiB.
-        first: Called when it starts, in 60 s; what it raises is for `prepare` to find out.
+        seconds: Time limit of one call; above 0.
+        memory_mb: Memory limit of the process, in MiB.
+        first: Called at its start, within 60 s; its exceptions are ignored.
     """
 
     seconds: float = DEFAULT_SECONDS
@@ -174,19 +174,19 @@ class Metric(Protocol):
 
     @property
     def name(self) -> str:
-        """The metric's name, also the end of its task topic's name."""
+        """The metric's name, also the last part of its task topic's name."""
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """Lowest and highest score, both included; whole numbers where scores are."""
+        """Lowest and highest score, inclusive; whole numbers if scores are."""
 
     @property
     def labels(self) -> Mapping[str, int]:
-        """The number of each label, or of `true` and `false`; empty where scores are numbers."""
+        """The number of each label, or of `true` and `false`; empty if scores are numbers."""
 
     @property
     def mode(self) -> Mode:
-        """How the judge is asked."""
+        """How the metric is judged."""
 
     @property
     def prompt_hash(self) -> str:
@@ -201,29 +201,28 @@ class Metric(Protocol):
         """Version of the rules that turn a reply into a score, such as "coverage-1"."""
 
     def select(self, event: QAEvent) -> Inputs:
-        """Take from an event what this metric needs (for relevance the cited pages alone)."""
+        """Return the texts that this metric needs from an event (for relevance only the cited pages)."""
 
     def parts(self, task: JudgeTask, *, halve: bool = False) -> tuple[JudgeTask, ...]:
-        """Split a task whose reply would be too long into tasks that are asked about one by one.
+        """Split a task whose reply would be too long into tasks for separate calls.
 
         Args:
             task: The task.
-            halve: Split it in two whatever its size, because its reply was cut.
+            halve: Split it in two whatever its size, because its reply was truncated.
 
         Returns:
-            The parts in order; the task alone where it is short, or cannot be split.
+            The parts in order; only the task itself if it is short or cannot be split.
         """
 
     def merged(self, replies: Sequence[str]) -> str:
-        """Put the replies to the parts of a task together, as one that `interpret` takes for the whole."""
+        """Merge the replies to the parts into one reply to the whole task."""
 
     def prepare(self, task: JudgeTask) -> ChatRequest | Outcome:
-        """Build the judge's request, or decide at once where no call is needed."""
+        """Build the judge's request, or return the outcome if no call is needed."""
 
     def interpret(self, task: JudgeTask, reply: str) -> Outcome:
-        """Turn the judge's reply into a verdict that holds.
+        """Turn the judge's reply into a checked verdict.
 
         Raises:
-            InvalidVerdictError: The reply cannot be made into one; the detail says what the judge must
-                repair.
+            InvalidVerdictError: The reply is invalid; the detail says what the judge must repair.
         """

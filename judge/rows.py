@@ -1,4 +1,4 @@
-"""Rows of tables: the fields of an event from one, and cells to write. Pure."""
+"""Convert table rows to fields of events, and values to cells. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _STRUCTURES: Final = frozenset({"context", "labels", "messages", "tool_calls", "
 
 
 def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Make an event's fields of a row.
+    """Return the fields of an event from a table row.
 
-    A column `labels.x` is the label x, `fields.x` the named text x. A cell that is null or NaN is a
-    field that is not there, as is an empty one but for question and answer; a number where a text belongs is
-    that text, an id of 7.0 is 7.
+    A column `labels.x` is the label x, `fields.x` the named text x. Null and NaN cells are missing fields,
+    and so are empty ones, except question and answer. Numbers in text fields become text; 7.0 becomes 7.
     """
     fields: dict[str, Any] = {}
     labels: dict[str, str] = {}
@@ -52,13 +51,13 @@ def fields_of(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _is_missing(cell: Any) -> bool:
-    """None, NaN, or what pandas has for them."""
+    """Return whether a cell is None, NaN, or pandas' NA or NaT."""
     is_nan = isinstance(cell, float) and math.isnan(cell)
     return cell is None or is_nan or type(cell).__name__ in {"NAType", "NaTType"}
 
 
 def _text(cell: Any) -> Any:
-    """A scalar as a person would write it; what is none stays for the event's own checks."""
+    """Return a scalar as text; leave other values to the event's validation."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():
@@ -74,12 +73,12 @@ def _number(cell: Any) -> Any:
 
 
 def _structure(column: str, cell: Any) -> Any:
-    """JSON in a text, a struct, a list, or a map, which comes as a list of pairs."""
+    """Read a structure from JSON text, a struct, a list, or a map (a list of pairs)."""
     if isinstance(cell, str):
         try:
             cell = orjson.loads(cell)
         except orjson.JSONDecodeError:
-            return cell  # the event's own checks say what is wrong with it
+            return cell  # the event's validation reports the problem
     if isinstance(cell, list) and cell and all(isinstance(pair, tuple) for pair in cell):
         cell = dict(cell)
     if column in ("labels", "fields") and isinstance(cell, dict):
@@ -88,7 +87,7 @@ def _structure(column: str, cell: Any) -> Any:
 
 
 def as_cell(value: Any) -> Any:
-    """Write a value for a spreadsheet: what it would take for a formula gets an apostrophe before it."""
+    """Return a value for a spreadsheet; an apostrophe keeps it from being read as a formula."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

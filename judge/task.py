@@ -1,4 +1,4 @@
-"""From an event to the task that a judge works on."""
+"""Build judge tasks from events."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from judge.text.index import compared_chars
 from schemas import JudgeTask, QAEvent, Sampling, Source, result_id
 
 WEIGHT_BEYOND_ASCII = 10
-"""What is decomposed and traced to its place takes about ten times as long to read
-(`benchmarks/verification.py`)."""
+"""Non-ASCII characters take about ten times as long to process (`benchmarks/verification.py`)."""
 
 READ_AT_ONCE = 16_000
-"""Texts whose size together is no more are read in the event loop, because that takes milliseconds whatever
-they hold."""
+"""Texts up to this total size are processed in the event loop, because that takes milliseconds in the worst
+case."""
 
 
 def build_task(
@@ -27,16 +26,16 @@ def build_task(
     sampled_at: datetime,
     replay_id: str | None = None,
 ) -> JudgeTask:
-    """Take from an event what one metric needs, and nothing more.
+    """Build a metric's task from an event, with only the texts that the metric needs.
 
     Args:
         event: The event.
         metric: The metric that will judge it.
-        source: The record that the event came in; its topic is part of the result's id.
+        source: The event's record; its topic is part of the result's id.
         sampling: Why the event is in the sample.
-        recorded_at: The record's timestamp, which stands in for an event without a time of its own.
+        recorded_at: The record's timestamp, used if the event has no time.
         sampled_at: Now.
-        replay_id: The replay that asks, or None for the live stream.
+        replay_id: The id of the replay; None for the live stream.
     """
     inputs = metric.select(event)
     return JudgeTask(
@@ -66,14 +65,14 @@ def unsampled_task(
     number: int = 0,
     policy: str = "every event",
 ) -> JudgeTask:
-    """Build the task of an event that was chosen, not sampled from a topic; its probability is 1.
+    """Build the task of an event that was not sampled; its sampling probability is 1.
 
     Args:
         event: The event.
         metric: The metric that judges it.
-        source: What stands in the place of the topic, such as a file's name.
-        now: Time of the event, where it has none, and of the task.
-        number: What stands in the place of the offset, from 0.
+        source: Used as topic, such as a file's name.
+        now: Time of the task, and of the event if it has none.
+        number: Used as offset, from 0.
         policy: Name of the sampling policy.
     """
     return build_task(
@@ -87,14 +86,14 @@ def unsampled_task(
 
 
 def with_named_texts(task: JudgeTask, text: str) -> JudgeTask:
-    """The task of a made-up event with a text under each name that the metric uses."""
+    """Return a made-up event's task with a text for each empty named text that the metric uses."""
     if task.fields is None:
         return task
     return task.model_copy(update={"fields": {name: given or text for name, given in task.fields.items()}})
 
 
 def reading_size(texts: QAEvent | JudgeTask) -> int:
-    """How much there is to read: ASCII characters; others count by the time they take to read."""
+    """Return the size of all texts in ASCII characters; others are weighted by processing time."""
     pages = texts.context or {}
     return sum(
         size_of(text)
@@ -110,9 +109,9 @@ def reading_size(texts: QAEvent | JudgeTask) -> int:
 
 
 def size_of(text: str) -> int:
-    """The same for one text."""
+    """Return the size of one text; see `reading_size`."""
     if text.isascii() or len(text) > READ_AT_ONCE:
-        return len(text)  # how much more it is makes no difference, and counting would take its time
+        return len(text)  # beyond the limit already; counting exactly would take time
     plain = len(text.encode("ascii", "ignore"))
-    # What nobody sees is not compared, but it is read.
+    # Invisible characters are not compared, but processed.
     return plain + WEIGHT_BEYOND_ASCII * (max(compared_chars(text), len(text)) - plain)

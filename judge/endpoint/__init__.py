@@ -1,1 +1,1 @@
-"""One HTTP call to a judge endpoint."""
+"""HTTP calls to judge endpoints."""

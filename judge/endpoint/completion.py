@@ -1,4 +1,4 @@
-"""Reading a chat completion: strict about what a verdict needs, lenient about everything else."""
+"""Parse chat completions: strict about what a verdict needs, lenient otherwise."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import orjson
 from schemas import Usage
 
 MAX_TOKENS = 1_000_000_000
-"""More tokens than any window holds: what an endpoint says beyond this is a mistake or an attack, and counts
-as this."""
+"""Cap of reported token counts; more than any context window."""
 MAX_MODEL_CHARS = 200
 _MAX_DIGITS = 18
 _SHOWN_BYTES = 200
 _MAX_ERROR_BYTES = 256 * 1024
-"""Of an error that is read."""
+"""Limit of a parsed error body."""
 _MAX_USAGE_BYTES = 32 * 1024
 _MAX_OBJECTS = 10_000
-"""Lists and mappings in a message's text, its calls or its usage."""
+"""Limit of lists and objects in a message's field."""
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -30,13 +29,13 @@ _ESCAPE = re.compile(
 
 
 class NoCompletionError(Exception):
-    """A body that is no chat completion.
+    """The body is not a chat completion.
 
     Args:
-        start: How it begins, on one line.
-        body: Where it is an error that a gateway wrapped into a success, the decoded body.
-        status: And the status that this error names.
-        usage: Tokens that it says were used all the same.
+        start: The start of the body, on one line.
+        body: The decoded body, if a gateway returned an error with a success status.
+        status: The status in that error.
+        usage: Tokens reported in it.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Completion:
 
     text: str
     refusal: str
-    """Empty where there is none."""
+    """Empty if there is none."""
     finish_reason: str | None
     model: str | None
     usage: Usage
@@ -69,7 +68,7 @@ NOTHING = msgspec.Raw(b"null")
 
 
 class _Message(msgspec.Struct):
-    """Its fields stay as they were written: a text, or a million objects that nobody looks at."""
+    """Fields stay unparsed, because they may contain millions of unused objects."""
 
     content: msgspec.Raw = NOTHING
     refusal: msgspec.Raw = NOTHING
@@ -94,10 +93,10 @@ _T = TypeVar("_T")
 
 
 def read_completion(raw: bytes) -> Completion:
-    """Read a reply's body.
+    """Parse a reply's body.
 
     Raises:
-        NoCompletionError: It is none, or it has no choice.
+        NoCompletionError: It is no chat completion, or has no choice.
     """
     body = read_body(raw, _BODY)
     if not body.choices:
@@ -113,10 +112,10 @@ def read_completion(raw: bytes) -> Completion:
 
 
 def read_body(raw: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
-    """Read a body of a kind.
+    """Parse a body with a decoder; lone surrogates are replaced.
 
     Raises:
-        NoCompletionError: It is none.
+        NoCompletionError: The body does not match.
     """
     for written in (raw, None):
         try:
@@ -127,18 +126,18 @@ def read_body(raw: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
 
 
 def _whole_escape(match: re.Match[bytes]) -> bytes:
-    """An escape of JSON; in the place of a lone surrogate, which no UTF-8 can hold, its sign."""
+    """Return a JSON escape; lone surrogates, which UTF-8 cannot encode, become U+FFFD."""
     return b"\\ufffd" if match["lone"] else match[0]
 
 
 def _no_completion(raw: bytes, usage: msgspec.Raw) -> NoCompletionError:
-    """Return what came in the place of a completion."""
+    """Build the error for a body that is no completion."""
     try:
         loaded = json.loads(raw, parse_int=_whole_number) if len(raw) <= _MAX_ERROR_BYTES else None
     except (ValueError, RecursionError):
         loaded = None
     if isinstance(loaded, dict) and loaded.get("error"):
-        # Some gateways answer 200 and put the status of what stands behind them into the error.
+        # Some gateways answer 200 and put their backend's status into the error.
         error = loaded["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 502
@@ -147,7 +146,7 @@ def _no_completion(raw: bytes, usage: msgspec.Raw) -> NoCompletionError:
 
 
 def read_usage(written: msgspec.Raw) -> Usage:
-    """Read the token counts, which may have any number of digits."""
+    """Parse the token counts, whatever their number of digits."""
     raw = bytes(written)
     try:
         return _usage(json.loads(raw, parse_int=_whole_number) if len(raw) <= _MAX_USAGE_BYTES else None)
@@ -156,14 +155,14 @@ def read_usage(written: msgspec.Raw) -> Usage:
 
 
 def _read(written: msgspec.Raw) -> Any:
-    """Read a field of a message; nothing where it has no text, or structure beyond all measure."""
+    """Parse a field of a message; None if it has no text or too many objects."""
     raw = bytes(written)
     if raw[:1] != b'"' and (raw.count(b"{") + raw.count(b"[") > _MAX_OBJECTS or b'"' not in raw):
         return None
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return None  # a number that no float can hold
+        return None  # a number beyond the range of a float
 
 
 def _start(raw: bytes) -> str:
@@ -171,9 +170,9 @@ def _start(raw: bytes) -> str:
 
 
 def _said(message: _Message) -> str:
-    """What the model said. Without a content: the arguments of its one tool call, else its reasoning.
+    """Return the model's text, else the arguments of its only tool call, else its reasoning.
 
-    Some servers put a reply there which their parser takes for a call or for thoughts.
+    The parsers of some servers mistake a reply for a tool call or for reasoning.
     """
     text = _text(message.content)
     if text.strip():
@@ -191,7 +190,7 @@ def _said(message: _Message) -> str:
 
 
 def _text(written: msgspec.Raw) -> str:
-    """A message's text; some servers give it in parts."""
+    """Return a message's text; some servers send it in parts."""
     content = _read(written)
     if isinstance(content, str):
         return content
@@ -202,7 +201,7 @@ def _text(written: msgspec.Raw) -> str:
 
 
 def _usage(usage: Any) -> Usage:
-    """Token counts; what a server leaves out or garbles counts 0, for no verdict is worth losing over it."""
+    """Return the token counts; missing or invalid ones are 0, so that the verdict is kept."""
     if not isinstance(usage, dict):
         return Usage()
     details = usage.get("prompt_tokens_details")
@@ -216,10 +215,10 @@ def _usage(usage: Any) -> Usage:
 
 
 def _whole_number(digits: str) -> int:
-    """Read a number, however long it is written."""
+    """Return a number of any number of digits, capped."""
     return int(digits) if len(digits) <= _MAX_DIGITS else MAX_TOKENS
 
 
 def _count(value: Any) -> int:
-    """A number of tokens, within what a call can take: a sum of larger ones fits no counter and no reader."""
+    """Return a token count between 0 and `MAX_TOKENS`, so that sums cannot overflow."""
     return min(max(0, value), MAX_TOKENS) if isinstance(value, int) else 0

@@ -1,8 +1,8 @@
-"""Posts to an OpenAI-compatible API, at little more than what the connection itself costs.
+"""HTTP POST to an OpenAI-compatible API with little overhead.
 
-The `openai` SDK says which address and headers belong to an API, and its HTTP client connects, keeps
-connections and goes through proxies. Its `post` is passed by: it works out address, headers and options again
-for each call, which takes more CPU than sending the request and reading the reply together.
+The `openai` SDK provides address and headers, and its HTTP client manages connections and proxies. Its `post`
+is not used: it builds address, headers and options again for each call, which takes more CPU time than
+sending the request and reading the reply.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 MAX_ENCODED_REPLY_BYTES = 64 * 1024
-"""The bound on a reply that comes compressed although none was asked for, before it is unpacked."""
+"""Limit of a compressed reply, which was not requested, before decompression."""
 
 COMPLETIONS = "chat/completions"
 _CONNECT_SECONDS = 10.0
-# Below the 5 s after which uvicorn, and with it vLLM and many gateways, closes an idle connection: a request
-# sent into a connection that is just being closed is lost.
+# Below the 5 s after which uvicorn (and so vLLM and many gateways) closes an idle connection: a request sent
+# into a closing connection is lost.
 _KEEPALIVE_SECONDS = 4.0
 _ENCODINGS = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd", "compress", "identity"})
 
 
 class TooLargeReplyError(Exception):
-    """A body grew over its limit and was not read on.
+    """A body exceeded its limit and was not read further.
 
     Args:
-        limit: Of this many bytes.
-        is_success: Whether the status says that all is well.
+        limit: The limit in bytes.
+        is_success: Whether the status is 2xx.
     """
 
     def __init__(self, limit: int, *, is_success: bool) -> None:
@@ -38,12 +38,12 @@ class TooLargeReplyError(Exception):
 
 
 class UnreadableReplyError(OSError):
-    """A body has an unrequested encoding or is damaged: treated as a broken connection."""
+    """A body is damaged or has an unrequested encoding; treated as a broken connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What came back, whatever its status."""
+    """A reply of any status."""
 
     status: int
     headers: httpx2.Headers
@@ -56,15 +56,15 @@ class HttpReply:
 
 
 class Connection:
-    """Connections to one API; to be created, used and closed in one event loop.
+    """Connections to one API; create, use and close it in one event loop.
 
     Args:
-        base_url: Where the API is, up to and with `/v1`.
+        base_url: Address of the API, including `/v1`.
         api_key: Sent as the bearer token.
-        timeout_seconds: Bound on the wait for a connection, and for each next part of a reply; above 0.
-        max_connections: This many at most; at least 1.
-        max_reply_bytes: A larger reply body is not read to its end.
-        trust_env: Whether to go through the proxies that the environment names.
+        timeout_seconds: Time limit for a connection, and for each next part of a reply; above 0.
+        max_connections: Upper limit of connections; at least 1.
+        max_reply_bytes: Limit of a reply's body.
+        trust_env: Whether to use the proxies of the environment.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Connection:
         self._max_reply_bytes = max_reply_bytes
         self._http = DefaultAioHttpClient(
             limits=httpx2.Limits(max_connections=max_connections, keepalive_expiry=_KEEPALIVE_SECONDS),
-            # The whole call has its own bound; only an address without any answer is abandoned sooner.
+            # The call has its own limit; only an address that does not answer fails sooner.
             timeout=httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds)),
             # A redirected POST would arrive as a GET, and send the key to an unconfigured address.
             follow_redirects=False,
@@ -96,7 +96,7 @@ class Connection:
         self._base_url = self._client.base_url
         self._url = _url(self._base_url, COMPLETIONS)
         given = {**self._client.auth_headers, **self._client.default_headers}
-        # Absent ones stand there as the SDK's mark for it.
+        # The SDK marks omitted headers with a sentinel.
         self._headers = httpx2.Headers(
             {name: value for name, value in given.items() if isinstance(value, str)}
         )
@@ -106,16 +106,16 @@ class Connection:
 
         Args:
             content: The body.
-            path: Where to, below the API's address.
+            path: Path below the API's address.
 
         Raises:
-            TooLargeReplyError: The reply is larger than its bound.
-            httpx2.HTTPError: Connection or reply broke off.
-            OSError: Likewise, or the body cannot be unpacked.
+            TooLargeReplyError: The reply exceeds its limit.
+            httpx2.HTTPError: The connection failed, or the reply is incomplete.
+            OSError: Likewise, or the body cannot be decompressed.
         """
         url = self._url if path == COMPLETIONS else _url(self._base_url, path)
         request = httpx2.Request("POST", url, headers=self._headers, stream=httpx2.ByteStream(content))
-        # Given as a stream and read at once, a body leaves its headers to the transport, which writes them
+        # As a stream that is read at once, the body's headers are left to the transport, which writes them
         # anyway.
         request.read()
         response = await self._http.send(request, stream=True)
@@ -125,14 +125,14 @@ class Connection:
             await response.aclose()
 
     async def _content(self, response: httpx2.Response) -> bytes:
-        """The body, unpacked; read from the stream itself, for nothing else needs to hear of its parts."""
+        """Return the decompressed body, read directly from the stream."""
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         encoded = encoding != "identity"
         limit = min(self._max_reply_bytes, MAX_ENCODED_REPLY_BYTES) if encoded else self._max_reply_bytes
         stream = response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"an asynchronous client gave a body to be read as {type(stream).__name__}")
-        read = bytearray()  # not a list of parts, for there may be millions
+        read = bytearray()  # not a list: there may be millions of parts
         async for part in stream:
             read += part
             if len(read) > limit:
@@ -148,24 +148,24 @@ class Connection:
 
 
 def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> bytes:
-    """Unpack a reply that came compressed although none was asked for.
+    """Decompress a reply that was compressed without a request.
 
     Args:
         content: The body.
-        encoding: Its `Content-Encoding`, in lower case; one layer of gzip or deflate is taken, more layers
-            are an attack.
-        limit: Bound on what comes out, in bytes. No more than this is ever unpacked.
-        is_success: Whether the status says that all is well.
+        encoding: Its `Content-Encoding`, in lower case: one layer of gzip or deflate; more layers are
+            rejected as an attack.
+        limit: Limit of the decompressed size in bytes; no more is ever decompressed.
+        is_success: Whether the status is 2xx.
 
     Raises:
-        TooLargeReplyError: More than the limit comes out.
-        UnreadableReplyError: It is packed in another way, or damaged.
+        TooLargeReplyError: The decompressed reply exceeds the limit.
+        UnreadableReplyError: It has another encoding, or is damaged.
     """
     if encoding not in {"gzip", "x-gzip", "deflate"}:
         known = {part.strip() for part in encoding.split(",")} <= _ENCODINGS
         named = repr(encoding[:40]) if known else "something else"
         raise UnreadableReplyError(f"the reply is packed by {named}, and none was asked for")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # by its header, gzip or zlib
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its header
     try:
         text = unpacker.decompress(content, limit + 1)
     except zlib.error as error:
@@ -178,6 +178,6 @@ def unpacked(content: bytes, encoding: str, *, limit: int, is_success: bool) -> 
 
 
 def _url(base_url: httpx2.URL, path: str) -> httpx2.URL:
-    """Where a part of the API is; what an address asks for behind a question mark stays its end."""
+    """Return the address of an API path; a query string stays at the end."""
     folder, mark, query = base_url.raw_path.partition(b"?")
     return base_url.copy_with(raw_path=folder + path.encode() + mark + query)

@@ -1,4 +1,4 @@
-"""Reading the vectors of two texts, and how far they point the same way. Pure."""
+"""Parse the embeddings of two texts and compute their cosine. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judge.endpoint.completion import NOTHING, Completion, NoCompletionError, re
 
 PATH = "embeddings"
 _LOOKED_AT = 4
-"""Vectors of a reply; two are asked for."""
+"""Vectors of a reply that are parsed; two are requested."""
 
 
 class _Vector(msgspec.Struct):
@@ -30,10 +30,10 @@ _BODY = msgspec.json.Decoder(_Body)
 
 
 def read_cosine(raw: bytes) -> Completion:
-    """Read a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`.
+    """Parse a reply with two vectors; the text is their cosine, as `{"cosine": 0.83, "dimensions": 1536}`.
 
     Raises:
-        NoCompletionError: It holds no two vectors of the same length that have a direction.
+        NoCompletionError: It does not contain two non-zero vectors of the same length.
     """
     body = read_body(raw, _BODY)
     usage = read_usage(body.usage)
@@ -46,7 +46,7 @@ def read_cosine(raw: bytes) -> Completion:
 
 
 def _numbers(written: msgspec.Raw) -> list[float]:
-    """Read a vector; without numbers where it is none. msgspec takes 13 microseconds for one like 1e308."""
+    """Parse a vector; empty if invalid. orjson, because msgspec takes 13 µs for a number like 1e308."""
     try:
         found = orjson.loads(bytes(written))
     except orjson.JSONDecodeError:
@@ -68,6 +68,6 @@ def compared(vectors: Sequence[Sequence[float]]) -> str | None:
 
 
 def _in_order(vectors: list[_Vector]) -> list[_Vector]:
-    """As the texts were sent; where an endpoint does not number them, as they came."""
+    """Return the vectors in the order of their index, or as received if they have none."""
     numbered = {one.index: one for one in vectors if one.index is not None}
     return [numbered[place] for place in sorted(numbered)] if len(numbered) == len(vectors) else vectors

@@ -1,4 +1,4 @@
-"""Hosts in addresses: which of them are this machine."""
+"""Loopback test for hosts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address.
-
-    A name other than localhost is never taken for one.
-    """
+    """Return whether a host is a loopback address; of names only `localhost` counts."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which models an endpoint serves: `GET /models`."""
+"""List the models of an endpoint: `GET /models`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MAX_LIST_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """What an endpoint answered.
+    """An endpoint's answer.
 
     Args:
         status: The HTTP status.
-        names: The models; None where the reply lists none (many gateways have no list, and some keys may not
-            see it).
-        date: The `Date` header, where the reply does not come from a cache.
+        names: The models; None if the reply has no list (many gateways have none, and some keys may not read
+            it).
+        date: The `Date` header, unless the reply comes from a cache.
     """
 
     status: int
@@ -32,22 +32,22 @@ class ModelList:
 
 
 async def list_models(base_url: str, api_key: str, *, timeout_seconds: float) -> ModelList:
-    """Ask an endpoint for its models. Redirects are not followed.
+    """Return the models of an endpoint. Redirects are not followed.
 
     Args:
-        base_url: Up to and with `/v1`.
-        api_key: Sent as the bearer token; empty for none.
-        timeout_seconds: Bound on the whole call.
+        base_url: Address of the API, including `/v1`.
+        api_key: Sent as the bearer token; empty: none.
+        timeout_seconds: Time limit of the whole call.
 
     Raises:
-        aiohttp.ClientError: The connection failed or broke off.
+        aiohttp.ClientError: The connection failed.
         OSError: Likewise.
         TimeoutError: No answer in time.
     """
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
     async with (
         asyncio.timeout(timeout_seconds),
-        # No proxy of the environment leads to this machine itself.
+        # No proxy for loopback addresses.
         aiohttp.ClientSession(trust_env=not is_loopback(urlsplit(base_url).hostname or "")) as session,
         session.get(f"{base_url}/models", headers=headers, allow_redirects=False) as answer,
     ):

@@ -1,4 +1,4 @@
-"""The endpoint of a code metric: none."""
+"""Placeholder endpoint of code metrics."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from judge.chat import ChatReply, ChatRequest
 from judge.errors import JudgeConfigurationError
 
 CODE: Final = "code"
-"""Endpoint and model of what no model has judged."""
+"""Endpoint and model of results without a judge."""
 
 
 class Nobody:
-    """An endpoint that is never asked; its model names the evaluator of a code metric."""
+    """An endpoint that is never called; its model is part of a code metric's evaluator."""
 
     endpoint = CODE
     model = CODE
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Refuse.
+        """Raise an error.
 
         Raises:
             JudgeConfigurationError: Always.
@@ -26,7 +26,7 @@ class Nobody:
         raise JudgeConfigurationError(f"a code metric has no judge, got {len(request.messages)} messages")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 NOBODY: Final = Nobody()

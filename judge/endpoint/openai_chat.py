@@ -1,9 +1,9 @@
-"""A judge behind an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
+"""Client of an OpenAI-compatible endpoint: OpenAI, Azure, vLLM, Ollama, a gateway, or the offline judge.
 
-The `openai` SDK does the connecting, authenticating and proxying (`judge.endpoint.connection`); the request
-goes out as bytes that orjson wrote and comes back as the raw reply. Retries are nobody's business here: one
-call is one try. Only where the endpoint refuses the way in which the reply's form is asked for, a call
-continues at once with the next weaker way, and what the endpoint takes is remembered for later calls.
+The `openai` SDK handles connections, authentication and proxies (`judge.endpoint.connection`); orjson writes
+the request, and the raw reply is parsed here. A call is not retried, with one exception: if the endpoint
+refuses the response format or the temperature, the call continues with a weaker format or without it, and
+later calls do the same.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_REPLY_BYTES = 4 * 1024 * 1024
-"""A verdict needs a few kilobytes; more than this is not one."""
+"""Limit of a reply; a verdict needs a few kilobytes."""
 
 _NO_TOKENS = Usage()
 _MEDIA_TYPES = frozenset(
@@ -65,26 +65,26 @@ _REQUEST_REFUSED = frozenset({400, 422})
 
 
 class _TemperatureRefusedError(Exception):
-    """The endpoint does not take a temperature that the settings do not ask for."""
+    """The endpoint refuses the default temperature."""
 
 
 class OpenAIChat:
     """One model at one endpoint.
 
-    To be created in a running event loop, and used and closed in that same one.
+    Create, use and close it in the same running event loop.
 
     Args:
         endpoint: The endpoint's configured name, for results and messages.
-        model: The model to ask.
-        base_url: Where the API is, up to and with `/v1`; OpenAI's own by default.
-        api_key: Sent as the bearer token. Never taken from the environment here, so that one service's key
-            does not travel to another; an endpoint that needs none gets a placeholder.
-        timeout_seconds: Bound on one whole call, from the wait for a connection to the last byte; above 0.
-        max_connections: Connections to the endpoint at most; no less than the calls in flight. At least 1.
-        max_reply_bytes: A larger reply body is not read to its end.
+        model: The model.
+        base_url: Address of the API, including `/v1`; default: OpenAI's own.
+        api_key: Sent as the bearer token. Never read from the environment here, so that a key is not sent to
+            another service; if empty, a placeholder is sent.
+        timeout_seconds: Time limit of one call, from the wait for a connection to the last byte; above 0.
+        max_connections: Upper limit of connections, at least 1; should not be below the calls in flight.
+        max_reply_bytes: Limit of a reply's body.
 
     Raises:
-        JudgeConfigurationError: An argument cannot work.
+        JudgeConfigurationError: An argument is invalid.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class OpenAIChat:
         self._max_reply_bytes = max_reply_bytes
         self._writer = RequestWriter(endpoint=endpoint, model=model, host=host)
         self.said = ""
-        """The endpoint's words when it last refused something, cut; see `JudgeError.said`."""
+        """The endpoint's last refusal, truncated; see `JudgeError.said`."""
         self._response_format = ResponseFormat.JSON_SCHEMA
         self._takes_temperature = True
         self._connection = Connection(
@@ -130,7 +130,7 @@ class OpenAIChat:
             timeout_seconds=timeout_seconds,
             max_connections=max_connections,
             max_reply_bytes=max_reply_bytes,
-            # No proxy of the environment leads to this machine itself.
+            # No proxy for loopback addresses.
             trust_env=not is_loopback(host),
         )
 
@@ -141,22 +141,22 @@ class OpenAIChat:
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """The configured model."""
         return self._model
 
     @property
     def response_format(self) -> ResponseFormat:
-        """How a reply's form is asked for; weaker than a JSON Schema once the endpoint refused that."""
+        """The response format in use; weaker than a JSON Schema after the endpoint refused that."""
         return self._response_format
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Ask once.
+        """Send one request.
 
         Raises:
-            JudgeUnavailableError: Connection, time limit, a temporary status, or a reply that is no chat
-                completion (a proxy's page is an outage of what stands behind it).
-            JudgeConfigurationError: Key, address, model or parameters cannot work.
-            EventError: The endpoint refuses this request, or its reply is cut, refused or too large.
+            JudgeUnavailableError: Connection failure, time-out, temporary status, or a reply that is no chat
+                completion (such as a proxy's error page).
+            JudgeConfigurationError: Key, address, model or parameters are wrong.
+            EventError: The endpoint refuses this request, or its reply is truncated, refused or too large.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         response_format = self._response_format
@@ -187,18 +187,18 @@ class OpenAIChat:
                 response_format = weaker
 
     async def close(self) -> None:
-        """Release the connections."""
+        """Close the connections."""
         await self._connection.close()
 
     def _broken_off(self, error: Exception) -> JudgeError:
-        """What it means that no reply came, or no whole one."""
+        """Return the error for a missing or incomplete reply."""
         if isinstance(error, TimeoutError):
             return JudgeUnavailableError(
                 f"judge endpoint {self._endpoint} did not answer within {self._timeout_seconds:g} s",
                 kind="timeout",
             )
         if isinstance(error, TooLargeReplyError) and error.is_success:
-            # A success of such a size is this request's own: waiting for a smaller one would take forever.
+            # A successful reply of this size is due to the request; a retry would not help.
             return InvalidVerdictError(f"judge {self._model} at {self._endpoint}: {error}")
         why = str(error) if isinstance(error, TooLargeReplyError | UnreadableReplyError) else cause_of(error)
         return JudgeUnavailableError(
@@ -206,9 +206,9 @@ class OpenAIChat:
         )
 
     def _remember(self, response_format: ResponseFormat) -> None:
-        """Ask in this way from now on.
+        """Use this response format from now on.
 
-        Called once the endpoint took it, for a refusal may be about something else.
+        Called after a success, because a refusal may have another reason.
         """
         formats = list(ResponseFormat)
         if formats.index(response_format) > formats.index(self._response_format):
@@ -303,7 +303,7 @@ class OpenAIChat:
 
 
 def _error_body(content: bytes) -> object:
-    """The decoded JSON of a refusal, or its text where it is none."""
+    """Return the decoded JSON of a refusal, or its text."""
     text = content.decode("utf-8", "replace").strip()
     try:
         return json.loads(text)
@@ -312,7 +312,7 @@ def _error_body(content: bytes) -> object:
 
 
 def _paid(reply: ChatReply) -> ChatReply | None:
-    """The reply, if its endpoint says that tokens were used for it."""
+    """Return the reply if it used tokens, else None."""
     return reply if reply.usage != _NO_TOKENS else None
 
 
@@ -334,7 +334,7 @@ def _host(endpoint: str, base_url: str) -> str:
 
 
 def _media_type(headers: Mapping[str, str]) -> str:
-    """What a body says that it is, where that is something known."""
+    """Return a body's media type if it is a known one, else a description."""
     given = headers.get("content-type", "")
     name = given.partition(";")[0].strip().lower()
     return name if name in _MEDIA_TYPES else ("another content type" if given else "no content type")

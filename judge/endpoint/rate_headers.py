@@ -1,4 +1,4 @@
-"""Reads `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`, as OpenAI-compatible endpoints send them."""
+"""Parse the headers `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MAX_CHARS = 64
 
 
 def rate_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits | None:
-    """Read what an endpoint says about its limits.
+    """Parse the limits that an endpoint reports.
 
     Args:
-        headers: Names and values of a reply's headers, as they came.
+        headers: Names and values of a reply's raw headers.
 
     Returns:
-        None where it says nothing that can be read.
+        The limits; None if none is readable.
     """
     found: dict[str, float] = {}
     for name, value in headers:
-        # Nearly all headers end here: this runs for every call.
+        # Skip most headers fast, because this runs for every call.
         if name[:12].lower() != _PREFIX or len(value) > _MAX_CHARS:
             continue
         key = name[12:].decode("ascii", "replace").lower()
@@ -39,7 +39,7 @@ def rate_limits(headers: Iterable[tuple[bytes, bytes]]) -> RateLimits | None:
 
 
 def duration_seconds(text: str) -> float | None:
-    """Read a length of time: `6m0s`, `8.64s`, `120ms`, or plain seconds.
+    """Parse a duration: `6m0s`, `8.64s`, `120ms`, or plain seconds.
 
     Returns:
         Seconds, 0 or more; None for anything else.

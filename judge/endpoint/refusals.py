@@ -1,4 +1,4 @@
-"""What an endpoint's refusal means: wait, stop, or give up this one event."""
+"""Classify an endpoint's refusals: retry, stop, or fail this event."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from judge.text.sensitive.secrets import Masker
 from schemas import FailedType
 
 MAX_MESSAGE_CHARS = 500
-"""Maximum characters of an endpoint's own words that are passed on."""
+"""Maximum characters of an endpoint's message that are passed on."""
 
 MAX_READ_CHARS = 20_000
-"""So much of them is looked at."""
+"""Maximum characters of a message that are searched."""
 _CODES = frozenset({
     "authentication_error", "billing_hard_limit_reached", "billing_not_active", "content_filter",
     "content_policy_violation", "context_length_exceeded", "deploymentnotfound", "engine_overloaded",
@@ -39,10 +39,9 @@ _CODES = frozenset({
     "timeout_error", "tokens", "too_many_requests", "top_p", "unauthenticated", "unauthorized",
     "unavailable", "unknown_parameter", "unsupported_parameter", "unsupported_value",
 })  # fmt: skip
-"""Codes, types and parameters that are shown; an unknown code may be a word of the prompt."""
+"""Codes, types and parameters that may be shown; an unknown code may be a word of the prompt."""
 
-# Temporary by RFC 9110 and by what gateways use them for; every 5xx is temporary as well.
-# Nothing in these depends on the event, so that every call would fail alike.
+# These do not depend on the event, so every call would fail.
 _CONFIGURATION = frozenset({401, 402, 403, 404, 405, 406, 410, 411, 415, 426})
 _REQUEST = frozenset({400, 422})
 _KINDS: Mapping[int, UnavailableKind] = {
@@ -50,10 +49,10 @@ _KINDS: Mapping[int, UnavailableKind] = {
     429: "rate_limited",
     503: "overloaded",
     504: "timeout",
-    529: "overloaded",  # not registered; a common way to say so
+    529: "overloaded",  # not registered, but common
 }
 
-# What a 400 is about: by the error's codes, else by its words.
+# Meaning of a 400: by the error's codes, else by words of its message.
 _REQUEST_KINDS: tuple[tuple[FailedType | Literal["configuration"], frozenset[str], tuple[str, ...]], ...] = (
     (
         "content_refused",
@@ -103,8 +102,7 @@ _FORMAT_WORDS = (
     "guided_json",
     "grammar",
 )
-# OpenAI's words for a schema that breaks its rules: repairing the schema helps, a weaker format only hides
-# it.
+# OpenAI's message for an invalid schema: correct the schema; a weaker format would only hide the error.
 _BAD_SCHEMA_WORDS = ("invalid schema for response_format",)
 
 
@@ -118,21 +116,20 @@ def error_for_status(
     schema_sent: bool,
     secret: str,
 ) -> JudgeError:
-    """Return what a reply other than a completion means.
+    """Return the error for a reply with an error status.
 
     Args:
         endpoint: The endpoint's configured name.
         status: The HTTP status.
-        body: The decoded JSON body, or the text where it is not JSON.
-        headers: The reply's headers, looked up without regard to case.
-        now: The moment that a date in `Retry-After` is measured from, unless the reply has a `Date` of its
-            own.
+        body: The decoded JSON body, or its text if it is not JSON.
+        headers: The reply's headers, case-insensitive.
+        now: Reference time for a date in `Retry-After` if the reply has no `Date`.
         schema_sent: Whether the request had a `response_format`.
-        secret: The API key, which is redacted of what is quoted.
+        secret: The API key, which is redacted from quoted text.
 
     Returns:
-        JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError where the `response_format` is
-        what is refused) or EventError, to be raised.
+        JudgeUnavailableError, JudgeConfigurationError (ResponseFormatError if the `response_format` is
+        refused) or EventError, to be raised.
     """
     codes, message = _codes_and_message(body)
     message = Masker([secret]).mask(message)
@@ -151,7 +148,7 @@ def error_for_status(
 
 
 def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_sent: bool) -> JudgeError:
-    """What the refusal means. Its own words are in no error's message: they may quote question and answer."""
+    """Classify a refusal. Error messages do not contain its text, which may quote question and answer."""
     if schema_sent and status in _REQUEST | {500, 501}:
         if _mentions(words, _BAD_SCHEMA_WORDS):
             return JudgeConfigurationError(told, "Correct the response_schema of the prompt pack")
@@ -164,21 +161,20 @@ def _error(told: str, *, status: int, codes: frozenset[str], words: str, schema_
         return EventError("context_too_long", told)
     if status in _CONFIGURATION or 300 <= status < 400:
         return JudgeConfigurationError(told, _remedy(status))
-    # 5xx, temporary and unknown ones: waiting loses nothing.
+    # 5xx, temporary and unknown statuses: a retry is safe.
     return JudgeUnavailableError(told, kind=_KINDS.get(status, "unavailable"))
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Read how long an endpoint asks to be left alone.
+    """Parse the pause that an endpoint requests.
 
     Args:
-        headers: The reply's headers: `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date
-            (RFC 9110, 10.2.3), measured from the reply's own `Date` so that a wrong clock here does not
-            matter.
-        now: Measured from this moment where there is no `Date`.
+        headers: The reply's headers: `retry-after-ms`, else `Retry-After` in seconds or as an HTTP date (RFC
+            9110, 10.2.3), relative to the reply's own `Date`, so that a wrong local clock does not matter.
+        now: Reference time if there is no `Date`.
 
     Returns:
-        Seconds, 0 or more; None where the endpoint says nothing that can be read.
+        Seconds, 0 or more; None if nothing readable is given.
     """
     milliseconds = _seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -194,7 +190,7 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
 
 
 def _error_for_request(told: str, codes: frozenset[str], words: str) -> JudgeError:
-    # The codes first, because they are meant for programs; messages quote whatever they like.
+    # Codes first, because messages may quote arbitrary text.
     by_code = (kind for kind, known, _ in _REQUEST_KINDS if codes & known)
     by_words = (kind for kind, _, known in _REQUEST_KINDS if _mentions(words, known))
     kind = next(by_code, None) or next(by_words, None) or "rejected_request"
@@ -215,7 +211,7 @@ def _remedy(status: int) -> str:
 
 
 def _codes_and_message(body: object) -> tuple[frozenset[str], str]:
-    """The error's codes and words, in the forms that OpenAI, Azure, vLLM, Ollama and gateways write it."""
+    """Return the error's codes and message, in the forms of OpenAI, Azure, vLLM, Ollama and gateways."""
     if not isinstance(body, Mapping):
         return frozenset(), str(body or "")
     error = body.get("error", body)

@@ -1,9 +1,8 @@
-"""Writes a request to an API of chat completions or embeddings; JSON is asked for in one of several ways.
+"""Write requests for chat completions or embeddings, with one of several response formats.
 
-Not every OpenAI-compatible server takes a JSON Schema. Where one refuses it, the schema goes into the prompt
-and the next weaker way is tried; only the form of the reply is left to the model then, the checks of what it
-says stay the same. The schema stands at the end of the system's turn, so that the beginning which endpoints
-cache stays constant.
+Not every OpenAI-compatible server accepts a JSON Schema. If one refuses it, the schema goes into the prompt
+and the next weaker format is tried; the checks of the reply stay the same. The schema is placed at the end of
+the system turn, so that the cacheable prefix stays constant.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ _INSTRUCTION: Final = (
 
 
 class ResponseFormat(Enum):
-    """How a reply's form is asked for."""
+    """Response formats, strongest first."""
 
     JSON_SCHEMA = "json_schema"
     JSON_OBJECT_WITH_SCHEMA = "json_object with schema"
-    """As llama-cpp-python's server takes it."""
+    """For llama-cpp-python's server."""
     JSON_OBJECT = "json_object"
     PLAIN = "plain"
 
     @property
     def weaker(self) -> ResponseFormat | None:
-        """The next one to try; None after the last."""
+        """The next weaker format; None after the last."""
         formats = list(ResponseFormat)
         following = formats.index(self) + 1
         return formats[following] if following < len(formats) else None
@@ -46,15 +45,15 @@ class ResponseFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AskedForm:
-    """What a request gets for one schema in one format."""
+    """Parts of a request for one schema in one format."""
 
     response_format: orjson.Fragment | None
-    """The field of that name, as JSON; None: it is left out."""
+    """The field of that name, as JSON; None: omitted."""
     instruction: str | None
-    """What the prompt says of the form; None: nothing."""
+    """The instruction for the prompt; None: none."""
 
     def with_instruction(self, messages: tuple[ChatMessage, ...]) -> tuple[ChatMessage, ...]:
-        """The conversation with the instruction at the end of the system turn, added where missing."""
+        """Return the messages with the instruction at the end of the system turn, added if missing."""
         if self.instruction is None:
             return messages
         if messages and messages[0].role == "system":
@@ -64,7 +63,7 @@ class AskedForm:
 
 
 def asked_form(schema: ResponseSchema, response_format: ResponseFormat) -> AskedForm:
-    """Build what a request needs for a schema in a format."""
+    """Build a request's parts for a schema in a format."""
     plain = dict(schema.schema)
     fields: dict[ResponseFormat, dict[str, Any] | None] = {
         ResponseFormat.JSON_SCHEMA: {
@@ -86,12 +85,12 @@ def asked_form(schema: ResponseSchema, response_format: ResponseFormat) -> Asked
 
 
 class RequestWriter:
-    """Requests for one model at one endpoint.
+    """Writes requests for one model at one endpoint.
 
     Args:
         endpoint: The endpoint's configured name, for messages.
-        model: The model to ask.
-        host: Where it is; the bound on a reply has another name at OpenAI itself.
+        model: The model.
+        host: Host of the endpoint; OpenAI uses another name for the reply's limit.
     """
 
     def __init__(self, *, endpoint: str, model: str, host: str) -> None:
@@ -101,10 +100,10 @@ class RequestWriter:
         self._forms: dict[tuple[int, ResponseFormat], tuple[ResponseSchema, AskedForm]] = {}
 
     def write(self, request: ChatRequest, response_format: ResponseFormat) -> bytes:
-        """Write a request, with the reply's form asked for in a given way.
+        """Return a request as JSON, with the given response format.
 
         Raises:
-            JudgeConfigurationError: The parameters cannot be sent.
+            JudgeConfigurationError: The parameters are reserved, or cannot be written as JSON.
         """
         clash = _RESERVED.intersection(request.parameters)
         if clash:
@@ -129,7 +128,7 @@ class RequestWriter:
         try:
             return orjson.dumps(body)
         except TypeError:
-            # Lone surrogates in a text; rare enough to pay for only when it happens.
+            # Lone surrogates in a text; rare, so handled only on failure.
             body["messages"] = tuple(
                 ChatMessage(message.role, without_lone_surrogates(message.content))
                 for message in body["messages"]
@@ -145,7 +144,7 @@ class RequestWriter:
             ) from error
 
     def _form(self, schema: ResponseSchema, response_format: ResponseFormat) -> AskedForm:
-        """Written once for each schema (the entry keeps the schema, so its id stays its own)."""
+        """Return the cached form of a schema (the entry holds the schema, so its id stays unique)."""
         key = (id(schema), response_format)
         known = self._forms.get(key)
         if known is not None:
@@ -158,11 +157,10 @@ class RequestWriter:
 
 
 def _length_parameter(host: str) -> str:
-    """How the bound on the reply is called.
+    """Return the name of the parameter that limits the reply.
 
-    OpenAI itself has deprecated `max_tokens`, and its newer models refuse it. Nearly everything else that
-    speaks this protocol knows `max_tokens`, and some of it knows nothing else. Either may be set among the
-    parameters and is then sent alone.
+    OpenAI has deprecated `max_tokens`, and its newer models refuse it. Most other servers accept
+    `max_tokens`, and some accept nothing else. If `parameters` sets either, only that one is sent.
     """
     is_openai = host == "api.openai.com" or host.endswith(".api.openai.com")
     return "max_completion_tokens" if is_openai else "max_tokens"

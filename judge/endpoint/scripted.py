@@ -1,4 +1,4 @@
-"""A judge with scripted replies: for tests, and for trying a metric without an endpoint."""
+"""A client with scripted replies, for tests and for trying a metric without an endpoint."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Line = str | ChatReply | Exception
 
 
 class ScriptedChat:
-    """Gives its lines in order and keeps what it was asked.
+    """Returns its lines in order and records the requests.
 
     Args:
-        lines: Each a reply's text, a whole reply, or an error to raise; or a function that gives one for a
+        lines: Each a reply's text, a reply, or an error to raise; or a function that returns one for a
             request.
         endpoint: The endpoint's name.
         model: The model's name.
@@ -48,8 +48,8 @@ class ScriptedChat:
         """Return the next line.
 
         Raises:
-            Exception: The line, where it is one.
-            LookupError: The script is over.
+            Exception: The line, if it is one.
+            LookupError: No line is left.
         """
         self.requests.append(request)
         if self._say is not None:
@@ -68,5 +68,5 @@ class ScriptedChat:
         return ChatReply(text=line, model=self._model, usage=Usage(), seconds=0.0)
 
     async def close(self) -> None:
-        """Remember that it was closed."""
+        """Record the call."""
         self.closed = True

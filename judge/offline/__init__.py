@@ -1,1 +1,1 @@
-"""The offline judge: rules behind an OpenAI-compatible address on loopback, for trials without a model."""
+"""The offline judge: rules behind an OpenAI-compatible loopback address, for trials without a model."""

@@ -1,4 +1,4 @@
-"""The offline judge without a server: for the library, and for tests that need no HTTP."""
+"""The offline judge without a server, for the library and for tests without HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schemas import Usage
 
 
 class OfflineChat:
-    """Answers as `judge.offline.server.OfflineJudge` does, within this process."""
+    """Answers like `judge.offline.server.OfflineJudge`, in this process."""
 
     @property
     def endpoint(self) -> str:
@@ -23,14 +23,14 @@ class OfflineChat:
 
     @property
     def model(self) -> str:
-        """Names the rules, to distinguish its results from a language model's."""
+        """The name of the rules, which distinguishes its results from a language model's."""
         return OFFLINE_MODEL
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Answer by rules.
 
         Raises:
-            EventError: The prompt shows no answer.
+            EventError: The prompt contains no answer.
         """
         began = time.monotonic()
         if request.embeds:
@@ -42,4 +42,4 @@ class OfflineChat:
         return ChatReply(said.text, OFFLINE_MODEL, Usage(), time.monotonic() - began)
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""

@@ -17,29 +17,29 @@ from judge.text.words import content_words, word_texts, words
 THRESHOLD = 0.5
 """Share of a fact's words that a passage of the answer must have."""
 MAX_TERMS = 20
-"""The longest words of a reference that are listed as its terms."""
+"""Number of a reference's longest words that are listed as terms."""
 
 _CUE = re.compile(
     r"\b(?:therefore|thus|hence|consequently|accordingly|suggest(?:s|ed|ing)?|impl(?:y|ies|ied|ying)|indicat(?:es?|ing)"
     r"|means? that|as a result|in conclusion|it follows that|shows? that|which explains)\b",
     re.IGNORECASE,
 )
-# Semicolons, conjunctions after a comma, and the stroke between alternatives ("Olivia/MFSK").
+# Semicolons, conjunctions after a comma, and slashes between alternatives ("Olivia/MFSK").
 _CLAUSE_END = re.compile(r";\s+|,\s+(?=(?:and|but|while|whereas|although|though)\s)|(?<=\w{3})/(?=\w{3})")
 _MIN_CLAUSE_WORDS = 4
 
 
 def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
-    """List what a reference says and whether an answer says it, in the schema `coverage_evidence`.
+    """List a reference's statements and whether an answer has them, in the schema `coverage_evidence`.
 
     Facts are the reference's sentences, split at semicolons, before some conjunctions and between
-    alternatives; with a cue word such as "therefore" they are conclusions, where others are facts. One is
-    matched where two neighbouring sentences of the answer have half of its words, all its numbers, and as
-    much negation. Terms are the longest words.
+    alternatives; those with a cue word such as "therefore" are conclusions. An item is matched if two
+    neighbouring sentences of the answer contain half of its words, all its numbers, and the same number of
+    negations modulo 2. Terms are the longest words.
 
     Args:
         reference: The known good answer.
-        answer: The answer under judgement.
+        answer: The judged answer.
     """
     searched = Searched(without_tags(answer), together=2)
     facts: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
         if matched and place is not None:
             order.append(place.start)
     if not facts:
-        # Conclusions rest on facts; without facts the conclusions themselves are stated.
+        # Without facts, conclusions count as facts.
         facts, conclusions = conclusions, []
     similar = _in_order(order)
     return {
@@ -78,7 +78,7 @@ def coverage_evidence(*, reference: str, answer: str) -> dict[str, Any]:
 
 
 def _spans(reference: str) -> list[str]:
-    """What the reference states, each once, in order."""
+    """Return the reference's distinct statements, in order."""
     different: dict[str, str] = {}
     for place in sentences(reference):
         for start, end in _clauses(reference, *place):
@@ -90,7 +90,7 @@ def _spans(reference: str) -> list[str]:
 
 
 def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A sentence's clauses, none of them very short but alternatives."""
+    """Yield a sentence's clauses; only alternatives may be very short."""
     begin = start
     for match in _CLAUSE_END.finditer(text, start, end):
         around = text[begin : match.start()], text[match.end() : end]
@@ -101,10 +101,10 @@ def _clauses(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _place(span: str, searched: Searched, answer: str) -> Match | None:
-    """Where the answer comes nearest to saying it."""
+    """Return the best match of a statement in the answer."""
     if content_words(span):
         return searched.best(Statement(span))
-    # Nothing but the very words can show that stop words are meant.
+    # A statement of stop words needs a literal match.
     place = TextIndex(answer).find(span.strip(" .,;:!?\"'()[]"))
     return (
         None
@@ -114,13 +114,13 @@ def _place(span: str, searched: Searched, answer: str) -> Match | None:
 
 
 def _in_order(places: Sequence[int]) -> bool:
-    """Whether at least half of the matched items stand in the answer after the one before."""
+    """Return whether at least half of the matched items follow their predecessor in the answer."""
     follows = [one <= other for one, other in pairwise(places)]
     return bool(places) and 2 * sum(follows) >= len(follows)
 
 
 def _terms(reference: str) -> list[str]:
-    """The longest words that say something, as the reference writes them first."""
+    """Return the longest content words, as first written in the reference."""
     terms: dict[str, str] = {}
     for word in content_words(unmarked(reference)):
         if significant(word.text) is None:
@@ -129,8 +129,8 @@ def _terms(reference: str) -> list[str]:
 
 
 def _named(term: str, searched: Searched) -> dict[str, Any]:
-    """One term, matched where the answer has it in one form or another."""
-    wanted = next(iter(word_texts(term)), term)  # a ligature is several words, a mark by itself none
+    """Return the entry of one term; it matches any inflection in the answer."""
+    wanted = next(iter(word_texts(term)), term)  # a ligature gives several words, a lone mark none
     sentence = searched.has(wanted) or ""
     form = next((word for word in words(sentence) if wanted in Vocabulary([word.text])), None)
     return {

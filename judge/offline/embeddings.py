@@ -1,4 +1,4 @@
-"""Vectors without a model: texts with the same words point the same way. Pure and deterministic."""
+"""Embeddings without a model: hashed word counts. Pure and deterministic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIMENSIONS: Final = 256
 
 
 def vectors(texts: Sequence[str]) -> list[list[float]]:
-    """Count the words of each text, each word at the place that its checksum gives."""
+    """Return the word counts of each text, indexed by the word's checksum."""
     return [_vector(word_texts(text) or [text]) for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""The offline judge's rules for the library of metrics: lists of words and shares of words, for a trial."""
+"""The offline judge's rules for the metric library: word lists and shares of words, for trials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_MODEL = "Compared by rules, not by a language model."
 MAX_ITEMS = 60
 
 _PART_END = re.compile(
-    # A row of blanks is read once, from its first on.
+    # Matches a run of blanks only at its start, for linear time.
     r"(?:,|(?<![\s,]))\s++(?:and|or)\s++(?=(?:how|what|when|where|who|why|which|is|are|does|do|can)\b)|(?<=\?)\s++",
     re.IGNORECASE,
 )
@@ -54,14 +54,14 @@ Sections = Mapping[str, str]
 
 
 def library_evidence(name: str, sections: Sections) -> dict[str, Any] | None:
-    """Answer a prompt of the library by rules.
+    """Answer a library prompt by rules.
 
     Args:
         name: The metric.
         sections: The fenced texts.
 
     Returns:
-        The reply in the form of its schema; None where there is no rule of this name, or not its texts.
+        The reply in its schema; None if there is no rule of this name, or a text is missing.
     """
     rule = _RULES.get(name)
     if rule is None or not set(library_prompt(name).uses) <= sections.keys():
@@ -183,7 +183,7 @@ def _hallucinated_citation(sections: Sections) -> dict[str, Any]:
 
 
 def _instruction_following(sections: Sections) -> dict[str, Any]:
-    """Counts words and sentences, and looks for what must not be said; all else counts as followed."""
+    """Check word and sentence limits and forbidden words; all other instructions count as followed."""
     told, answer = sections["instructions"], sections["answer"]
     rules = []
     for start, end in sentences(told)[:MAX_ITEMS]:
@@ -201,7 +201,7 @@ def _instruction_following(sections: Sections) -> dict[str, Any]:
 
 
 def _broken(rule: str, answer: str) -> str | None:
-    """The words of the answer that break a rule."""
+    """Return the words of the answer that break a rule."""
     longest = _AT_MOST.search(rule)
     if longest is not None:
         parts = answer.split() if longest[2].lower() == "words" else sentences(answer)
@@ -217,7 +217,7 @@ def _broken(rule: str, answer: str) -> str | None:
 
 
 def _decided(sections: Sections, found: re.Match[str] | None, score: object) -> dict[str, Any]:
-    """A decision with the words that it rests on."""
+    """Return a decision with the span that supports it."""
     span = None if found is None else sections["answer"][found.start() : found.end()]
     return {"answer_span": span, "justification": NO_MODEL, "score": score}
 

@@ -1,7 +1,4 @@
-"""Whether a passage of a text has the words of a statement, in whatever inflection.
-
-It understands nothing.
-"""
+"""Search a text for the passage that shares most words with a statement, in any inflection."""
 
 from __future__ import annotations
 
@@ -14,27 +11,27 @@ from judge.text.sentences import sentences
 from judge.text.words import content_words, word_texts
 
 MAX_SENTENCES = 64
-"""A word in more sentences than this finds nothing, unless there is no other."""
+"""Words in more sentences than this are not searched, unless there is no other."""
 
 NEARLY_ALL = 0.75
-"""Share of a statement's words that one sentence must have for a negation to tell the two apart."""
+"""Share of a statement's words in a sentence from which negation is compared."""
 
 _CANDIDATES = 16
 _KEY_CHARS = 4
 _NEGATIONS = frozenset(
     ("no", "not", "never", "none", "neither", "nor", "without", "cannot", "nothing", "nobody", "nowhere")
 )
-# Their numbers are no part of what is said.
+# Numbers of footnotes are not part of the text.
 _FOOTNOTE = re.compile(r"\[\^?\d[\d\s,;\u2013-]{0,40}\]")
 
 
 def unmarked(text: str) -> str:
-    """The text with blanks in place of footnote marks; each place stays where it is."""
+    """Return the text with footnote marks blanked out; offsets stay the same."""
     return _FOOTNOTE.sub(lambda mark: " " * len(mark[0]), text)
 
 
 class Statement:
-    """The words of a sentence that say something; of "The Who" all of them."""
+    """The content words of a sentence; all words if it has only stop words ("The Who")."""
 
     __slots__ = ("negated", "numbers", "words")
 
@@ -48,19 +45,19 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How much of a statement the best passage of a text has."""
+    """The passage that best matches a statement."""
 
     share: float
     """Share of the statement's distinct words, 0..1."""
     numbers_agree: bool
     """Whether it has all of the statement's numbers."""
     negation_agrees: bool
-    """Whether no sentence of the passage says nearly the same with a negation more or less."""
+    """Whether no nearly equal sentence of the passage differs by a negation."""
     start: int
     end: int
 
     def holds(self, threshold: float) -> bool:
-        """Whether the passage says what the statement says."""
+        """Whether the passage counts as saying the statement."""
         return self.share >= threshold and self.agrees
 
     @property
@@ -70,7 +67,7 @@ class Match:
 
     @property
     def reason(self) -> str:
-        """For people: how much is there, and what differs."""
+        """Explanation: the share of words, and what differs."""
         share = f"{self.share:.0%} of its words"
         if not self.numbers_agree:
             return f"{share}; a number is missing"
@@ -78,13 +75,13 @@ class Match:
 
 
 class Searched:
-    """A text prepared for finding statements in it.
+    """A text indexed for searching statements.
 
-    Building takes time linear in the text, a search time linear in the statement.
+    Building is linear in the text, a search linear in the statement.
 
     Args:
         text: The text.
-        together: Neighbouring sentences that one passage may have; at least 1.
+        together: Maximum sentences of a passage; at least 1.
     """
 
     def __init__(self, text: str, *, together: int) -> None:
@@ -101,9 +98,9 @@ class Searched:
                 self._index[key].append(number)
 
     def best(self, statement: Statement) -> Match | None:
-        """The passage with most of a statement, of several the shortest and then the first.
+        """Return the passage with most of a statement's words, on a tie the shortest, then the first.
 
-        None where none has a word.
+        None if no passage has a word of it.
         """
         found = {
             near: {word for word in statement.words if word in self._said[near]}
@@ -137,7 +134,7 @@ class Searched:
         )
 
     def _candidates(self, statement: Statement) -> list[int]:
-        """The sentences with most of a statement's words, found by the rarer ones where it has any."""
+        """Return the sentences with most of a statement's words, found by its rarer words if it has any."""
         keys = {_key(word) for word in statement.words} & self._index.keys()
         known = [self._index[key] for key in sorted(keys, key=lambda key: (len(self._index[key]), key))]
         rare = [places for places in known if len(places) <= MAX_SENTENCES] or known[:1]
@@ -145,7 +142,7 @@ class Searched:
         return sorted(counts, key=lambda number: (-counts[number], number))[:_CANDIDATES]
 
     def has(self, word: str) -> str | None:
-        """The first sentence that has a word, in one form or another."""
+        """Return the first sentence with a word in any inflection."""
         for number in self._index.get(_key(word), ()):
             if word in self._said[number]:
                 return self.text[slice(*self._places[number])]
@@ -153,7 +150,7 @@ class Searched:
 
 
 def _key(word: str) -> str:
-    """What forms of a word have in common."""
+    """Return the index key that all forms of a word share."""
     return significant(word) or word[:_KEY_CHARS]
 
 

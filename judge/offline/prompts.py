@@ -1,7 +1,7 @@
-"""Reading prompts that are not the project's own: which texts a prompt pack shows, and what reply it wants.
+"""Read the prompts of prompt packs: the texts they contain, and the reply they request.
 
-A filled-in prompt is only text. What a pack shows is told by the lines that name it ("Question:", "##
-Answer", "**Context**"), by the JSON object of pages, and by the response schema or the words of the prompt.
+Texts are found by the lines that name them ("Question:", "## Answer", "**Context**") and by the JSON object
+of pages; the reply's form by the response schema or the words of the prompt.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ _CHOICES = re.compile(
 _ONE = re.compile(_VALUE)
 _CONTEXT = re.compile(rf"\b(?:{_NAMES['context']})\W*\Z", re.IGNORECASE)
 MAX_OBJECTS = 20
-"""Openings of JSON objects that are looked at for the pages."""
+"""Limit of JSON objects that are tried as pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a prompt shows to be judged."""
+    """The texts of a prompt to be judged."""
 
     answer: str
     question: str = ""
     reference: str = ""
     pages: Mapping[str, str] | None = None
-    """The texts of the context by page; None where there is none."""
+    """The texts of the context by page; None if there is none."""
 
 
 def read_shown(message: str) -> Shown:
-    """Find the texts that a filled-in template shows.
+    """Return the texts in a filled-in template.
 
     Args:
-        message: The user's turn. Without a line that names the answer, all of it is mistaken for the answer.
+        message: The user's turn. Without any naming line, all of it is taken as the answer.
     """
     texts: dict[str, str] = {}
     pages, rest = _pages(message)
@@ -86,11 +86,11 @@ def read_shown(message: str) -> Shown:
 
 
 def read_range(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[int, int]:
-    """Find the lowest and highest score that a prompt asks for.
+    """Return the lowest and highest score that a prompt requests.
 
     Args:
-        texts: The texts of all turns; what a later one says counts, because it may be a turn that repairs.
-        schema: The response schema, whose bounds count first.
+        texts: The texts of all turns; later ones take precedence, because they may be repair turns.
+        schema: The response schema; its bounds take precedence.
     """
     score = (schema or {}).get("properties", {}).get("score", {})
     bounds = score if isinstance(score, Mapping) else {}
@@ -112,11 +112,11 @@ def read_range(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[
 
 
 def read_choices(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tuple[str | bool, ...]:
-    """Find the labels, or true and false, that a prompt has its judge choose from; empty for a number.
+    """Return the labels, or true and false, that a prompt offers; empty if it requests a number.
 
     Args:
-        texts: The texts of all turns; a turn that repairs names the choices in the product's own words.
-        schema: The response schema, whose type counts first.
+        texts: The texts of all turns; repair turns list the choices, too.
+        schema: The response schema; its type takes precedence.
     """
     score = (schema or {}).get("properties", {}).get("score", {})
     if isinstance(score, Mapping):
@@ -132,12 +132,12 @@ def read_choices(texts: Sequence[str], schema: Mapping[str, Any] | None) -> tupl
 
 
 def fill(schema: Mapping[str, Any], *, score: float | str | bool, reason: str) -> Any:
-    """The simplest value that a JSON Schema takes, with the score and the reason where it has room for them.
+    """Return the simplest value that is valid by a JSON Schema, with score and reason.
 
     Args:
-        schema: The schema, or a part of it; what it does not say is left open.
-        score: Goes to the property `score`.
-        reason: Goes to every text.
+        schema: The schema, or a part of it.
+        score: Value of the property `score`.
+        reason: Value of every text.
     """
     for key in ("const", "default"):
         if key in schema:
@@ -165,7 +165,7 @@ def fill(schema: Mapping[str, Any], *, score: float | str | bool, reason: str) -
 
 
 def _pages(message: str) -> tuple[dict[str, str], str]:
-    """The JSON object of pages that a context is put in as, and the message without it."""
+    """Return the JSON object of pages in a message, and the message without it."""
     decoder = json.JSONDecoder()
     for match in islice(re.finditer(r'\{\s*"', message), MAX_OBJECTS):
         try:

@@ -17,9 +17,9 @@ from judge.text.words import content_words, word_texts
 THRESHOLD = 0.6
 """Share of a claim's words that a passage of its page must have."""
 TOGETHER = 6
-"""Neighbouring sentences of a page that may support a claim together."""
+"""Maximum neighbouring sentences of a page that support a claim together."""
 MAX_CLAIMS = 300
-"""Claims that are listed; what an answer claims beyond them counts as left out."""
+"""Limit of listed claims; further ones count as left out."""
 
 _MIN_CLAIM_WORDS = 3
 _NO_CLAIM = re.compile(
@@ -27,14 +27,14 @@ _NO_CLAIM = re.compile(
     r"|i hope|please|let me know|the (?:context|pages?|documents?) (?:do|does|did) not|unable to)\b",
     re.IGNORECASE,
 )
-# A sentence that begins so is about what the one before it is about.
+# A sentence with such a start continues the topic of the previous one.
 _GOES_ON = re.compile(r"\W*(?:it|its|they|their|he|his|she|her|this|these|those|that|such)\b", re.IGNORECASE)
 _WITH_FLAW = 4
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """A claim and the best that its pages say to it."""
+    """A claim and its best match on the cited pages."""
 
     claim: Claim
     page: int | None
@@ -43,14 +43,14 @@ class JudgedClaim:
 
     @property
     def supported(self) -> bool:
-        """Whether a cited page says it."""
+        """Whether a cited page supports it."""
         return self.match is not None and self.match.holds(THRESHOLD)
 
     @property
     def strength(self) -> float:
-        """The share of its words that its pages have, 0..1.
+        """The share of its words that its pages contain, 0..1.
 
-        For comparing judges, the verdict rests on `supported`.
+        Used to compare judges; the verdict uses `supported`.
         """
         return 0.0 if self.match is None else self.match.share
 
@@ -58,11 +58,12 @@ class JudgedClaim:
 def judge_claims(
     *, question: str, answer: str, pages: Mapping[int, str], citing: Citing = USUAL
 ) -> list[JudgedClaim]:
-    """Hold each claim of an answer against the pages that it cites.
+    """Compare each claim of an answer with the pages that it cites.
 
-    A claim is supported where six neighbouring sentences of one cited page have most of its words, all its
-    numbers, and as much negation. It is relevant where it, or what supports it, shares a word with the
-    question or with a claim that does, or where it continues from a relevant one with a pronoun.
+    A claim is supported if six neighbouring sentences of one cited page contain most of its words, all its
+    numbers, and the same number of negations modulo 2. It is relevant if it, or its supporting passage,
+    shares a word with the question or with a claim that does, or if it continues a relevant claim with a
+    pronoun.
 
     Args:
         question: The question.
@@ -71,7 +72,7 @@ def judge_claims(
         citing: How the answer may cite.
 
     Returns:
-        The claims in the answer's order; none where the answer claims nothing.
+        The claims in the answer's order; empty if it claims nothing.
     """
     searched = {page: Searched(text, together=TOGETHER) for page, text in pages.items()}
     untagged = (segment for segment in untagged_segments(answer, citing) if is_claim(segment.text))
@@ -86,7 +87,7 @@ def judge_claims(
         relevant = goes_on or not content_words(question) or any(one in asked or one in about for one in own)
         page, match = _best(claim, searched)
         if not relevant and page is not None and match is not None and match.holds(THRESHOLD):
-            # Its support concerns the question.
+            # Relevant if its support concerns the question.
             relevant = any(word in asked for word in word_texts(pages[page][match.start : match.end]))
         found.append(JudgedClaim(claim, page, match, relevant=relevant))
     return found
@@ -95,7 +96,7 @@ def judge_claims(
 def relevance_evidence(
     *, question: str, answer: str, pages: Mapping[int, str], missing: bool, citing: Citing = USUAL
 ) -> dict[str, Any]:
-    """List an answer's claims, in the form of the schema `relevance_evidence`.
+    """List an answer's claims, in the schema `relevance_evidence`.
 
     Args:
         question: The question.
@@ -121,7 +122,7 @@ def relevance_evidence(
 
 
 def is_claim(text: str) -> bool:
-    """Whether a text seems to claim something: no heading, introduction, question, refusal or courtesy."""
+    """Return whether a text is a claim, not a heading, introduction, question, refusal or courtesy."""
     return (
         not text.startswith("#")
         and text.rstrip("*_ ")[-1:] not in {":", "?"}

@@ -1,4 +1,4 @@
-"""What a request asks of the offline judge, checked as a real endpoint would."""
+"""Validate requests to the offline judge as a real endpoint would."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FORMATS = frozenset({"text", "json_object", "json_schema"})
 
 
 class BadRequestError(Exception):
-    """The request cannot be served; becomes a 400 in OpenAI's form.
+    """The request is invalid; answered with a 400 in OpenAI's form.
 
     Args:
         message: What is wrong.
-        param: The field that it is about.
+        param: The invalid field.
     """
 
     def __init__(self, message: str, param: str | None = None) -> None:
@@ -36,18 +36,17 @@ class Asked:
 
     messages: tuple[ChatMessage, ...]
     schema: ResponseSchema | None
-    """None where the reply's form is left open."""
+    """None if no schema is requested."""
     input_chars: int
 
 
 def read_request(body: Any) -> Asked:
     """Check a request's body.
 
-    Sampling parameters and length limits are accepted and mean nothing here.
+    Sampling parameters and length limits are accepted and ignored.
 
     Raises:
-        BadRequestError: A field is missing, of a wrong type, or asks for what is not served (streams, several
-            choices).
+        BadRequestError: A field is missing, of a wrong type, or not supported (streams, several choices).
     """
     if not isinstance(body, Mapping):
         raise BadRequestError("the body must be a JSON object")
@@ -69,10 +68,10 @@ def read_request(body: Any) -> Asked:
 
 
 def read_texts(body: Any) -> list[str]:
-    """Check the body of a request for vectors; give its texts.
+    """Check the body of an embeddings request and return its texts.
 
     Raises:
-        BadRequestError: They are no texts.
+        BadRequestError: `input` is not a text or list of texts.
     """
     given = body.get("input") if isinstance(body, Mapping) else None
     texts = [given] if isinstance(given, str) else given

@@ -1,7 +1,6 @@
-"""The offline judge: rules that read prompts and answer as a judge would. Pure and deterministic.
+"""The offline judge: rules that read prompts and reply like a judge. Pure and deterministic.
 
-It compares words and understands nothing. What it says is meant for trying the whole path without a model,
-and its name is on every result.
+It only compares words. Use it to try the whole path without a model; every result carries its name.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from judge.text.words import content_words, word_texts
 from judge.verdict.repair import REPAIR_BEGINNING
 
 REFUSAL = "offline judge found no answer in this prompt"
-"""Said to a prompt that shows nothing to judge: a number for it would be invented."""
+"""Reply to a prompt without an answer to judge."""
 
 MetricName = Literal["coverage", "relevance"]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the offline judge says: a text, or why it says none."""
+    """The offline judge's reply: a text or a refusal."""
 
     text: str | None
     refusal: str | None = None
@@ -45,12 +44,12 @@ def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | 
     """Answer a conversation.
 
     Args:
-        messages: Its turns. Of the user's, the last that holds a fenced event is judged; where none does, the
-            prompt is a pack's, and the texts that it shows are found by their labels.
-        schema: The response schema; None asks for the published verdict.
+        messages: Its turns. The last user turn with a fenced event is judged; without one, the prompt is a
+            pack's, and its texts are found by their labels.
+        schema: The response schema; None: reply with the published verdict.
 
     Returns:
-        JSON in the form asked for, or a refusal.
+        JSON in the requested form, or a refusal.
     """
     contents = [message.content for message in messages if message.role == "user"]
     sections = _sections(contents)
@@ -62,7 +61,7 @@ def judge_messages(messages: Sequence[ChatMessage], *, schema: ResponseSchema | 
 
 
 def _sections(contents: Sequence[str]) -> dict[str, str] | None:
-    """The last fenced event; None where there is none, and nothing where it has no end."""
+    """Return the last fenced event; None if there is none, empty if its fence is not closed."""
     for content in reversed(contents):
         try:
             sections = parse_fenced(content)
@@ -95,7 +94,7 @@ def _built_in(sections: Mapping[str, str], schema_name: str | None) -> dict[str,
 
 
 def _metric(sections: Mapping[str, str], schema_name: str | None) -> MetricName | None:
-    """The metric whose prompt this is; None for another's, or where prompt and schema do not fit."""
+    """Return the metric of a prompt; None if it is another's, or prompt and schema do not match."""
     if not {"question", "answer"} <= sections.keys():
         return None
     others = sections.keys() - {"question", "answer"}
@@ -122,7 +121,7 @@ def _pages(sections: Mapping[str, str]) -> dict[int, str]:
 def _packs_verdict(
     messages: Sequence[ChatMessage], contents: Sequence[str], schema: ResponseSchema | None
 ) -> dict[str, Any] | None:
-    """A verdict in the form that a pack's prompt asks for, of the kind that its texts allow."""
+    """Return a verdict in the form that a pack's prompt requests, by the rules that fit its texts."""
     events = [content for content in contents if not content.startswith(REPAIR_BEGINNING)]
     shown = read_shown(events[-1]) if events else Shown("")
     if is_blank(shown.answer):
@@ -148,9 +147,9 @@ def _packs_verdict(
 
 
 def _by_share(shown: Shown, low: int, high: int, choices: Sequence[str | bool]) -> dict[str, Any]:
-    """A score from the share of words that the answer has of the reference, else of the pages or question.
+    """Return a score from the share of words that the answer shares with reference, pages or question.
 
-    The first choice counts as the best: a pack names its labels in this order. What `true` stands for is
+    The first choice counts as the best, because packs list labels in this order. The meaning of `true` is
     unknown.
     """
     said = Vocabulary(word_texts(without_tags(shown.answer)))

@@ -1,4 +1,4 @@
-"""The offline judge behind an OpenAI-compatible address: the real path without a key or a model."""
+"""The offline judge behind an OpenAI-compatible address: the real call path without a key or model."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from judge.offline.scorer import Said, judge_messages
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 CHARS_PER_TOKEN = 4
-"""The token counts in `usage` are an estimate: characters divided by this, rounded up. Nothing is ever
-cached."""
+"""Estimate for the token counts in `usage`, rounded up."""
 
 _THREAD_FROM_CHARS = 64 * 1024
 _SHUTDOWN_SECONDS = 1.0
@@ -29,12 +28,12 @@ _SHUTDOWN_SECONDS = 1.0
 class OfflineJudge:
     """Serves `POST /v1/chat/completions`, `POST /v1/embeddings` and `GET /v1/models` on loopback.
 
-    Whatever model is asked for, the reply names the one that answers: `offline-rules-1`.
+    Replies name the model `offline-rules-1`, whatever model is requested.
 
     Args:
-        host: A loopback address. There is no authentication, so that no other is served.
-        port: 0 takes a free one.
-        latency_seconds: Wait this long before each answer, as a model would; 0 or more.
+        host: A loopback address; others are refused, because there is no authentication.
+        port: The port; 0: a free one.
+        latency_seconds: Delay before each answer, to simulate a model; 0 or more.
 
     Raises:
         JudgeConfigurationError: The address is not loopback, or the latency is negative.
@@ -55,7 +54,7 @@ class OfflineJudge:
 
     @property
     def base_url(self) -> str:
-        """Where the API is, up to and with `/v1`; known once it is started."""
+        """Address of the API, including `/v1`; available after `start`."""
         if self._runner is None or not self._runner.addresses:
             raise RuntimeError("the offline judge has no address until it is started")
         host, port = self._runner.addresses[0][:2]
@@ -63,11 +62,11 @@ class OfflineJudge:
 
     @property
     def model(self) -> str:
-        """The one model that is served."""
+        """The served model."""
         return OFFLINE_MODEL
 
     async def start(self) -> None:
-        """Listen.
+        """Start listening.
 
         Raises:
             OSError: The port is taken.
@@ -106,7 +105,7 @@ class OfflineJudge:
         if self._latency_seconds:
             await asyncio.sleep(self._latency_seconds)
         if asked.input_chars >= _THREAD_FROM_CHARS:
-            # Seconds of work at worst, in which others want answers, too.
+            # May take seconds, which would block other requests.
             said = await asyncio.to_thread(judge_messages, asked.messages, schema=asked.schema)
         else:
             said = judge_messages(asked.messages, schema=asked.schema)
@@ -170,7 +169,7 @@ def _json(content: Any, status: int = 200) -> web.Response:
 
 @web.middleware
 async def _errors_in_form(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Errors as OpenAI writes them, so that its SDK can read them."""
+    """Return errors in OpenAI's form, so that its SDK can read them."""
     try:
         response: web.StreamResponse = await handler(request)
     except BadRequestError as error:
